@@ -1,0 +1,46 @@
+"""Gradient-boosted trees on data that people may decline to share.
+
+Names are loaded when first used, so that ``import pucboost`` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import simulate
+    from .augmentation import augment
+    from .consent import Consent
+    from .datasets import Dataset
+    from .persistence import load_model, save_model
+    from .training import cv, train
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Consent": "consent",
+    "Dataset": "datasets",
+    "augment": "augmentation",
+    "cv": "training",
+    "load_model": "persistence",
+    "save_model": "persistence",
+    "train": "training",
+}
+
+__all__ = ["Consent", "Dataset", "augment", "cv", "load_model", "save_model", "simulate", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    elif name == "simulate":
+        value = importlib.import_module(".simulate", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,120 @@
+"""``augment``: the virtual table itself, for any other learner."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .consent import Consent
+from .plan import check_augmentation, plan_masks
+from .stream import MaskedRows
+from .tables import RowSource, as_vector, row_source
+
+Array = np.ndarray[Any, Any]
+
+
+def augment(
+    X: Any,
+    y: Any,
+    *,
+    optional: Any,
+    augmentation: str = "balanced",
+    copies: float | None = None,
+    seed: int = 0,
+    sample_weight: Any = None,
+    available: Any = None,
+    fill_value: float = math.nan,
+    indicators: bool = False,
+    max_virtual_rows: int | None = None,
+    num_threads: int | None = None,
+) -> tuple[Any, Array, Array, Array]:
+    """Return the virtual rows of a table, to train any learner under Protected User Consent (PUCIDA).
+
+    Row i stands for one copy per sub-mask s of what it shares: same base features, same label, groups outside s set
+    to ``fill_value``. A learner trained on the weighted copies approaches E[Y | b, A ⊇ a, z_a].
+
+    Parameters
+    ----------
+    X : array, CSR matrix, pandas, polars or Arrow table
+    y : labels, one per row; any type
+    optional : list of columns, or dict group -> columns
+    augmentation : {"balanced", "exhaustive", "fixed", "none"}
+    copies : virtual rows per row for "balanced"; default 4, and 2 above 200,000 rows
+    seed : int
+    sample_weight : one per row; multiplies the weight of the copies
+    available : bool matrix (rows × groups); default: a group with any value is shared
+    fill_value : what stands for a withheld value; values missing in X stay as they are
+    indicators : append one 0/1 column per group that tells whether the copy shares it
+    max_virtual_rows : refuse (or, for "balanced", reduce) beyond this
+    num_threads : default all cores
+
+    Returns
+    -------
+    X_augmented
+        A DataFrame of the same library for pandas and polars, an Arrow table for Arrow, else an array.
+    y_augmented : array
+    weight : array, with mean 1 over the copies (times ``sample_weight``)
+    source_row : array
+        Number of the row each copy comes from. Split *these* into folds: copies of one person must not end up on both
+        sides.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.array([[1.0, 5.0], [2.0, np.nan]])
+    >>> X_aug, y_aug, weight, source_row = puc.augment(X, [10, 20], optional=[1], augmentation="exhaustive")
+    >>> X_aug.tolist(), y_aug.tolist(), source_row.tolist()
+    ([[1.0, nan], [1.0, 5.0], [2.0, nan]], [10, 10, 20], [0, 0, 1])
+    """
+    check_augmentation(augmentation)
+    source = row_source(X)
+    names = source.feature_names or [f"Column_{j}" for j in range(source.n_columns)]
+    consent = Consent.declare(optional, names)
+    labels = np.asarray(y)
+    if labels.ndim == 0 or len(labels) != source.n_rows:
+        raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
+    user_weight = None
+    if sample_weight is not None:
+        user_weight = as_vector(sample_weight, "sample_weight", source.n_rows, np.float64)
+        bad = np.flatnonzero(~(np.isfinite(user_weight) & (user_weight >= 0)))
+        if len(bad):
+            raise ValueError(
+                f"sample_weight is {user_weight[bad[0]]} in row {bad[0]}; it must be finite and not negative."
+            )
+    shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
+    limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
+    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, **limit)
+    rows = MaskedRows(source, consent, plan, num_threads=num_threads, fill_value=fill_value)
+    table = rows.materialise(indicators)
+    source_row = plan.spread(np.arange(source.n_rows))
+    weight = plan.weights(user_weight)
+    all_names = [*names, *(f"{group}_shared" for group in consent.group_names if indicators)]
+    return (
+        _like(X, table, source, all_names),
+        labels[source_row],
+        np.ones(len(plan), dtype=np.float32) if weight is None else weight,
+        source_row,
+    )
+
+
+def _like(original: Any, table: Array, source: RowSource, names: list[str]) -> Any:
+    """Put the table into the kind of container the caller uses; without copying, for pandas."""
+    import narwhals.dependencies as nwd
+
+    if nwd.is_pandas_dataframe(original):
+        import pandas as pd
+
+        frame = pd.DataFrame(table, columns=[*original.columns, *names[source.n_columns :]], copy=False)
+        coded = [j for j, dtype in enumerate(original.dtypes) if isinstance(dtype, pd.CategoricalDtype)]
+        for j in coded:
+            codes = np.nan_to_num(table[:, j], nan=-1).astype(np.int64)
+            frame[original.columns[j]] = pd.Categorical.from_codes(codes, dtype=original.dtypes.iloc[j])
+        return frame
+    if nwd.is_into_dataframe(original):
+        import narwhals as nw
+
+        backend = nw.get_native_namespace(original)
+        return nw.from_numpy(table, schema=names, backend=backend).to_native()
+    return table

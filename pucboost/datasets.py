@@ -1,0 +1,216 @@
+"""``puc.Dataset``, and what can be learned from any Dataset without changing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from .consent import Consent
+from .tables import RowSource, SubsetSource, as_vector, row_source
+
+Array = np.ndarray[Any, Any]
+
+
+class Dataset(lgb.Dataset):
+    """``lgb.Dataset`` that knows which of its columns are optional.
+
+    Takes the arguments of ``lgb.Dataset``, and two more:
+
+    Parameters
+    ----------
+    optional : list of columns, or dict group -> columns
+        Columns people may withhold, by name or integer position. In a list every column is shared or withheld on its
+        own; the columns of a group are shared or withheld together. At most 64 groups.
+    available : bool matrix (rows × groups), optional
+        Who shares which group. By default a group is shared if at least one of its columns has a value.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.array([[30.0, 9000.0, np.nan], [50.0, np.nan, 5.1]])
+    >>> data = puc.Dataset(X, [0, 1], optional={"app": ["steps"], "blood": ["glucose"]},
+    ...                    feature_name=["age", "steps", "glucose"])
+    >>> data.optional
+    {'app': ['steps'], 'blood': ['glucose']}
+    """
+
+    def __init__(
+        self, data: Any, label: Any = None, *args: Any, optional: Any = None, available: Any = None, **kwargs: Any
+    ):
+        super().__init__(data, label, *args, **kwargs)
+        self.optional = optional
+        self.available = available
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """The raw content of a Dataset: one entry per person, nothing augmented, everything checked."""
+
+    source: RowSource
+    label: Array
+    weight: Array | None
+    init_score: Array | None
+    group: Any
+    feature_name: Any
+    categorical_feature: Any
+    pandas_categorical: list[list[Any]] | None
+    params: dict[str, Any]
+    optional: Any
+    available: Array | None
+
+    @property
+    def names(self) -> list[str]:
+        """Column names; LightGBM's own where the table has none."""
+        if isinstance(self.feature_name, list):
+            return [str(name) for name in self.feature_name]
+        return [f"Column_{j}" for j in range(self.source.n_columns)]
+
+    def subset(self, rows: Array) -> SourceTable:
+        """Return some of the rows."""
+        n = self.source.n_rows
+        scores = self.init_score
+        if scores is not None:
+            scores = scores[rows] if scores.ndim == 2 else scores.reshape(-1, n)[:, rows].ravel()
+        return SourceTable(
+            source=SubsetSource(self.source, rows),
+            label=self.label[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            init_score=scores,
+            group=None,
+            feature_name=self.feature_name,
+            categorical_feature=self.categorical_feature,
+            pandas_categorical=self.pandas_categorical,
+            params=self.params,
+            optional=self.optional,
+            available=None if self.available is None else np.asarray(self.available)[rows],
+        )
+
+    def to_dataset(self) -> lgb.Dataset:
+        """Return these rows as an ordinary Dataset (for a user's ``fpreproc``); here the rows are copied."""
+        n = self.source.n_rows
+        scores = self.init_score
+        return lgb.Dataset(
+            self.source.window(0, n),
+            self.label,
+            weight=self.weight,
+            init_score=scores if scores is None or scores.ndim == 1 else scores.ravel(order="F"),
+            feature_name=self.feature_name,
+            categorical_feature=self.categorical_feature,
+            params=self.params,
+            free_raw_data=False,
+        )
+
+
+def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[Any]] | None = None) -> SourceTable:
+    """Return the raw content of a Dataset, checked; the Dataset itself is not changed.
+
+    Parameters
+    ----------
+    dataset
+        An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
+    name
+        How errors call it.
+    pandas_categories
+        Categories of the training table.
+    """
+    if dataset.used_indices is not None and dataset.reference is not None and dataset.data is None:
+        whole = read_dataset(dataset.reference, name, pandas_categories)
+        return whole.subset(np.asarray(dataset.used_indices, dtype=np.int64))
+    if dataset.data is None:
+        raise ValueError(
+            f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
+            "with free_raw_data=False, or pass one that was not used yet."
+        )
+    source = row_source(dataset.data, pandas_categories)
+    n = source.n_rows
+    if dataset.position is not None:
+        raise ValueError(f"{name} has positions, which belong to ranking; that is not defined with optional features.")
+    names = dataset.feature_name
+    if (names == "auto" or names is None) and source.feature_names is not None:
+        names = source.feature_names
+    if isinstance(names, (list, tuple)):
+        names = list(names)
+        if len(names) != source.n_columns:
+            raise ValueError(f"{name} has {source.n_columns} columns, but feature_name lists {len(names)} names.")
+    categorical = dataset.categorical_feature
+    if categorical == "auto" or categorical is None:
+        categorical = list(source.categorical) if source.pandas_categorical is not None else "auto"
+    return SourceTable(
+        source=source,
+        label=_read_label(dataset.label, name, n),
+        weight=_read_weight(dataset.weight, name, n),
+        init_score=_read_init_score(dataset.init_score, name, n),
+        group=dataset.group,
+        feature_name=names,
+        categorical_feature=categorical,
+        pandas_categorical=source.pandas_categorical,
+        params=dict(dataset.params or {}),
+        optional=getattr(dataset, "optional", None),
+        available=getattr(dataset, "available", None),
+    )
+
+
+def _read_label(label: Any, name: str, n: int) -> Array:
+    if label is None:
+        raise ValueError(f"{name} has no label.")
+    vector = as_vector(label, f"label of {name}", n)
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if len(bad):
+        raise ValueError(
+            f"The label of {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); labels must be finite. "
+            "Drop or fill these rows."
+        )
+    return vector
+
+
+def _read_weight(weight: Any, name: str, n: int) -> Array | None:
+    if weight is None:
+        return None
+    vector = as_vector(weight, f"weight of {name}", n, np.float64)
+    bad = np.flatnonzero(~(np.isfinite(vector) & (vector >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"The weight of {name} is {vector[bad[0]]} in row {bad[0]}; weights must be finite and not negative."
+        )
+    return None if bool((vector == 1).all()) else vector
+
+
+def _read_init_score(init_score: Any, name: str, n: int) -> Array | None:
+    if init_score is None:
+        return None
+    if hasattr(init_score, "to_numpy"):
+        init_score = init_score.to_numpy()
+    elif hasattr(init_score, "to_pandas"):
+        init_score = init_score.to_pandas().to_numpy()
+    scores = np.asarray(init_score, dtype=np.float64)
+    if scores.ndim not in (1, 2) or scores.size == 0 or scores.size % n or (scores.ndim == 2 and len(scores) != n):
+        raise ValueError(
+            f"init_score of {name} must have one value per row and class for {n} rows, got shape {scores.shape}."
+        )
+    return scores
+
+
+def declares_something(optional: Any) -> bool:
+    """Return False for None and for an empty declaration."""
+    return optional is not None and (
+        isinstance(optional, Consent) or not hasattr(optional, "__len__") or len(optional) > 0
+    )
+
+
+def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent | None:
+    """Return the consent schema of a training table, or None if nothing is optional."""
+    declared = [
+        Consent.declare(given, table.names)
+        for given in (optional_in_params, table.optional)
+        if declares_something(given)
+    ]
+    if len(declared) == 2 and declared[0] != declared[1]:
+        raise ValueError(
+            f"params['optional'] and the optional of {name} differ: {declared[0]} and {declared[1]}. Declare it once."
+        )
+    if not declared or declared[0].n_groups == 0:
+        return None
+    return declared[0]

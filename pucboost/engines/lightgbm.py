@@ -1,0 +1,288 @@
+"""Masked rows into LightGBM.
+
+Training itself is left to ``lgb.train`` and ``lgb.cv``: they get a :class:`VirtualDataset`, a Dataset that builds
+itself from the stream, and behave as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from ..kernels.rows import append_nonzero_columns, count_nonzero_columns
+from ..stream import MaskedRows
+from .params import is_true, lightgbm_value, with_lightgbm_value
+
+Array = np.ndarray[Any, Any]
+
+_RANKING_OBJECTIVES = {"lambdarank", "rank_xendcg", "xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"}
+_RANKING_METRICS = {"ndcg", "lambdarank", "rank_xendcg", "map", "mean_average_precision"} | _RANKING_OBJECTIVES
+
+
+class MaskedSequence(lgb.Sequence):
+    """Masked rows behind LightGBM's public interface for data that do not fit into memory."""
+
+    def __init__(self, rows: MaskedRows) -> None:
+        self.rows = rows
+        self.batch_size = rows.batch_rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Array:
+        got = self.rows[index]
+        return got.astype(np.float64) if got.ndim == 1 else got
+
+
+class VirtualDataset(lgb.Dataset):
+    """A Dataset over the virtual rows of a table.
+
+    LightGBM can construct it through its public ``Sequence`` interface alone. The underscored methods below only
+    replace slow or memory-hungry steps of that path by better ones; should LightGBM rename the originals, they are
+    simply no longer called, and the public path remains.
+
+    Parameters
+    ----------
+    rows
+        The virtual table.
+    label, user_weight, init_score
+        Per source row, already checked; spread over the copies here.
+    weight_scale
+        Factor on all weights, see :func:`sample_rows`.
+    keep_copy_weight
+        Keep the copy weights for a callable objective.
+    """
+
+    def __init__(
+        self,
+        rows: MaskedRows,
+        label: Array,
+        *,
+        user_weight: Array | None = None,
+        init_score: Array | None = None,
+        weight_scale: float = 1.0,
+        keep_copy_weight: bool = False,
+        feature_name: Any = "auto",
+        categorical_feature: Any = "auto",
+        pandas_categorical: list[list[Any]] | None = None,
+        reference: lgb.Dataset | None = None,
+        params: dict[str, Any] | None = None,
+    ) -> None:
+        plan = rows.plan
+        super().__init__(
+            MaskedSequence(rows),
+            label=plan.spread(label),
+            weight=plan.weights(user_weight, weight_scale),
+            init_score=None if init_score is None else _spread_scores(init_score, rows),
+            reference=reference,
+            feature_name=feature_name,
+            categorical_feature=categorical_feature,
+            params=params,
+        )
+        self.pandas_categorical = pandas_categorical
+        self.copy_weight = plan.weights(None, weight_scale) if keep_copy_weight else None
+        self._user_weight = plan.spread(user_weight) if keep_copy_weight and user_weight is not None else None
+        self._constructing = False
+
+    @contextmanager
+    def as_seen_by_objective(self) -> Iterator[VirtualDataset]:
+        """Show the user's weights alone: a callable objective applies those, pucboost the copy weights."""
+        shown = self.weight
+        self.weight = self._user_weight
+        self._hide_weight = self._user_weight is None
+        try:
+            yield self
+        finally:
+            self.weight = shown
+            self._hide_weight = False
+
+    _hide_weight = False
+
+    def get_field(self, field_name: str) -> Array | None:
+        """As in LightGBM, except that a callable objective sees no copy weights."""
+        if field_name == "weight" and self._hide_weight:
+            return None
+        return super().get_field(field_name)
+
+    @functools.wraps(lgb.Dataset._lazy_init)
+    def _lazy_init(self, *args: Any, **kwargs: Any) -> lgb.Dataset:  # type: ignore[override]
+        self._constructing = True
+        try:
+            return super()._lazy_init(*args, **kwargs)
+        finally:
+            self._constructing = False
+
+    def get_params(self) -> dict[str, Any]:
+        """As in LightGBM; while constructing, all parameters.
+
+        From a matrix LightGBM constructs with all of them (`seed` decides which rows are sampled for the bins,
+        `min_data_in_leaf` which features are dropped as useless), from a Sequence with a selection. The stream must
+        give what the table gives.
+        """
+        return dict(self.params or {}) if self._constructing else super().get_params()
+
+    def _Dataset__init_from_seqs(self, *, seqs: list[MaskedSequence], ref_dataset: Any) -> lgb.Dataset:  # noqa: N802
+        """Construct from the stream at the speed of a matrix.
+
+        The original fetches up to 200,000 sample rows one by one.
+        """
+        (sequence,) = seqs
+        rows = sequence.rows
+        if ref_dataset is not None:
+            self._init_from_ref_dataset(len(rows), ref_dataset)
+        else:
+            sampled = self._create_sample_indices(total_nrow=len(rows))
+            values, positions = _nonzero_sample_columns(rows, sampled)
+            self._init_from_sample(values, positions, len(sampled), len(rows))
+        for _, batch in rows.batches():
+            self._push_rows(batch)
+        return self
+
+    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> lgb.Dataset:
+        """Score the virtual rows with ``init_model`` batch by batch; the original materialises the table."""
+        if predictor is None or not isinstance(data, MaskedSequence):
+            return super()._set_init_score_by_predictor(predictor, data, used_indices)
+        scores = np.empty((len(data), predictor.num_class), order="F")
+        for start, batch in data.rows.batches():
+            raw = predictor.predict(data=batch, raw_score=True)
+            scores[start : start + len(batch)] = raw.reshape(len(batch), -1)
+        return self.set_init_score(scores.ravel(order="F"))
+
+
+class FoldRows(lgb.Dataset):
+    """Stand-in for the table while ``lgb.cv`` makes folds: it has row numbers and labels, but no features."""
+
+    def __init__(self, label: Array, group: Any) -> None:
+        # One feature of two values, so that LightGBM does not complain about useless data.
+        feature = (np.arange(len(label), dtype=np.float32) % 2)[:, None]
+        super().__init__(feature, label=label, group=group, params={"verbosity": -1, "min_data_in_bin": 1})
+
+    def _update_params(self, params: dict[str, Any] | None) -> lgb.Dataset:
+        return self  # the parameters belong to the real table
+
+    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> lgb.Dataset:
+        return self  # scored on the virtual rows of each fold
+
+
+def _spread_scores(init_score: Array, rows: MaskedRows) -> Array:
+    """Spread initial scores over the copies; a flat vector of n·K values holds class after class."""
+    n = rows.source.n_rows
+    by_class = init_score.T if init_score.ndim == 2 else init_score.reshape(-1, n)
+    return np.concatenate([rows.plan.spread(scores) for scores in by_class])
+
+
+def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Array], list[Array]]:
+    """Return for each column the non-zero values among the sampled virtual rows, and their places in the sample."""
+    blocks = [(start, sampled[start : start + rows.batch_rows]) for start in range(0, len(sampled), rows.batch_rows)]
+    counts = np.zeros(rows.source.n_columns, dtype=np.int64)
+    for _, index in blocks:
+        count_nonzero_columns(rows.take(index), counts)
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    values, positions = np.empty(bounds[-1], dtype=np.float64), np.empty(bounds[-1], dtype=np.int32)
+    next_slot = bounds[:-1].copy()
+    for start, index in blocks:
+        append_nonzero_columns(rows.take(index), start, next_slot, values, positions)
+    cut = [slice(lo, hi) for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+    return [values[part] for part in cut], [positions[part] for part in cut]
+
+
+def check_supported(params: Mapping[str, Any]) -> None:
+    """Refuse what the method or the stream cannot do, before anything is built."""
+    objective = lightgbm_value(params, "objective")
+    if isinstance(objective, str) and objective in _RANKING_OBJECTIVES:
+        raise ValueError(
+            f"objective={objective!r} with optional features: Protected User Consent is defined for predictions of a "
+            "person's outcome, not for rankings within a query. Use a regression or classification objective."
+        )
+    metrics = lightgbm_value(params, "metric", ())
+    for metric in metrics.split(",") if isinstance(metrics, str) else metrics:
+        if str(metric).strip().split("@")[0] in _RANKING_METRICS:
+            raise ValueError(f"metric={metric!r} needs queries, which are not defined with optional features.")
+    if is_true(lightgbm_value(params, "linear_tree", False)):
+        raise ValueError(
+            "linear_tree with optional features: linear leaves cannot be built from a stream, and their treatment "
+            "of missing values would mix silence with zeros. Set linear_tree=False."
+        )
+    if not is_true(params.get("use_missing", True)):
+        raise ValueError(
+            "use_missing=False makes LightGBM read a withheld value as the number 0. Remove it when features are "
+            "optional."
+        )
+    if is_true(params.get("bagging_by_query", False)):
+        raise ValueError("bagging_by_query needs queries, which are not defined with optional features.")
+
+
+def sample_rows(params: dict[str, Any], n_source: int, n_virtual: int) -> tuple[dict[str, Any], float]:
+    """Let each tree grow on a fresh N of the V virtual rows, on top of the user's own row sampling.
+
+    With φ = min(1, N / V), ``bagging_fraction`` (or the ``pos_``/``neg_`` pair) is multiplied by φ. A bagging
+    frequency the user asked for is kept, otherwise it is 1. GOSS excludes bagging and draws rows anew for every tree
+    itself, so it is left alone.
+
+    Returns the parameters and the factor on all weights that keeps the total weight a tree sees at that of N rows,
+    and so the meaning of ``min_sum_hessian_in_leaf`` and ``lambda_l2``: 1 with bagging, φ without.
+    """
+    share = min(1.0, n_source / n_virtual)
+    if share == 1.0:
+        return params, 1.0
+    if "goss" in (params.get("data_sample_strategy"), lightgbm_value(params, "boosting")):
+        return params, share
+    frequency = int(lightgbm_value(params, "bagging_freq", 0))
+    users = frequency > 0
+    sampled = with_lightgbm_value(params, "bagging_freq", frequency if users else 1)
+    pair = ("pos_bagging_fraction", "neg_bagging_fraction")
+    by_class = users and any(float(lightgbm_value(params, name, 1.0)) < 1.0 for name in pair)
+    for name in pair if by_class else ("bagging_fraction",):
+        asked = float(lightgbm_value(params, name, 1.0)) if users else 1.0
+        sampled = with_lightgbm_value(sampled, name, _without_copying(asked * share, n_virtual))
+    return sampled, 1.0
+
+
+def _without_copying(fraction: float, n_virtual: int) -> float:
+    """Lift a fraction at or just below one half to just above it.
+
+    At one half or less LightGBM copies every bag into a dataset of its own before it grows the tree. At two copies a
+    row that would be a fifth of the training time (`benchmarks/training.py` shows it).
+    """
+    return 0.5 + 2.0 / n_virtual if 0.49 <= fraction <= 0.5 and n_virtual > 100 else fraction
+
+
+def weigh_copies(params: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Wrap a callable objective so that its gradients carry the copy weights, which LightGBM would ignore."""
+    objective = lightgbm_value(params, "objective")
+    if not callable(objective):
+        return params, False
+    return with_lightgbm_value(params, "objective", _WeightedObjective(objective)), True
+
+
+class _WeightedObjective:
+    """gradient and hessian of the user's objective × copy weight, row by row."""
+
+    def __init__(self, objective: Callable[..., Any]) -> None:
+        self.objective = objective
+
+    def __call__(self, preds: Array, data: VirtualDataset) -> tuple[Array, Array]:
+        with data.as_seen_by_objective():
+            gradient, hessian = self.objective(preds, data)
+        if data.copy_weight is None:
+            return gradient, hessian
+        return _times_rows(gradient, data.copy_weight), _times_rows(hessian, data.copy_weight)
+
+
+def _times_rows(values: Any, weight: Array) -> Array:
+    array: Array = np.asarray(values)
+    if array.ndim == 2:
+        return np.asarray(array * weight[:, None])
+    if array.size % weight.size:
+        return array  # of wrong length: LightGBM says so
+    return np.asarray(array.reshape(-1, weight.size) * weight).ravel()  # class after class
+
+
+def bytes_per_virtual_row(n_columns: int, n_classes: int) -> int:
+    """Estimate what LightGBM keeps per row: bins, label, weight, bag index; score and gradients per class."""
+    return n_columns + 16 + 20 * max(1, n_classes)

@@ -1,0 +1,98 @@
+"""Parameter names of the engines, and pucboost's own.
+
+LightGBM knows most parameters under several names; the tables below list those pucboost reads. A test compares
+them with LightGBM's own list.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..plan import check_augmentation, check_copies, check_max_virtual_rows
+
+LIGHTGBM_ALIASES: dict[str, tuple[str, ...]] = {
+    "bagging_fraction": ("bagging_fraction", "bagging", "sub_row", "subsample"),
+    "bagging_freq": ("bagging_freq", "subsample_freq"),
+    "boosting": ("boosting", "boost", "boosting_type"),
+    "linear_tree": ("linear_tree", "linear_trees"),
+    "metric": ("metric", "metrics", "metric_types"),
+    "neg_bagging_fraction": ("neg_bagging_fraction", "neg_bagging", "neg_sub_row", "neg_subsample"),
+    "num_class": ("num_class", "num_classes"),
+    "num_threads": ("num_threads", "n_jobs", "nthread", "nthreads", "num_thread"),
+    "objective": ("objective", "app", "loss", "application", "objective_type"),
+    "pos_bagging_fraction": ("pos_bagging_fraction", "pos_bagging", "pos_sub_row", "pos_subsample"),
+    "seed": ("seed", "random_seed", "random_state"),
+}
+"""Main name → all names, the main one first; the first that is present and not None counts."""
+
+OWN_KEYS = ("optional", "engine", "augmentation", "copies", "valid_augmentation", "max_virtual_rows", "compact")
+"""Keys of ``params`` that are pucboost's and never reach an engine."""
+
+ENGINES = ("lightgbm",)
+
+
+def lightgbm_value(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """Return the value of a LightGBM parameter under whichever of its names it is given."""
+    for alias in LIGHTGBM_ALIASES.get(name, (name,)):
+        if params.get(alias) is not None:
+            return params[alias]
+    return default
+
+
+def with_lightgbm_value(params: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return ``params`` with the parameter set under its main name and its other names removed."""
+    rest = {key: old for key, old in params.items() if key not in LIGHTGBM_ALIASES.get(name, (name,))}
+    return {**rest, name: value}
+
+
+def is_true(value: Any) -> bool:
+    """Read a boolean parameter as LightGBM does, from a bool, a number or a string."""
+    return str(value).lower() in {"true", "1", "+", "yes", "on"}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """pucboost's own parameters, checked."""
+
+    optional: Any = None
+    augmentation: str = "balanced"
+    valid_augmentation: str = "balanced"
+    copies: float | None = None
+    max_virtual_rows: int | None = None
+    seed: int = 0
+    num_threads: int | None = None
+    zero_as_missing: bool = False
+
+
+def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, Any]]:
+    """Separate pucboost's own parameters from the engine's, which are copied and otherwise left alone."""
+    given = {} if params is None else dict(params)
+    own = {key: given.pop(key) for key in OWN_KEYS if key in given}
+    engine_params = copy.deepcopy(given)
+
+    engine = own.get("engine", "lightgbm")
+    if engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {engine!r}.")
+    if own.get("compact"):
+        raise ValueError("compact is not supported by engine='lightgbm' in this version; leave it out.")
+    augmentation = check_augmentation(own.get("augmentation", "balanced"))
+    valid = own.get("valid_augmentation")
+    copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
+    seed = lightgbm_value(engine_params, "seed", 0)
+    threads = lightgbm_value(engine_params, "num_threads", 0)
+    return (
+        Settings(
+            optional=own.get("optional"),
+            augmentation=augmentation,
+            valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
+            copies=None if copies is None else check_copies(copies),
+            max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
+            seed=int(seed),
+            num_threads=int(threads) or None,
+            zero_as_missing=is_true(engine_params.get("zero_as_missing", False)),
+        ),
+        engine_params,
+    )

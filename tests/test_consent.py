@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pucboost import Consent
+from pucboost.consent import MAX_GROUPS
+
+NAMES = ["age", "steps", "pulse", "glucose"]
+
+
+def test_list_makes_one_group_per_column() -> None:
+    consent = Consent.declare(["glucose", 1], NAMES)
+    assert consent.groups == {"glucose": (3,), "steps": (1,)}
+    assert consent.group_columns.tolist() == [3, 1]
+
+
+def test_dict_makes_groups() -> None:
+    consent = Consent.declare({"app": ["steps", 2], "blood": "glucose"}, NAMES)
+    assert consent.groups == {"app": (1, 2), "blood": (3,)}
+    assert consent.column_groups.tolist() == [0, 0, 1]
+    assert repr(consent) == "Consent(app: [steps, pulse], blood: [glucose]; 1 base columns)"
+
+
+def test_numpy_integers_and_arrays_are_positions() -> None:
+    assert Consent.declare(np.array([3, 1]), NAMES).groups == {"glucose": (3,), "steps": (1,)}
+
+
+@pytest.mark.parametrize(
+    ("optional", "message"),
+    [
+        (["sugar"], "optional names column 'sugar', which the table does not have. Its columns are: age, steps"),
+        ([4], "optional names column 4, but the table has columns 0 to 3"),
+        ([-1], "optional names column -1"),
+        (["steps", 1], "Column 'steps' is declared optional twice"),
+        (
+            {"a": ["steps"], "b": ["pulse", "steps"]},
+            r"Column 'steps' is declared optional twice \(groups 'a' and 'b'\)",
+        ),
+        ({"a": ["steps", 1]}, r"twice \(groups 'a' and 'a'\)"),
+        ({"a": []}, "Group 'a' of optional has no columns"),
+        ({"a": {"steps"}}, "Group 'a' of optional must list its columns, got set"),
+        ({1: ["steps"], "1": ["pulse"]}, "two groups with the same name"),
+        ("steps", r"got 'steps'; write \['steps'\]"),
+        (3.5, "optional must be a list of columns or a dict group -> columns, got float"),
+        ([None], "by string or integer position, got None"),
+        ([True], "by string or integer position, got True"),
+        ([["steps", "pulse"]], "by string or integer position"),
+    ],
+)
+def test_bad_declarations(optional: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Consent.declare(optional, NAMES)
+
+
+def test_at_most_64_groups() -> None:
+    names = [f"c{j}" for j in range(70)]
+    assert Consent.declare(list(range(MAX_GROUPS)), names).n_groups == 64
+    with pytest.raises(ValueError, match="optional declares 65 groups; at most 64 are supported"):
+        Consent.declare(list(range(65)), names)
+
+
+def test_all_64_bits_work() -> None:
+    consent = Consent.declare(list(range(64)), [f"c{j}" for j in range(65)])
+    X = np.full((65, 65), np.nan)
+    X[np.arange(64), np.arange(64)] = 1.0
+    X[64] = 0.0
+    assert consent.availability(X).tolist() == [*(1 << g for g in range(64)), 2**64 - 1]
+
+
+def test_no_base_column_warns() -> None:
+    with pytest.warns(UserWarning, match="Every column is optional"):
+        Consent.declare(NAMES, NAMES)
+
+
+def test_same_columns_or_error() -> None:
+    consent = Consent.declare(["steps"], NAMES)
+    assert Consent.declare(consent, NAMES) is consent
+    with pytest.raises(ValueError, match="The table has 3 columns, the consent schema was declared for 4"):
+        Consent.declare(consent, NAMES[:3])
+    with pytest.raises(ValueError, match="Column 0 is 'steps', the consent schema expects 'age' there"):
+        consent.check_columns(["steps", "age", "pulse", "glucose"])
+
+
+def test_round_trips() -> None:
+    consent = Consent.declare({"app": ["steps", "pulse"], "blood": ["glucose"]}, NAMES)
+    assert Consent.from_dict(consent.to_dict()) == consent
+    again = pickle.loads(pickle.dumps(consent))
+    assert again == consent
+    assert hash(again) == hash(consent)
+
+
+X = np.array([[1, 2, np.nan, np.nan], [1, np.nan, 3, 0], [np.nan, np.nan, np.nan, np.inf], [0, np.nan, np.nan, np.nan]])
+MASKS = [1, 3, 2, 0]
+GROUPS = {"app": [1, 2], "blood": [3]}
+
+
+def nullable(X: Any) -> Any:
+    return pd.DataFrame(X, columns=NAMES).astype({"steps": "Int64", "pulse": "Float32", "glucose": "Float64"})
+
+
+CONTAINERS = {
+    "float64": lambda: X,
+    "float32": lambda: X.astype(np.float32),
+    "fortran": lambda: np.asfortranarray(X),
+    "strided": lambda: np.repeat(X, 3, axis=0)[::3],
+    "list": lambda: X.tolist(),
+    "pandas": lambda: pd.DataFrame(X, columns=NAMES),
+    "nullable": lambda: nullable(X),
+    "categorical": lambda: pd.DataFrame(X, columns=NAMES).assign(steps=pd.Categorical(["few", None, None, None])),
+    "csr": lambda: scipy.sparse.csr_matrix(X),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_availability_of_every_container(container: str) -> None:
+    consent = Consent.declare(GROUPS, NAMES)
+    assert consent.availability(CONTAINERS[container]()).tolist() == MASKS
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_availability_of_polars_and_arrow(library: str) -> None:
+    module = pytest.importorskip(library)
+    columns = {name: [None if np.isnan(v) else float(v) for v in X[:, j]] for j, name in enumerate(NAMES)}
+    table = module.DataFrame(columns) if library == "polars" else module.table(columns)
+    assert Consent.declare(GROUPS, NAMES).availability(table).tolist() == MASKS
+    if library == "polars":  # NaN and null are both missing
+        table = module.DataFrame(X, schema=NAMES)
+        assert Consent.declare(GROUPS, NAMES).availability(table).tolist() == MASKS
+
+
+def test_zeros_not_stored_in_a_csr_matrix_are_values() -> None:
+    consent = Consent.declare([1], ["a", "b"])
+    matrix = scipy.sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, np.nan], [0.0, 2.0]]))
+    assert consent.availability(matrix).tolist() == [1, 0, 1]
+    assert consent.availability(matrix, zero_as_missing=True).tolist() == [0, 0, 1]
+    # … unless `available` says that they stand for withheld data
+    assert consent.availability(matrix, [[False], [False], [True]]).tolist() == [0, 0, 1]
+    with pytest.raises(ValueError, match="row 2 withholds group 'b', but column 'b' has a value there"):
+        consent.availability(matrix, [[False], [False], [False]])
+
+
+def test_available_decides() -> None:
+    consent = Consent.declare(GROUPS, NAMES)
+    given = np.array([[1, 1], [1, 1], [0, 1], [0, 0]], dtype=bool)  # row 0 shares its blood test, which has no result
+    assert consent.availability(X, given).tolist() == [3, 3, 2, 0]
+    assert consent.availability(X, given.astype(int)).tolist() == [3, 3, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("available", "message"),
+    [
+        (np.ones((4, 3), bool), r"shape \(4, 2\); got \(4, 3\). The groups are \['app', 'blood'\]"),
+        (np.ones((3, 2), bool), r"got \(3, 2\)"),
+        (np.ones(4, bool), r"got \(4,\)"),
+        (np.full((4, 2), 0.5), "available must be boolean, got dtype float64"),
+        (np.zeros((4, 2), bool), "row 0 withholds group 'app', but column 'steps' has a value there"),
+        ([[1, 0], [1, 0], [0, 1], [0, 0]], "row 1 withholds group 'blood', but column 'glucose' has a value"),
+    ],
+)
+def test_bad_available(available: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Consent.declare(GROUPS, NAMES).availability(X, available)
+
+
+@given(st.integers(1, 5), st.data())
+def test_availability_is_any_present(n_columns: int, data: Any) -> None:
+    cell = st.sampled_from([np.nan, 0.0, np.inf, -np.inf, 1.5])
+    table = np.array(
+        data.draw(st.lists(st.lists(cell, min_size=n_columns, max_size=n_columns), min_size=1, max_size=6))
+    )
+    owner = data.draw(st.lists(st.integers(-1, 2), min_size=n_columns, max_size=n_columns))
+    groups = {str(g): [j for j, o in enumerate(owner) if o == g] for g in range(3) if g in owner}
+    if sum(map(len, groups.values())) in (0, n_columns):
+        return
+    consent = Consent.declare(groups, [f"c{j}" for j in range(n_columns)])
+    expected = [
+        sum(1 << g for g, columns in enumerate(groups.values()) if not np.isnan(row[columns]).all()) for row in table
+    ]
+    assert consent.availability(table).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        (np.array([["a", "b"]]), ValueError, "must be numeric, got an array of dtype <U1"),
+        (np.zeros(3), ValueError, r"2 dimensions, got an array of shape \(3,\)"),
+        (np.zeros((0, 2)), ValueError, "The feature table has no rows"),
+        (pd.DataFrame({"a": [1.0], "b": ["x"]}), ValueError, "Column 'b' has dtype"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), ValueError, "Column 'a' appears more than once"),
+        (
+            pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}),
+            ValueError,
+            "Column 'b' has dtype datetime64",
+        ),
+        ("table.csv", ValueError, "text or binary file"),
+        ({"a": 1}, TypeError, "Cannot read a feature table from dict"),
+    ],
+)
+def test_bad_tables(table: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        Consent.declare(["b"], ["a", "b"]).availability(table)
+
+
+def test_bad_polars_column() -> None:
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ValueError, match="Column 'b' has dtype String"):
+        Consent.declare(["b"], ["a", "b"]).availability(pl.DataFrame({"a": [1.0], "b": ["x"]}))
