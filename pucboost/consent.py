@@ -134,7 +134,14 @@ class Consent:
     @cached_property
     def column_groups(self) -> Array:
         """Group number of each of ``group_columns``."""
-        return np.repeat(np.arange(self.n_groups, dtype=np.uint64), np.diff(self.group_start))
+        return np.repeat(np.arange(self.n_groups), np.diff(self.group_start))
+
+    @cached_property
+    def column_bits(self) -> Array:
+        """Bit of the group of each column of the table (uint64); 0 for a base column."""
+        bits = np.zeros(len(self.feature_names), dtype=np.uint64)
+        bits[self.group_columns] = np.uint64(1) << self.column_groups.astype(np.uint64)
+        return bits
 
     def availability(
         self, X: Any, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
@@ -209,7 +216,7 @@ class Consent:
         return shared.astype(bool)
 
     def _check_denied_have_no_values(self, shared: Array, source: RowSource, zero_as_missing: bool) -> None:
-        group_of_column = self.column_groups.astype(np.int64)
+        group_of_column = self.column_groups
         for lo, hi in _blocks(source):
             present = source.present_window(lo, hi, self.group_columns)
             if zero_as_missing:

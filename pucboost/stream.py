@@ -16,7 +16,7 @@ from .tables import ArraySource, RowSource
 
 Array = np.ndarray[Any, Any]
 
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 4 << 20
 """Size of a batch buffer: large enough to keep two threads busy, small enough to stay out of the way."""
 
 
@@ -121,10 +121,8 @@ class MaskedRows:
 
     def _gather(self, block: Array, rows: Array, masks: Array, out: Array) -> Array:
         kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
-        columns, groups, fill = self.consent.group_columns, self.consent.column_groups, out.dtype.type(self.fill_value)
-        run_in_ranges(
-            lambda lo, hi: kernel(block, rows, masks, columns, groups, fill, lo, hi, out), len(out), self.threads
-        )
+        bits, fill = self.consent.column_bits, out.dtype.type(self.fill_value)
+        run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), self.threads)
         return out
 
     def batches(self, batch_rows: int | None = None) -> Iterator[tuple[int, Array]]:

@@ -331,7 +331,7 @@ def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> A
         if isinstance(native, nw.DataFrame):
             if native.shape[1] != 1:
                 raise ValueError(f"{name} must be one column, got a table with {native.shape[1]} columns.")
-            native = native[native.columns[0]]
+            native = native.get_column(native.columns[0])
         values = native.to_numpy()
     try:
         vector = np.asarray(values, dtype=dtype)

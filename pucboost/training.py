@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,7 +116,8 @@ def cv(
     """Cross-validate under Protected User Consent, with the signature of ``lgb.cv``.
 
     Folds split people, never copies: the table is split first, then each side is augmented on its own. Metrics are
-    those of the augmented held-out fold (``valid_augmentation`` in ``params`` as in :func:`train`).
+    those of the augmented held-out fold (``valid_augmentation`` in ``params`` as in :func:`train`). Each fold has bins
+    of its own, made from its training part; ``lgb.cv`` makes them once from the whole table, held-out rows included.
 
     Parameters
     ----------
@@ -204,6 +206,13 @@ class _TrainingTable:
             return None
         engine.check_supported(engine_params)
         table = read_dataset(train_set, "train_set")
+        if train_set.reference is not None and train_set.used_indices is None:
+            warnings.warn(
+                "The reference of train_set is not used: the bins must be made from virtual rows, in which every "
+                "optional column is sometimes missing.",
+                UserWarning,
+                stacklevel=3,
+            )
         consent = resolve_consent(table, settings.optional)
         if consent is None:
             return None

@@ -72,7 +72,7 @@ def test_walk_rows(copies: list[int], data: Any) -> None:
 
 GROUPS = [[1], [4, 2], [5]]
 START, COLUMNS = np.array([0, 1, 3, 4]), np.array([1, 4, 2, 5])
-COLUMN_GROUPS = np.array([0, 1, 1, 2], dtype=np.uint64)
+COLUMN_BITS = np.array([0, 0b001, 0b010, 0, 0b010, 0b100], dtype=np.uint64)
 floats = st.one_of(st.floats(width=32), st.sampled_from([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-36, 1e-30]))
 
 
@@ -99,7 +99,7 @@ def test_gather(dtype: Any, order: Any, fill: float, data: Any) -> None:
     masks = data.draw(st.lists(st.integers(0, 7), min_size=len(pick), max_size=len(pick)))
     out = np.empty((len(pick), 6), dtype=dtype)
     gather = rows.gather_masked_rows if order == "C" else rows.gather_masked_columns
-    args = source, np.array(pick, dtype=np.int64), np.array(masks, dtype=np.uint64), COLUMNS, COLUMN_GROUPS, dtype(fill)
+    args = source, np.array(pick, dtype=np.int64), np.array(masks, dtype=np.uint64), COLUMN_BITS, dtype(fill)
     for lo, hi in ((0, len(pick) // 3), (len(pick) // 3, len(pick))):
         gather(*args, lo, hi, out)
     np.testing.assert_array_equal(out, naive.gather_masked_rows(source, pick, masks, GROUPS, fill))

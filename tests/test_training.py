@@ -423,6 +423,21 @@ def test_optional_on_dataset_or_in_params() -> None:
         puc.train(PARAMS, puc.Dataset(X, y, optional=[3]), 3)
 
 
+@pytest.mark.parametrize(
+    "label", [lambda y: pd.DataFrame(y), lambda y: pd.Series(y), lambda y: y.tolist(), lambda y: y[:, None]]
+)
+def test_labels_in_any_container(label: Any) -> None:
+    X, y = make_table(200)
+    expected = puc.train(PARAMS, lgb.Dataset(X, y), 3).model_to_string()
+    assert puc.train(PARAMS, lgb.Dataset(X, label(y), weight=pd.Series(np.ones(200))), 3).model_to_string() == expected
+
+
+def test_bins_of_a_reference_are_not_used_for_training() -> None:
+    X, y = make_table(200)
+    with pytest.warns(UserWarning, match="The reference of train_set is not used"):
+        puc.train(PARAMS, lgb.Dataset(X, y, reference=lgb.Dataset(X, y)), 2)
+
+
 def test_subset_and_raw_data_kept_after_construction() -> None:
     X, y = make_table(400)
     whole = lgb.Dataset(X, y, free_raw_data=False, weight=np.linspace(1, 2, 400)).construct()

@@ -108,7 +108,10 @@ def copy_masks(
         copy = np.uint64(copies[v])
         mask = available[rows[v]]
         if scheme == SCHEME_EXHAUSTIVE:
-            masks_out[v] = submask(copy, mask)
+            if v > lo and rows[v] == rows[v - 1] and copies[v] == copies[v - 1] + 1:
+                masks_out[v] = (masks_out[v - 1] - mask) & mask  # counting up within the bits of the mask
+            else:
+                masks_out[v] = submask(copy, mask)
         elif scheme == SCHEME_FIXED:
             masks_out[v] = mask & counter_hash(keep_key, row, copy)
         elif scheme == SCHEME_BALANCED:

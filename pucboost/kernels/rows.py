@@ -18,59 +18,32 @@ ZERO_THRESHOLD = float(np.float32(1e-35))
 
 
 @njit(cache=True, nogil=True)
-def _erase_withheld(v: int, mask: Any, columns: Array, groups: Array, fill: Any, out: Array) -> None:
-    """Overwrite the optional columns of row v whose group is not in the mask.
-
-    The value is chosen, not jumped over: masks are random, and a branch on them would be guessed wrong half the time.
-    """
-    for p in range(columns.size):
-        value = out[v, columns[p]]
-        out[v, columns[p]] = value if (mask >> groups[p]) & _1 else fill
-
-
-@njit(cache=True, nogil=True)
 def gather_masked_rows(
-    source: Array,
-    rows: Array,
-    masks: Array,
-    columns: Array,
-    groups: Array,
-    fill: Any,
-    lo: int,
-    hi: int,
-    out: Array,
+    source: Array, rows: Array, masks: Array, column_bits: Array, fill: Any, lo: int, hi: int, out: Array
 ) -> None:
     """out[v] = source[rows[v]] with ``fill`` in the groups outside masks[v], v in [lo, hi); row-major source.
 
-    ``columns`` are the optional columns and ``groups`` (uint64) the group of each.
+    ``column_bits[j]`` is the bit of column j's group, 0 for a base column. Every value is read and then chosen, base
+    columns included: without a branch the loop becomes vector code, and masks are too random to guess a branch.
     """
     for v in range(lo, hi):
-        row = rows[v]
-        for j in range(source.shape[1]):
-            out[v, j] = source[row, j]
-        _erase_withheld(v, masks[v], columns, groups, fill, out)
+        original, row_out, absent = source[rows[v]], out[v], ~masks[v]
+        for j in range(original.size):
+            value = original[j]
+            row_out[j] = fill if absent & column_bits[j] else value
 
 
 @njit(cache=True, nogil=True)
 def gather_masked_columns(
-    source: Array,
-    rows: Array,
-    masks: Array,
-    columns: Array,
-    groups: Array,
-    fill: Any,
-    lo: int,
-    hi: int,
-    out: Array,
+    source: Array, rows: Array, masks: Array, column_bits: Array, fill: Any, lo: int, hi: int, out: Array
 ) -> None:
     """The same for a column-major source: column by column within tiles, so that reads run along memory."""
     for tile in range(lo, hi, _TILE):
-        end = min(tile + _TILE, hi)
         for j in range(source.shape[1]):
-            for v in range(tile, end):
-                out[v, j] = source[rows[v], j]
-        for v in range(tile, end):
-            _erase_withheld(v, masks[v], columns, groups, fill, out)
+            bit = column_bits[j]
+            for v in range(tile, min(tile + _TILE, hi)):
+                value = source[rows[v], j]
+                out[v, j] = fill if ~masks[v] & bit else value
 
 
 @njit(cache=True, nogil=True)
