@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 from collections import defaultdict
 
@@ -655,9 +654,3 @@ B, L, D = BinaryFamily.paper(), LogisticFamily.paper(), DiscreteFamily.random(1,
 def test_family_errors_name_the_parameter_or_column(call, text):
     with pytest.raises(ValueError, match=text):
         call()
-
-
-def test_docstring_examples():
-    result = doctest.testmod(simulate)
-    assert result.attempted >= 10
-    assert result.failed == 0

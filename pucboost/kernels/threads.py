@@ -36,9 +36,9 @@ if hasattr(os, "register_at_fork"):
 def run_in_ranges(kernel: Callable[[int, int], None], n_items: int, threads: int) -> None:
     """Call ``kernel(lo, hi)`` on ranges that cover ``0 … n_items`` exactly once."""
     parts = min(threads, max(1, n_items // MIN_ITEMS_PER_THREAD))
-    if parts == 1:
-        kernel(0, n_items)
-        return
     bounds = [n_items * part // parts for part in range(parts + 1)]
-    for done in [_pool(parts).submit(kernel, lo, hi) for lo, hi in itertools.pairwise(bounds)]:
+    # The caller's own thread takes the first range: one switch less.
+    others = [_pool(parts - 1).submit(kernel, lo, hi) for lo, hi in itertools.pairwise(bounds[1:])]
+    kernel(0, bounds[1])
+    for done in others:
         done.result()

@@ -1,37 +1,20 @@
-"""Families of distributions with known truth, and ways of withholding the columns of a real table.
-
-A person has base features b, optional values z, a set A of those that are shared, and a label Y. Each family
-knows E[Y | b, A ⊇ a, z_a], the prediction that Protected User Consent (PUC) asks for, and
-E[Y | b, A = a, z_a], what a model converges to that also reads the silence.
-"""
+"""Families of distributions whose true predictions are known."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BinaryFamily",
-    "DiscreteFamily",
-    "Family",
-    "LogisticFamily",
-    "Sample",
-    "paper_strength",
-    "squared_puc_gap",
-    "withhold_sigmoid",
-    "withhold_strategic",
-]
+from .checks import require
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Draw = tuple[FloatArray, FloatArray, FloatArray, BoolArray]
-Table = TypeVar("Table")
 
 # The joint table of a DiscreteFamily is held in memory as float64: 2**24 states are 128 MB.
 MAX_STATES = 2**24
@@ -96,7 +79,7 @@ class Family(ABC):
 
     def sample(self, n: int, seed: int) -> Sample:
         """Draw n independent rows; the same seed gives the same rows."""
-        _require(n >= 0, f"n must be at least 0, got {n}")
+        require(n >= 0, f"n must be at least 0, got {n}")
         base, y, z, available = self._draw(n, np.random.default_rng(seed))
         X = np.column_stack([base, np.where(available, z, np.nan)])
         return Sample(X, y, z if self._values_exist_when_withheld else None, available)
@@ -118,7 +101,7 @@ class Family(ABC):
         """Check rows and split them into base and optional columns."""
         table, names = np.asarray(X, dtype=np.float64), self.feature_names
         fits = table.ndim == 2 and table.shape[1] == len(names)
-        _require(fits, f"X must have {len(names)} columns ({', '.join(names)}), got shape {table.shape}")
+        require(fits, f"X must have {len(names)} columns ({', '.join(names)}), got shape {table.shape}")
         levels = self._levels()
         wrong = ~np.isfinite(table)
         if levels is not None:
@@ -165,7 +148,7 @@ class BinaryFamily(Family):
 
     def __post_init__(self) -> None:
         """Check the parameters and keep read-only copies."""
-        _require(0 < self.prior < 1, f"prior must lie in (0, 1), got {self.prior}")
+        require(0 < self.prior < 1, f"prior must lie in (0, 1), got {self.prior}")
         _keep(self, p_base=_probabilities("p_base", self.p_base, (None, 2)))
         _keep(self, p_value=_probabilities("p_value", self.p_value, (None, 2)))
         _keep(self, p_share=_probabilities("p_share", self.p_share, (len(self.p_value), 2, 2)))
@@ -192,7 +175,7 @@ class BinaryFamily(Family):
         value = rng.normal(0, 0.5, (n_optional, 1)) + _effects(rng, 0.8, 2.0, (n_optional, 1)) * half
         share = rng.normal(0.2, 0.3, r) + _effects(rng, 0.8, 2.0, r) * half
         share = share + _effects(rng, 0.4, 1.5, r) * half[:, None]
-        return cls(float(rng.uniform(0.4, 0.6)), _expit(base), _expit(value), _expit(share))
+        return cls(float(rng.uniform(0.4, 0.6)), expit(base), expit(value), expit(share))
 
     def _sizes(self) -> tuple[int, int]:
         return len(self.p_base), len(self.p_value)
@@ -214,7 +197,7 @@ class BinaryFamily(Family):
         shared = np.where(z == 1, by_level[:, 1], by_level[:, 0])
         withheld = _log_ratio((value * (1 - self.p_share)).sum(axis=1)) if read_silence else 0.0
         by_optional = np.where(np.isnan(z), withheld, shared)
-        return _expit(_total(np.log(self.prior / (1 - self.prior)), by_base, by_optional))
+        return expit(_total(np.log(self.prior / (1 - self.prior)), by_base, by_optional))
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,10 +254,10 @@ class LogisticFamily(Family):
         n, r = len(self.w), len(self.lam)
         _keep(self, U=_parameter("U", self.U, (r, n)), V=_parameter("V", self.V, (r, n)))
         _keep(self, tau0=_parameter("tau0", self.tau0, (r,)), tau1=_parameter("tau1", self.tau1, (r,)))
-        _require(bool(np.isfinite(self.t)), f"t must be finite, got {self.t}")
-        _require(0 < self.eta < np.inf, f"eta must be positive and finite, got {self.eta}")
-        _require(0 < self.base_variance < np.inf, f"base_variance must be positive, got {self.base_variance}")
-        _require(0 < self.sharing <= 1, f"sharing must lie in (0, 1], got {self.sharing}")
+        require(bool(np.isfinite(self.t)), f"t must be finite, got {self.t}")
+        require(0 < self.eta < np.inf, f"eta must be positive and finite, got {self.eta}")
+        require(0 < self.base_variance < np.inf, f"base_variance must be positive, got {self.base_variance}")
+        require(0 < self.sharing <= 1, f"sharing must lie in (0, 1], got {self.sharing}")
 
     @classmethod
     def paper(cls) -> LogisticFamily:
@@ -317,7 +300,7 @@ class LogisticFamily(Family):
 
     def _draw(self, n: int, rng: np.random.Generator) -> Draw:
         base = rng.normal(0, np.sqrt(self.base_variance), (n, self.n_base))
-        y = (rng.random(n) < _expit(base @ self.w + self.t)).astype(np.float64)
+        y = (rng.random(n) < expit(base @ self.w + self.t)).astype(np.float64)
         share = np.where(y[:, None] == 1, *self._share(base)[::-1])
         tau = np.where(y[:, None] == 1, self.tau1, self.tau0)
         z = base @ self.V.T + tau + self.eta * rng.normal(size=share.shape)
@@ -328,7 +311,7 @@ class LogisticFamily(Family):
         value = slope * (z - base @ self.V.T) + (self.tau0**2 - self.tau1**2) / (2 * self.eta**2)
         shared = base @ self.U.T + self.lam + value
         withheld = _log_ratio(1 - np.stack(self._share(base), axis=-1)) if read_silence else 0.0
-        return _expit(_total(base @ self.w + self.t, np.where(np.isnan(z), withheld, shared)))
+        return expit(_total(base @ self.w + self.t, np.where(np.isnan(z), withheld, shared)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,8 +354,8 @@ class DiscreteFamily(Family):
         _keep(self, value=_probabilities("value", self.value, (r, cells, k, k)))
         _keep(self, label=_probabilities("label", self.label, (cells, *(k,) * r)))
         total, totals = self.cell.sum(), self.value.sum(axis=-1)
-        _require(bool(abs(total - 1) < 1e-9), f"cell must sum to 1, got {total}")
-        _require(bool(np.all(abs(totals - 1) < 1e-9)), "value must sum to 1 over its last axis")
+        require(bool(abs(total - 1) < 1e-9), f"cell must sum to 1, got {total}")
+        require(bool(np.all(abs(totals - 1) < 1e-9)), "value must sum to 1 over its last axis")
 
     @classmethod
     def random(
@@ -395,8 +378,8 @@ class DiscreteFamily(Family):
             How much the label itself moves the log odds of sharing; 0 makes Y ⟂ A | b, z.
         """
         rng = _parameter_rng(n_base, n_optional, seed)
-        _require(levels >= 1, f"levels must be at least 1, got {levels}")
-        _require(optional_levels >= 2, f"optional_levels must be at least 2, got {optional_levels}")
+        require(levels >= 1, f"levels must be at least 1, got {levels}")
+        require(optional_levels >= 2, f"optional_levels must be at least 2, got {optional_levels}")
         cells, r, k = levels**n_base, n_optional, optional_levels
         _check_states(cells, r, k)
         position = np.linspace(-1, 1, k)
@@ -414,7 +397,7 @@ class DiscreteFamily(Family):
         share = rng.normal(0, 0.3, (r, 1, 1, 1)) + by_value[:, :, None, None]
         share = share + label_effect * np.array([[0.5], [-0.5]]) + 0.8 * np.array([-0.5, 0.5])
         cell = rng.dirichlet(np.full(cells, 5.0)).reshape((levels,) * n_base)
-        return cls(cell, value / value.sum(axis=-1, keepdims=True), _expit(label), _expit(share))
+        return cls(cell, value / value.sum(axis=-1, keepdims=True), expit(label), expit(share))
 
     def _sizes(self) -> tuple[int, int]:
         return self.cell.ndim, len(self.share)
@@ -483,118 +466,9 @@ def squared_puc_gap(prediction: npt.ArrayLike, family: Family, X: npt.ArrayLike)
     """
     truth = family.puc_prediction(X)
     f = np.asarray(prediction, dtype=np.float64)
-    _require(f.shape == truth.shape, f"prediction must have shape {truth.shape}, got {f.shape}")
-    _require(f.size > 0, "X must have at least one row")
+    require(f.shape == truth.shape, f"prediction must have shape {truth.shape}, got {f.shape}")
+    require(f.size > 0, "X must have at least one row")
     return float(np.mean((f - truth) ** 2))
-
-
-def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int) -> Table:
-    """Withhold values at random, the more probably the higher (or lower) they are.
-
-    P(A = 0 | z) = σ(λ (z − mean(z))), independently for each column, as in the paper's real-data experiments.
-
-    Parameters
-    ----------
-    X : float ndarray or pandas DataFrame
-        Left as it is. Values already missing stay missing and do not count in the mean.
-    strength : dict
-        Column (name in a DataFrame, position in an array) to λ.
-    seed : int
-        What happens to a column depends on the seed and its position only, not on the other columns withheld.
-
-    Returns
-    -------
-    A new table of the same kind, NaN where withheld; in a DataFrame the columns not named keep their type.
-
-    Examples
-    --------
-    >>> X = np.arange(6.0).reshape(3, 2)
-    >>> withhold_sigmoid(X, {1: 1000.0}, seed=0)[[0, 2]]
-    array([[ 0.,  1.],
-           [ 4., nan]])
-    """
-    columns = {}
-    for column, lam in strength.items():
-        z, position = _read_column(X, column)
-        _require(bool(np.isfinite(lam)), f"strength of column {column!r} must be finite, got {lam}")
-        centre = z[~np.isnan(z)].mean() if not np.isnan(z).all() else 0.0
-        draw = np.random.default_rng([seed, position]).random(len(z))
-        columns[column] = np.where(draw < _expit(lam * (z - centre)), np.nan, z)
-    return _with_columns(X, columns)
-
-
-def paper_strength(X: Any, signs: Mapping[Any, str | int]) -> dict[Any, float]:
-    """Return the paper's λ_i = ± 1 / std(z_i) for `withhold_sigmoid`.
-
-    Parameters
-    ----------
-    X : float ndarray or pandas DataFrame
-    signs : dict
-        Column to "+" (or 1: higher values are withheld more often) or "-" (or -1: lower values are).
-
-    Examples
-    --------
-    >>> paper_strength(np.array([[1.0], [3.0]]), {0: "-"})
-    {0: -1.0}
-    """
-    strength = {}
-    for column, sign in signs.items():
-        z, _ = _read_column(X, column)
-        _require(sign in ("+", "-", 1, -1), f"sign of column {column!r} must be '+' or '-', got {sign!r}")
-        present = z[~np.isnan(z)]
-        _require(np.unique(present).size > 1, f"column {column!r} is constant, so 1 / std is undefined")
-        strength[column] = float((1 if sign in ("+", 1) else -1) / present.std())
-    return strength
-
-
-def withhold_strategic(
-    X: Table,
-    columns: Sequence[Any] | str | int,
-    prediction_with: npt.ArrayLike,
-    prediction_without: npt.ArrayLike,
-    favourable: str = "lower",
-) -> Table:
-    """Withhold what would worsen one's own prediction.
-
-    The columns form one bundle, shared or withheld together, as one pair of predictions decides on them:
-
-    A = 1  ⇔  f(b, z) ≤ f(b)   if lower is favourable (a premium; the paper's theorem on strategic actions),
-    A = 1  ⇔  f(b, z) ≥ f(b)   if higher is (a score or the chance of the positive outcome; its experiments).
-
-    For columns that are decided on separately, call once for each, with predictions for each.
-
-    Parameters
-    ----------
-    X : float ndarray or pandas DataFrame
-        Left as it is. Values already missing stay missing.
-    columns : sequence of names or positions, or a single one
-    prediction_with, prediction_without : arrays of shape (n,)
-        Each person's prediction if the bundle is shared, and if it is withheld.
-    favourable : "lower" or "higher"
-
-    Returns
-    -------
-    A new table of the same kind, NaN where withheld.
-
-    Examples
-    --------
-    >>> withhold_strategic(np.array([[7.0], [8.0]]), [0], [0.1, 0.9], [0.5, 0.5])
-    array([[ 7.],
-           [nan]])
-    """
-    _require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
-    names: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
-    values = {column: _read_column(X, column)[0] for column in names}
-    n = len(cast(Any, X))
-    shared = _predictions("prediction_with", prediction_with, n)
-    silent = _predictions("prediction_without", prediction_without, n)
-    withheld = shared > silent if favourable == "lower" else shared < silent
-    return _with_columns(X, {column: np.where(withheld, np.nan, z) for column, z in values.items()})
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ValueError(message)
 
 
 def _keep(family: Family, **parameters: FloatArray) -> None:
@@ -610,8 +484,8 @@ def _parameter(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -
         length >= 1 and wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
     )
     wanted_text = ", ".join("any" if wanted is None else str(wanted) for wanted in shape)
-    _require(fits, f"{name} must have shape ({wanted_text}), got {array.shape}")
-    _require(bool(np.isfinite(array).all()), f"{name} must be finite")
+    require(fits, f"{name} must have shape ({wanted_text}), got {array.shape}")
+    require(bool(np.isfinite(array).all()), f"{name} must be finite")
     array.setflags(write=False)
     return array
 
@@ -626,12 +500,12 @@ def _probabilities(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...
 
 def _check_states(cells: int, r: int, k: int) -> None:
     states = cells * (2 * k) ** r * 2
-    _require(states <= MAX_STATES, f"n_optional = {r} makes {states} states, more than {MAX_STATES}")
+    require(states <= MAX_STATES, f"n_optional = {r} makes {states} states, more than {MAX_STATES}")
 
 
 def _parameter_rng(n_base: int, n_optional: int, seed: int) -> np.random.Generator:
-    _require(n_base >= 1, f"n_base must be at least 1, got {n_base}")
-    _require(n_optional >= 1, f"n_optional must be at least 1, got {n_optional}")
+    require(n_base >= 1, f"n_base must be at least 1, got {n_base}")
+    require(n_optional >= 1, f"n_optional must be at least 1, got {n_optional}")
     return np.random.default_rng(seed)
 
 
@@ -646,7 +520,7 @@ def _effects(rng: np.random.Generator, low: float, high: float, shape: tuple[int
     return sign.reshape(shape) * rng.uniform(low, high, shape) * _shrink(shape[0], 3)
 
 
-def _expit(x: FloatArray) -> FloatArray:
+def expit(x: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(−x)) without overflow, and without a warning for NaN and infinities."""
     return np.asarray(np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x))))
 
@@ -661,48 +535,3 @@ def _total(start: float | FloatArray, *evidence: FloatArray) -> FloatArray:
     """Sum log odds over features; NaN where each class is ruled out by some feature: probability zero."""
     with np.errstate(invalid="ignore"):
         return np.asarray(start + sum(part.sum(axis=1) for part in evidence))
-
-
-def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    array = np.asarray(value, dtype=np.float64)
-    _require(array.shape == (n,), f"{name} must have one entry per row of X: ({n},), got {array.shape}")
-    _require(not np.isnan(array).any(), f"{name} must not be NaN")
-    return array
-
-
-def _is_frame(X: Any) -> bool:
-    return hasattr(X, "columns") and hasattr(X, "iloc")
-
-
-def _read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
-    """Return a float64 copy of a column, and its position."""
-    if _is_frame(X):
-        found = np.flatnonzero([name == column for name in X.columns])
-        if len(found) == 0:
-            raise KeyError(f"unknown column {column!r}; the table has {list(X.columns)}")
-        _require(len(found) == 1, f"column {column!r} occurs {len(found)} times in the table")
-        position, data = int(found[0]), X.iloc[:, found[0]]
-    else:
-        _require(isinstance(X, np.ndarray) and X.ndim == 2, "X must be a DataFrame or a 2-d ndarray")
-        if not isinstance(column, int | np.integer) or not 0 <= column < X.shape[1]:
-            raise KeyError(f"unknown column {column!r}; the array has columns 0 to {X.shape[1] - 1}")
-        position, data = int(column), X[:, column]
-    _require(getattr(data.dtype, "kind", "O") in "biuf", f"column {column!r} is not numeric: {data.dtype}")
-    # Nullable pandas types hold pd.NA, which only to_numpy turns into NaN.
-    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if _is_frame(X) else data
-    z = np.array(plain, dtype=np.float64)
-    _require(not np.isinf(z).any(), f"column {column!r} has infinite values")
-    return z, position
-
-
-def _with_columns(X: Table, columns: Mapping[Any, FloatArray]) -> Table:
-    """Return a copy of a table with some columns replaced."""
-    result: Any = cast(Any, X).copy()
-    if isinstance(result, np.ndarray) and result.dtype.kind != "f":
-        result = result.astype(np.float64)
-    for column, z in columns.items():
-        if isinstance(result, np.ndarray):
-            result[:, column] = z
-        else:
-            result[column] = z
-    return cast(Table, result)
