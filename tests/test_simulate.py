@@ -11,7 +11,6 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from pucboost import simulate
 from pucboost.simulate import (
     BinaryFamily,
     DiscreteFamily,
