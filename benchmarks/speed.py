@@ -17,6 +17,7 @@ import numpy as np
 import pucboost as puc
 from pucboost.consent import Consent
 from pucboost.datasets import read_dataset
+from pucboost.engines.base import VirtualTable
 from pucboost.engines.lightgbm import VirtualDataset
 from pucboost.kernels.rows import gather_masked_rows
 from pucboost.kernels.threads import run_in_ranges
@@ -61,8 +62,7 @@ def training(quick: bool) -> list[Row]:
         measured("puc", puc.train, {**PARAMS, "optional": optional, "copies": copies})
 
     def stream_alone() -> None:
-        virtual, _, _ = virtual_rows(X, y, optional, 2)
-        for _ in virtual.batches():
+        for _ in virtual_rows(X, y, optional, 2).rows.batches():
             pass
 
     for copies, target in ((2, "≤ 2.0"), (4, "")):
@@ -85,30 +85,30 @@ def training(quick: bool) -> list[Row]:
     return rows
 
 
-def virtual_rows(X: Any, y: Any, optional: list[int], copies: float) -> tuple[MaskedRows, Any, Any]:
-    """Return the stream of a table, and what a Dataset of it needs."""
+def virtual_rows(X: Any, y: Any, optional: list[int], copies: float) -> VirtualTable:
+    """Return the virtual table of ``balanced`` augmentation."""
     table = read_dataset(lgb.Dataset(X, y), "the table")
     consent = Consent.declare(optional, table.names)
     plan = plan_masks(consent.presence(table.source), "balanced", copies=copies)
-    return MaskedRows(table.source, consent, plan), table, plan
+    return VirtualTable(MaskedRows(table.source, consent, plan), table)
 
 
 def construction(quick: bool) -> list[Row]:
     """A LightGBM dataset from the stream against one from the materialised float32 matrix of the same rows."""
     X, y, optional = insurance_like(20_000 if quick else 500_000)
-    stream, table, _ = virtual_rows(X, y, optional, 2)
+    virtual = virtual_rows(X, y, optional, 2)
     X_aug, y_aug, weight, _ = puc.augment(X, y, optional=optional, copies=2)
     times = alternate(
         {
             "matrix": lambda: lgb.Dataset(X_aug, y_aug, weight=weight, params=PARAMS).construct(),
-            "stream": lambda: VirtualDataset(stream, table.label, params=PARAMS).construct(),
+            "stream": lambda: VirtualDataset(virtual, params=PARAMS).construct(),
         },
         2 if quick else 7,
     )
     ratio = median_ratio(times["stream"], times["matrix"])
     return [
         _row(
-            f"construct a dataset of {len(stream):,} virtual rows",
+            f"construct a dataset of {len(virtual):,} virtual rows",
             "the same from a matrix",
             ratio,
             "≤ 1.3",
@@ -120,7 +120,8 @@ def construction(quick: bool) -> list[Row]:
 def gather(quick: bool) -> list[Row]:
     """The masked-row kernel against a plain numpy copy of as many bytes."""
     X, y, optional = insurance_like(20_000 if quick else 500_000)
-    stream, _, plan = virtual_rows(X, y, optional, 2)
+    stream = virtual_rows(X, y, optional, 2).rows
+    plan = stream.plan
     whole = stream.materialise()
     out = np.empty_like(whole)
     rows, masks = plan.rows_and_masks(0, len(plan))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .consent import Consent
+from .datasets import check_positions
 from .plan import check_augmentation, plan_masks
 from .stream import MaskedRows
 from .tables import RowSource, as_vector, row_source
@@ -45,7 +46,7 @@ def augment(
     seed : int
     sample_weight : one per row; multiplies the weight of the copies
     available : bool matrix (rows × groups); default: a group with any value is shared
-    fill_value : what stands for a withheld value; values missing in X stay as they are
+    fill_value : what stands for a withheld value; values missing in X stay as they are. Not for category columns.
     indicators : append one 0/1 column per group that tells whether the copy shares it
     max_virtual_rows : refuse (or, for "balanced", reduce) beyond this
     num_threads : default all cores
@@ -71,7 +72,10 @@ def augment(
     check_augmentation(augmentation)
     source = row_source(X)
     names = source.feature_names or [f"Column_{j}" for j in range(source.n_columns)]
+    check_positions(optional, source)
     consent = Consent.declare(optional, names)
+    consent.warn_without_base()
+    _check_fill_value(fill_value, source, consent)
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != source.n_rows:
         raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
@@ -85,7 +89,7 @@ def augment(
             )
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
     limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
-    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, **limit)
+    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, **limit)
     rows = MaskedRows(source, consent, plan, num_threads=num_threads, fill_value=fill_value)
     table = rows.materialise(indicators)
     source_row = plan.spread(np.arange(source.n_rows))
@@ -97,6 +101,16 @@ def augment(
         np.ones(len(plan), dtype=np.float32) if weight is None else weight,
         source_row,
     )
+
+
+def _check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
+    """A number in a column of category codes would be read as the category of that number."""
+    coded = [j for j in source.categorical if j in consent.group_columns]
+    if coded and not math.isnan(fill_value):
+        raise ValueError(
+            f"fill_value={fill_value!r} cannot stand for a withheld category in column "
+            f"{consent.feature_names[coded[0]]!r}; leave it out, or encode the column as numbers first."
+        )
 
 
 def _like(original: Any, table: Array, source: RowSource, names: list[str]) -> Any:

@@ -16,7 +16,6 @@ from .kernels.threads import run_in_ranges, thread_count
 from .tables import RowSource, row_source
 
 Array = np.ndarray[Any, Any]
-Optional_ = Sequence[str | int] | Mapping[str, Sequence[str | int]]
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
@@ -74,7 +73,7 @@ class Consent:
             if len(wanted) != len(optional):
                 raise ValueError("optional has two groups with the same name.")
             groups = {group: tuple(_position(c, names) for c in columns) for group, columns in wanted.items()}
-        elif isinstance(optional, (list, tuple, np.ndarray)):
+        elif isinstance(optional, (list, tuple)) or hasattr(optional, "tolist"):  # also arrays and pandas indexes
             positions = [_position(column, names) for column in optional]
             _check_used_once([(names[p], (p,)) for p in positions], names)
             groups = {names[p]: (p,) for p in positions}
@@ -88,14 +87,17 @@ class Consent:
                 f"optional declares {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
                 "shared together into one group."
             )
-        if groups and sum(map(len, groups.values())) == len(names):
+        return cls(groups, names)
+
+    def warn_without_base(self) -> None:
+        """Warn if every column is optional."""
+        if self.groups and len(self.group_columns) == len(self.feature_names):
             warnings.warn(
                 "Every column is optional, so whoever shares nothing gets the overall average prediction. "
                 "That is well defined, but usually some columns are known about everybody.",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        return cls(groups, names)
 
     def check_columns(self, feature_names: Sequence[str]) -> None:
         """Raise if a table's columns are not the ones this schema was declared for."""
@@ -202,6 +204,8 @@ class Consent:
         return np.asarray(shared & present)
 
     def _check_available(self, available: Any, source: RowSource) -> Array:
+        if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
+            available = available[list(self.group_names)]  # a DataFrame says itself which group a column is
         shared = np.asarray(available)
         if shared.ndim == 1 and self.n_groups == 1:
             shared = shared[:, None]
@@ -218,7 +222,7 @@ class Consent:
     def _check_denied_have_no_values(self, shared: Array, source: RowSource, zero_as_missing: bool) -> None:
         group_of_column = self.column_groups
         for lo, hi in _blocks(source):
-            present = source.present_window(lo, hi, self.group_columns)
+            present = source.present(np.arange(lo, hi), self.group_columns)
             if zero_as_missing:
                 present &= source.window(lo, hi)[:, self.group_columns] != 0
             contradiction = present & ~shared[lo:hi][:, group_of_column]

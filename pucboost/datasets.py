@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm as lgb
@@ -88,12 +88,12 @@ class SourceTable:
             available=None if self.available is None else np.asarray(self.available)[rows],
         )
 
-    def to_dataset(self) -> lgb.Dataset:
-        """Return these rows as an ordinary Dataset (for a user's ``fpreproc``); here the rows are copied."""
+    def to_dataset(self) -> Dataset:
+        """Return these rows as a Dataset of their own (for a user's ``fpreproc``); here the rows are copied."""
         n = self.source.n_rows
         scores = self.init_score
-        return lgb.Dataset(
-            self.source.window(0, n),
+        return Dataset(
+            self.source.matrix_of(np.arange(n)),
             self.label,
             weight=self.weight,
             init_score=scores if scores is None or scores.ndim == 1 else scores.ravel(order="F"),
@@ -101,7 +101,14 @@ class SourceTable:
             categorical_feature=self.categorical_feature,
             params=self.params,
             free_raw_data=False,
+            optional=self.optional,
+            available=self.available,
         )
+
+    def read_back(self, dataset: lgb.Dataset, name: str) -> SourceTable:
+        """Read what a user's ``fpreproc`` made of :meth:`to_dataset`; the matrix there holds category codes."""
+        table = read_dataset(dataset, name)
+        return replace(table, pandas_categorical=self.pandas_categorical)
 
 
 def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[Any]] | None = None) -> SourceTable:
@@ -116,9 +123,9 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
     pandas_categories
         Categories of the training table.
     """
-    if dataset.used_indices is not None and dataset.reference is not None and dataset.data is None:
+    if dataset.used_indices is not None and dataset.reference is not None:
         whole = read_dataset(dataset.reference, name, pandas_categories)
-        return whole.subset(np.asarray(dataset.used_indices, dtype=np.int64))
+        return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
     if dataset.data is None:
         raise ValueError(
             f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
@@ -140,8 +147,8 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
         categorical = list(source.categorical) if source.pandas_categorical is not None else "auto"
     return SourceTable(
         source=source,
-        label=_read_label(dataset.label, name, n),
-        weight=_read_weight(dataset.weight, name, n),
+        label=_read_label(_field(dataset, "label"), name, n),
+        weight=_read_weight(_field(dataset, "weight"), name, n),
         init_score=_read_init_score(dataset.init_score, name, n),
         group=dataset.group,
         feature_name=names,
@@ -150,6 +157,22 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
         params=dict(dataset.params or {}),
         optional=getattr(dataset, "optional", None),
         available=getattr(dataset, "available", None),
+    )
+
+
+def _field(dataset: lgb.Dataset, name: str) -> Any:
+    """Return label or weight; a constructed Dataset may have got it by ``set_field``."""
+    return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)
+
+
+def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> SourceTable:
+    """Return the rows of a subset with the labels, weights and scores that were set on the subset itself."""
+    n = table.source.n_rows
+    return replace(
+        table,
+        label=table.label if subset.label is None else _read_label(subset.label, name, n),
+        weight=table.weight if subset.weight is None else _read_weight(subset.weight, name, n),
+        init_score=table.init_score if subset.init_score is None else _read_init_score(subset.init_score, name, n),
     )
 
 
@@ -200,16 +223,31 @@ def declares_something(optional: Any) -> bool:
     )
 
 
+def check_positions(optional: Any, source: RowSource) -> None:
+    """Refuse integers where they could be labels as well as positions."""
+    if not source.has_other_integer_labels or isinstance(optional, Consent):
+        return
+    columns = (
+        [c for group in optional.values() for c in np.atleast_1d(group)] if hasattr(optional, "values") else optional
+    )
+    for column in columns if hasattr(columns, "__iter__") else ():
+        if isinstance(column, (int, np.integer)):
+            raise ValueError(
+                f"optional names column {column}, but the table has integer labels that are not positions, so this "
+                f"may be a label or a position. Write the label as a string, {str(column)!r}."
+            )
+
+
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent | None:
     """Return the consent schema of a training table, or None if nothing is optional."""
-    declared = [
-        Consent.declare(given, table.names)
-        for given in (optional_in_params, table.optional)
-        if declares_something(given)
-    ]
+    # The Dataset's own declaration first: the columns of its `available` are in that order.
+    given = [optional for optional in (table.optional, optional_in_params) if declares_something(optional)]
+    for optional in given:
+        check_positions(optional, table.source)
+    declared = [Consent.declare(optional, table.names) for optional in given]
     if len(declared) == 2 and declared[0] != declared[1]:
         raise ValueError(
-            f"params['optional'] and the optional of {name} differ: {declared[0]} and {declared[1]}. Declare it once."
+            f"params['optional'] and the optional of {name} differ: {declared[1]} and {declared[0]}. Declare it once."
         )
     if not declared or declared[0].n_groups == 0:
         return None

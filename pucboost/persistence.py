@@ -1,7 +1,9 @@
-"""Save and load boosters together with their consent schema.
+"""Save and load boosters together with their consent schema, in files that the plain engines read, too.
+
+XGBoost's boosters have attributes that its model files keep; the schema is one of them.
 
 A LightGBM model file is text; after the line ``end of parameters`` the engine reads nothing but the last line, which
-holds the categories of pandas columns. The schema goes between the two: plain LightGBM loads the file as usual.
+holds the categories of pandas columns. The schema goes between the two.
 """
 
 from __future__ import annotations
@@ -9,31 +11,27 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
-
 from .consent import Consent
-from .plan import PlanSummary
+from .schema import model_schema, read_schema
 
 _KEY = "pucboost:"
 _LAST_LINE = "\npandas_categorical:"
-_FORMAT = 1
 
 
-def save_model(booster: lgb.Booster, filename: str | Path, **kwargs: Any) -> None:
-    """Write a booster and its consent schema into one file that plain LightGBM can read too.
+def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
+    """Write a booster and its consent schema into one file that the plain engine can read, too.
 
     Parameters
     ----------
     booster
         As returned by :func:`pucboost.train`.
     filename
-        Written whole or not at all.
+        Written whole or not at all. XGBoost's format follows the ending: ``.json``, else UBJSON.
     **kwargs
-        As ``lgb.Booster.save_model``: ``num_iteration``, ``start_iteration``, ``importance_type``.
+        For LightGBM as ``lgb.Booster.save_model``: ``num_iteration``, ``start_iteration``, ``importance_type``.
 
     Examples
     --------
@@ -51,49 +49,94 @@ def save_model(booster: lgb.Booster, filename: str | Path, **kwargs: Any) -> Non
             "The booster has no consent schema; it was not returned by pucboost.train with optional features. "
             "Use booster.save_model."
         )
-    summary = getattr(booster, "puc_summary", None)
-    schema = {"format": _FORMAT, "consent": consent.to_dict(), "summary": None if summary is None else asdict(summary)}
-    model, _, categories = booster.model_to_string(**kwargs).rpartition(_LAST_LINE)
-    text = f"{model}\n{_KEY}{json.dumps(schema)}\n{_LAST_LINE}{categories}"
-    _write_whole(Path(filename), text)
+    path = Path(filename)
+    if _is_xgboost(booster):
+        if kwargs:
+            raise TypeError(f"save_model takes no {', '.join(kwargs)} for an XGBoost booster; slice it instead.")
+        _write_whole(path, bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
+    else:
+        _write_whole(path, _lightgbm_text(booster, consent, **kwargs).encode("utf-8"))
 
 
-def load_model(filename: str | Path) -> lgb.Booster:
+def load_model(filename: str | Path) -> Any:
     """Read a file written by :func:`save_model`; the booster has its ``consent`` again.
 
     Parameters
     ----------
     filename
-        The model file.
+        The model file, of either engine.
 
     Returns
     -------
-    lgb.Booster
+    lgb.Booster or xgb.Booster
     """
-    text = Path(filename).read_text(encoding="utf-8")
+    content = Path(filename).read_bytes()
+    booster, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
+    if schema is None:
+        raise ValueError(
+            f"{str(filename)!r} has no consent schema; it was not written by pucboost.save_model. Load it with the "
+            "engine itself: lgb.Booster(model_file=...) or xgb.Booster(model_file=...)."
+        )
+    booster.consent, booster.puc_summary = read_schema(schema, str(filename))
+    return booster
+
+
+def consent_of(model: Any) -> Consent | None:
+    """Return the consent schema of a booster or of a model file, None if it has none.
+
+    Parameters
+    ----------
+    model
+        A booster of either engine, however it was loaded or copied, or the path of a model file.
+    """
+    if isinstance(model, (str, Path)):
+        content = Path(model).read_bytes()
+        _, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
+        return None if schema is None else read_schema(schema, str(model))[0]
+    consent = getattr(model, "consent", None)
+    if consent is None and _is_xgboost(model):
+        from .engines.xgboost import SCHEMA_KEY
+
+        kept = model.attr(SCHEMA_KEY)
+        return None if kept is None else read_schema(json.loads(kept), "the booster")[0]
+    return consent
+
+
+def _is_xgboost(booster: Any) -> bool:
+    return any(base.__module__.startswith("xgboost.") for base in type(booster).__mro__)
+
+
+def _load_xgboost(content: bytes) -> tuple[Any, dict[str, Any] | None]:
+    import xgboost as xgb
+
+    from .engines.xgboost import SCHEMA_KEY
+
+    booster = xgb.Booster(model_file=bytearray(content))
+    kept = booster.attr(SCHEMA_KEY)
+    return booster, None if kept is None else json.loads(kept)
+
+
+def _load_lightgbm(content: bytes) -> tuple[Any, dict[str, Any] | None]:
+    import lightgbm as lgb
+
+    text = content.decode("utf-8")
     lines = [line for line in text[text.rfind("end of parameters") :].splitlines() if line.startswith(_KEY)]
-    if not lines:
-        raise ValueError(
-            f"{str(filename)!r} has no consent schema; it was not written by pucboost.save_model. "
-            "Use lgb.Booster(model_file=...)."
-        )
-    schema = json.loads(lines[-1].removeprefix(_KEY))
-    if schema["format"] != _FORMAT:
-        raise ValueError(
-            f"{str(filename)!r} has consent schema format {schema['format']}; this version of pucboost reads {_FORMAT}."
-        )
-    booster: Any = lgb.Booster(model_str=text)
-    booster.consent = Consent.from_dict(schema["consent"])
-    booster.puc_summary = None if schema["summary"] is None else PlanSummary(**schema["summary"])
-    return booster  # type: ignore[no-any-return]
+    schema = json.loads(lines[-1].removeprefix(_KEY)) if lines else None
+    return (lgb.Booster(model_str=text), schema) if schema is not None else (None, None)
 
 
-def _write_whole(path: Path, text: str) -> None:
+def _lightgbm_text(booster: Any, consent: Consent, **kwargs: Any) -> str:
+    schema = json.dumps(model_schema(consent, getattr(booster, "puc_summary", None)))
+    model, _, categories = booster.model_to_string(**kwargs).rpartition(_LAST_LINE)
+    return f"{model}\n{_KEY}{schema}\n{_LAST_LINE}{categories}"
+
+
+def _write_whole(path: Path, content: bytes) -> None:
     """Write to a neighbour, then rename: a crash never leaves half a file."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
+        with os.fdopen(handle, "wb") as out:
+            out.write(content)
         # mkstemp makes files only the owner can read; give this one the rights any new file gets.
         umask = os.umask(0)
         os.umask(umask)

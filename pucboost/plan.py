@@ -20,7 +20,6 @@ s is among them with probability c_i / 2^k, and then weighs 2^k / c_i.
 
 from __future__ import annotations
 
-import logging
 import math
 import warnings
 from dataclasses import dataclass
@@ -30,12 +29,9 @@ from typing import Any
 import numpy as np
 
 from .kernels import masks as kernel
-from .kernels.naive import counter_hash
 from .kernels.threads import run_in_ranges, thread_count
 
 Array = np.ndarray[Any, Any]
-
-logger = logging.getLogger("pucboost")
 
 SCHEMES = {
     "none": kernel.SCHEME_NONE,
@@ -86,7 +82,12 @@ def seed_bits(seed: int) -> int:
 
 def child_seed(seed: int, number: int) -> int:
     """Return an independent seed, a pure function of (seed, number): every table augmented has its own."""
-    return counter_hash(seed_bits(seed), int(kernel.STREAM_CHILD_SEED), number, 0)
+    return _random_bits(seed_bits(seed), kernel.STREAM_CHILD_SEED, number)
+
+
+def _random_bits(seed: int, stream: Any, number: int = 0) -> int:
+    key = np.uint64(kernel.stream_key(np.uint64(seed), stream))
+    return int(kernel.counter_hash(key, np.uint64(number), np.uint64(0)))
 
 
 @dataclass(frozen=True)
@@ -204,10 +205,10 @@ class MaskPlan:
         )
 
 
-def shared_counts(available: Array) -> Array:
+def shared_counts(available: Array, threads: int = 1) -> Array:
     """Return k_i, how many groups each row shares."""
     counts = np.empty(len(available), dtype=np.int64)
-    run_in_ranges(lambda lo, hi: kernel.count_shared(available, lo, hi, counts), len(available), thread_count(None))
+    run_in_ranges(lambda lo, hi: kernel.count_shared(available, lo, hi, counts), len(available), threads)
     return counts
 
 
@@ -218,6 +219,7 @@ def plan_masks(
     copies: float | None = None,
     seed: int = 0,
     max_virtual_rows: int = ENGINE_MAX_ROWS,
+    num_threads: int | None = None,
 ) -> MaskPlan:
     """Decide how many copies each row gets.
 
@@ -233,6 +235,8 @@ def plan_masks(
         Any integer.
     max_virtual_rows
         Row budget: ``balanced`` reduces ``copies`` to fit and warns, the other schemes refuse.
+    num_threads
+        Threads to use; None means all cores.
 
     Examples
     --------
@@ -245,14 +249,14 @@ def plan_masks(
     available = np.ascontiguousarray(available, dtype=np.uint64)
     wanted_copies = default_copies(len(available)) if copies is None else check_copies(copies)
     limit = min(check_max_virtual_rows(max_virtual_rows), ENGINE_MAX_ROWS)
-    bits = seed_bits(seed)
+    bits, threads = seed_bits(seed), thread_count(num_threads)
     n = len(available)
     if n > limit:
         raise ValueError(
             f"The table has {n:,} rows, more than max_virtual_rows = {limit:,}; every row needs at least one "
             "virtual row."
         )
-    shared = shared_counts(available)
+    shared = shared_counts(available, threads)
     how_many = np.bincount(shared, minlength=65)
     all_virtual = sum(int(count) << k for k, count in enumerate(how_many.tolist()))
 
@@ -275,7 +279,7 @@ def plan_masks(
         chance = np.ldexp(1.0, shared - int(shared.max()))
         # Never seeded with the user's own number: data made with default_rng(seed) would repeat the same uniforms,
         # and who is drawn would depend on who they are.
-        generator = np.random.default_rng(counter_hash(bits, int(kernel.STREAM_DRAWS), 0, 0))
+        generator = np.random.default_rng(_random_bits(bits, kernel.STREAM_DRAWS))
         draws = generator.multinomial(n, chance / chance.sum())
         return MaskPlan("fixed", bits, available, _offsets(draws), None)
 
@@ -284,7 +288,7 @@ def plan_masks(
     run_in_ranges(
         lambda lo, hi: kernel.round_at_random(np.uint64(bits), expected, shared, lo, hi, row_copies),
         n,
-        thread_count(None),
+        threads,
     )
     weight = np.ldexp(1.0, shared - int(shared.max())) / row_copies
     offsets = _offsets(row_copies)

@@ -29,6 +29,13 @@ class RowSource(abc.ABC):
     feature_names: list[str] | None = None
     categorical: Sequence[int] = ()
     pandas_categorical: list[list[Any]] | None = None
+    has_other_integer_labels: bool = False
+    """A DataFrame has integer column labels that are not their positions: an integer could mean either."""
+
+    @property
+    def values_per_row(self) -> int:
+        """How many values a row really holds; fewer than columns in a sparse table."""
+        return self.n_columns
 
     @abc.abstractmethod
     def window(self, lo: int, hi: int) -> Array:
@@ -38,9 +45,13 @@ class RowSource(abc.ABC):
     def take(self, rows: Array) -> Array:
         """Return the given rows, in the given order."""
 
-    def present_window(self, lo: int, hi: int, columns: Array) -> Array:
-        """Return which of ``columns`` hold a value of their own in rows lo … hi − 1."""
-        return ~np.isnan(self.window(lo, hi)[:, columns])
+    def matrix_of(self, rows: Array) -> Any:
+        """Return the given rows as a matrix of their own, sparse if the source is."""
+        return self.take(rows)
+
+    def present(self, rows: Array, columns: Array) -> Array:
+        """Return which of ``columns`` hold a value of their own in the given rows."""
+        return ~np.isnan(self.take(rows)[:, columns])
 
 
 class ArraySource(RowSource):
@@ -84,9 +95,16 @@ class SparseSource(RowSource):
     def take(self, rows: Array) -> Array:
         return np.asarray(self.matrix[rows].toarray(), dtype=self.dtype)
 
-    def present_window(self, lo: int, hi: int, columns: Array) -> Array:
+    def matrix_of(self, rows: Array) -> Any:
+        return self.matrix[rows]
+
+    @property
+    def values_per_row(self) -> int:
+        return -(-int(self.matrix.nnz) // max(1, self.n_rows))
+
+    def present(self, rows: Array, columns: Array) -> Array:
         # Only stored values contradict `available=False`: the rest may well stand for "withheld".
-        block = self.matrix[lo:hi]
+        block = self.matrix[rows]
         stored = type(self.matrix)((~np.isnan(block.data), block.indices, block.indptr), shape=block.shape)
         return np.asarray(stored[:, columns].toarray(), dtype=bool)
 
@@ -102,6 +120,7 @@ class PandasSource(RowSource):
             raise ValueError(f"Column {twice!r} appears more than once in the DataFrame; rename one of them.")
         self.n_rows, self.n_columns = frame.shape
         self.feature_names = [str(column) for column in frame.columns]
+        self.has_other_integer_labels = _has_other_integer_labels(frame.columns)
         coded = [j for j, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.CategoricalDtype)]
         self.categorical = [j for j in coded if not frame.dtypes.iloc[j].ordered]
         own_categories = [list(frame.dtypes.iloc[j].categories) for j in coded]
@@ -248,6 +267,17 @@ class SubsetSource(RowSource):
         self.n_rows, self.n_columns, self.dtype = len(self._rows), whole.n_columns, whole.dtype
         self.feature_names, self.categorical = whole.feature_names, whole.categorical
         self.pandas_categorical = whole.pandas_categorical
+        self.has_other_integer_labels = whole.has_other_integer_labels
+
+    @property
+    def values_per_row(self) -> int:
+        return self._whole.values_per_row
+
+    def matrix_of(self, rows: Array) -> Any:
+        return self._whole.matrix_of(self._rows[rows])
+
+    def present(self, rows: Array, columns: Array) -> Array:
+        return self._whole.present(self._rows[rows], columns)
 
     def window(self, lo: int, hi: int) -> Array:
         return self._whole.take(self._rows[lo:hi])
@@ -316,8 +346,14 @@ def _pandas_source(frame: Any, categories: list[list[Any]] | None) -> RowSource:
         # One float block: pandas hands out the memory itself, no encoding needed.
         plain = ArraySource(frame.to_numpy(copy=False), source.feature_names)
         plain.pandas_categorical = source.pandas_categorical
+        plain.has_other_integer_labels = source.has_other_integer_labels
         return plain
     return source
+
+
+def _has_other_integer_labels(labels: Any) -> bool:
+    integers = [(j, x) for j, x in enumerate(labels) if isinstance(x, (int, np.integer)) and not isinstance(x, bool)]
+    return any(label != position for position, label in integers)
 
 
 def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> Array:

@@ -65,6 +65,10 @@ def test_polars_and_arrow_stay_what_they_are(library: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (
+            {"X": pd.DataFrame(np.ones((60, 6)), columns=[6, 5, 4, 3, 2, 1])},
+            "optional names column 3, but the table has integer labels that are not positions",
+        ),
         ({"y": [1, 2]}, r"y must have one entry for each of the 60 rows of X, got shape \(2,\)"),
         ({"optional": [9]}, "optional names column 9"),
         ({"augmentation": "all"}, "augmentation must be one of"),
@@ -79,6 +83,14 @@ def test_bad_input(change: dict[str, Any], message: str) -> None:
     X, y = make_table(60)
     with pytest.raises(ValueError, match=message):
         puc.augment(**{"X": X, "y": y, "optional": [3, 4, 5], **change})
+
+
+def test_fill_value_is_no_category() -> None:
+    X, y = make_table(60)
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(k=pd.Categorical(["u", "v"] * 30))
+    with pytest.raises(ValueError, match="cannot stand for a withheld category in column 'k'"):
+        puc.augment(frame, y, optional=["k"], fill_value=0.0)
+    puc.augment(frame, y, optional=["f"], fill_value=0.0)
 
 
 def test_learner_of_another_library() -> None:

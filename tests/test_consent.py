@@ -77,7 +77,17 @@ def test_all_64_bits_work() -> None:
 
 def test_no_base_column_warns() -> None:
     with pytest.warns(UserWarning, match="Every column is optional"):
-        Consent.declare(NAMES, NAMES)
+        Consent.declare(NAMES, NAMES).warn_without_base()
+
+
+def test_pandas_index_is_a_list_of_columns() -> None:
+    assert Consent.declare(pd.Index(["pulse", "steps"]), NAMES).group_names == ("pulse", "steps")
+
+
+def test_available_as_a_frame_goes_by_group_name() -> None:
+    consent = Consent.declare(GROUPS, NAMES)
+    frame = pd.DataFrame({"blood": [False, True, True, False], "app": [True, True, False, False]})
+    assert consent.availability(X, frame).tolist() == MASKS
 
 
 def test_same_columns_or_error() -> None:

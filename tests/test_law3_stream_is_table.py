@@ -142,7 +142,8 @@ def test_init_model_scores_virtual_rows(monkeypatch: Any) -> None:
     first = lgb.train(base, lgb.Dataset(X, y), 4)
     params = {**base, "optional": [3, 4, 5], "augmentation": "exhaustive"}
     X_aug, _, _, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation="exhaustive")
-    ours = puc.train(params, lgb.Dataset(X, y), 5, init_model=first)
+    with pytest.warns(UserWarning, match="init_model has no consent schema"):
+        ours = puc.train(params, lgb.Dataset(X, y), 5, init_model=first)
     engine = {**base, "bagging_fraction": len(X) / len(X_aug), "bagging_freq": 1}
     _, y_aug, _, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation="exhaustive")
     table = lgb.train(engine, lgb.Dataset(X_aug, y_aug), 5, init_model=first)

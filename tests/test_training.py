@@ -273,7 +273,7 @@ def test_cv_equals_training_each_fold_by_hand() -> None:
 
     params = {**PARAMS, "copies": 2, "seed": 5}
     result = puc.cv(params, lgb.Dataset(X, y), 6, folds=folds, return_cvbooster=True)
-    for number, ((train, valid), booster) in enumerate(zip(folds, result["cvbooster"].boosters, strict=True), 1):
+    for number, ((train, valid), booster) in enumerate(zip(folds, result["cvbooster"].boosters, strict=True)):
         seed = child_seed(5, 2 * number)
         expected = table_training(params, X[train], y[train], 6, seed=seed)
         np.testing.assert_array_equal(booster.predict(X[valid]), expected.predict(X[valid]))
@@ -325,7 +325,7 @@ def test_cv_with_fpreproc_callable_objective_and_init_model() -> None:
         eval_train_metric=True,
         return_cvbooster=True,
     )
-    assert calls == [(lgb.Dataset, (250,), 5)] * 2
+    assert calls == [(puc.Dataset, (250,), 5)] * 2
     assert result["valid auc-mean"][-1] > 0.7
     assert len(result["train auc-mean"]) == 5
     for booster in result["cvbooster"].boosters:
@@ -477,7 +477,7 @@ def small() -> tuple[Any, Any]:
             {"augmentation": "exhaustive", "max_virtual_rows": 70},
             "augmentation='exhaustive' makes .* more than max_virtual",
         ),
-        ({"engine": "catboost"}, "engine must be one of 'lightgbm'"),
+        ({"engine": "catboost"}, "engine must be one of 'lightgbm', 'xgboost'; got 'catboost'"),
         ({"compact": True}, "compact is not supported"),
         ({"objective": "lambdarank"}, "Protected User Consent is defined for predictions of a person's outcome"),
         ({"metric": ["auc", "ndcg@3"]}, "metric='ndcg@3' needs queries"),
@@ -485,6 +485,9 @@ def small() -> tuple[Any, Any]:
         ({"linear_trees": "true"}, "linear_tree with optional features"),
         ({"use_missing": False}, "use_missing=False makes LightGBM read a withheld value as the number 0"),
         ({"bagging_by_query": True}, "bagging_by_query"),
+        ({"objective": "xentlambda"}, "reads weights as exposures"),
+        ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),
+        ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
     ],
 )
 @pytest.mark.parametrize("function", ["train", "cv"])
@@ -595,7 +598,7 @@ def test_more_virtual_rows_than_lightgbm_can_count() -> None:
 
 def test_default_budget_depends_on_memory(monkeypatch: Any) -> None:
     X, y = make_table(1_000)
-    monkeypatch.setattr("pucboost.training._memory_bytes", lambda: 200_000.0)
+    monkeypatch.setattr("pucboost.job._memory_bytes", lambda: 200_000.0)
     with pytest.warns(UserWarning, match="copies is reduced"):
         puc.train(PARAMS, lgb.Dataset(X, y), 2)
 
@@ -633,3 +636,154 @@ def test_every_column_optional_is_allowed_with_a_warning() -> None:
         booster = puc.train({**QUIET, "optional": [0, 1, 2]}, lgb.Dataset(X, y), 50)
     silent = booster.predict(np.full((1, 3), np.nan))[0]
     assert silent == pytest.approx(y.mean(), abs=0.05)
+
+
+# ---------------------------------------------------------------- found by review
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"use_missing": False}, "use_missing=False makes"),
+        ({"linear_tree": True}, "linear_tree with optional features"),
+    ],
+)
+def test_parameters_on_the_dataset_are_checked_too(params: dict[str, Any], message: str) -> None:
+    X, y = small()
+    with pytest.raises(ValueError, match=message):
+        puc.train(PARAMS, lgb.Dataset(X, y, params=params), 2)
+
+
+def test_zero_as_missing_on_the_dataset() -> None:
+    X, y = make_table(600)
+    X[:200, 3] = 0.0
+    in_params = puc.train({**PARAMS, "zero_as_missing": True}, lgb.Dataset(X, y), 4)
+    on_dataset = puc.train(PARAMS, lgb.Dataset(X, y, params={"zero_as_missing": True}), 4)
+    assert on_dataset.puc_summary == in_params.puc_summary
+    np.testing.assert_array_equal(on_dataset.predict(X), in_params.predict(X))
+
+
+@pytest.mark.parametrize("rare", [1.0, 0.0])
+def test_is_unbalance_counts_people(rare: float) -> None:
+    """LightGBM would count virtual rows, of which those who share more have more."""
+    rng = np.random.default_rng(0)
+    n = 4_000
+    y = np.where(rng.random(n) < 0.2, rare, 1 - rare)
+    X = rng.normal(size=(n, 4))
+    X[:, 1:][rng.random((n, 3)) < np.where(y == 1, 0.8, 0.2)[:, None]] = np.nan
+    base = {
+        **QUIET,
+        "objective": "binary",
+        "optional": [1, 2, 3],
+        "augmentation": "exhaustive",
+        "boost_from_average": False,
+    }
+    ratio = (y != rare).sum() / (y == rare).sum()
+    ours = puc.train({**base, "is_unbalance": True}, lgb.Dataset(X, y), 20)
+    by_hand = puc.train(base, lgb.Dataset(X, y, weight=np.where(y == rare, ratio, 1.0)), 20)
+    # The same weights up to rounding, which may decide between two equal splits.
+    assert np.abs(ours.predict(X) - by_hand.predict(X)).mean() < 1e-3
+    assert np.abs(ours.predict(X) - puc.train(base, lgb.Dataset(X, y), 20).predict(X)).mean() > 0.1
+    result = puc.cv({**base, "is_unbalance": True}, lgb.Dataset(X, y), 3, nfold=2)
+    assert len(result["valid binary_logloss-mean"]) == 3
+
+
+def test_constructed_subset_keeps_consent_and_weights() -> None:
+    X, y = make_table(400)
+    weight, rows = np.linspace(1, 3, 400), list(range(0, 400, 2))
+    without = {k: v for k, v in PARAMS.items() if k != "optional"}
+    expected = puc.train(PARAMS, lgb.Dataset(X[rows], y[rows], weight=weight[rows]), 4).model_to_string()
+    whole = puc.Dataset(X, y, optional=OPTIONAL, weight=weight, free_raw_data=False)
+    subset = whole.subset(rows).construct()
+    assert puc.train(without, subset, 4).model_to_string() == expected
+    other = subset.set_weight(weight[rows][::-1].copy())
+    assert puc.train(without, other, 4).model_to_string() != expected
+
+
+def test_weight_set_after_construction() -> None:
+    X, y = make_table(400)
+    weight = np.linspace(1, 3, 400)
+    data = lgb.Dataset(X, y, free_raw_data=False).construct()
+    data.set_field("weight", weight)
+    expected = puc.train(PARAMS, lgb.Dataset(X, y, weight=weight.astype(np.float32)), 4).model_to_string()
+    assert puc.train(PARAMS, data, 4).model_to_string() == expected
+
+
+def test_objective_that_reads_the_weight_field() -> None:
+    X, y = make_table(900)
+
+    def by_field(preds: Any, data: Any) -> tuple[Any, Any]:
+        gradient, hessian = logistic(preds, data)
+        weight = data.get_field("weight")
+        return gradient * weight, hessian * weight
+
+    models = [
+        puc.train({**PARAMS, "copies": 2, "objective": f}, lgb.Dataset(X, y, weight=np.linspace(0.5, 2, 900)), 6)
+        for f in (by_field, weighted_logistic)
+    ]
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+
+def test_fpreproc_keeps_categories_and_available() -> None:
+    import scipy.sparse
+
+    X, y = make_table(600)
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(k=pd.Categorical(np.where(y > 0, "u", "v")))
+    same = lambda train, valid, params: (train, valid, params)  # noqa: E731
+    result = puc.cv(PARAMS, lgb.Dataset(frame, y), 3, nfold=2, fpreproc=same, return_cvbooster=True)
+    plain = puc.cv(PARAMS, lgb.Dataset(frame, y), 3, nfold=2, return_cvbooster=True)
+    swapped = frame.assign(k=frame["k"].cat.set_categories(["v", "u"]))
+    for booster, other in zip(result["cvbooster"].boosters, plain["cvbooster"].boosters, strict=True):
+        assert booster.pandas_categorical == [["u", "v"]]
+        np.testing.assert_array_equal(booster.predict(swapped), other.predict(frame))
+    sparse = puc.Dataset(scipy.sparse.csr_matrix(np.nan_to_num(X)), y, optional=OPTIONAL, available=~np.isnan(X[:, 3:]))
+    sizes = [
+        [
+            b.puc_summary.virtual_rows
+            for b in puc.cv(PARAMS, sparse, 1, nfold=2, fpreproc=f, return_cvbooster=True)["cvbooster"].boosters
+        ]
+        for f in (None, same)
+    ]
+    assert sizes[0] == sizes[1]
+    assert puc.train(PARAMS, sparse.subset(list(range(300))), 1).puc_summary.source_rows == 300
+
+
+def test_own_feature_names_and_validation_sets() -> None:
+    X, y = make_table(300)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    train = lgb.Dataset(frame, y, feature_name=[f"f{j}" for j in range(6)])
+    booster = puc.train({**PARAMS, "optional": ["f3"]}, train, 2, valid_sets=(train.create_valid(frame, y),))
+    assert booster.feature_name()[0] == "f0"
+
+
+def test_place_in_the_list_does_not_change_a_validation_set() -> None:
+    X, y = make_table(600)
+    train, valid = lgb.Dataset(X[:400], y[:400]), lgb.Dataset(X[400:], y[400:])
+    records: list[Any] = [{}, {}, {}]
+    for sets, record in zip(([valid], [train, valid], [valid, valid]), records, strict=True):
+        puc.train({**PARAMS, "copies": 2}, train, 3, list(sets), callbacks=[lgb.record_evaluation(record)])
+    assert records[0]["valid_0"] == records[1]["valid_1"] == records[2]["valid_0"] == records[2]["valid_1"]
+
+
+def test_init_model_file_is_checked(tmp_path: Path) -> None:
+    X, y = make_table(300)
+    path = tmp_path / "model.txt"
+    puc.save_model(puc.train(PARAMS, lgb.Dataset(X, y), 2), path)
+    with pytest.raises(ValueError, match="init_model was trained under Consent"):
+        puc.train({**PARAMS, "optional": []}, lgb.Dataset(X, y), 2, init_model=path)
+    assert puc.train(PARAMS, lgb.Dataset(X, y), 2, init_model=str(path)).num_trees() == 4
+
+
+def test_budget_of_training_does_not_refuse_a_validation_set() -> None:
+    X, y = make_table(1_000)
+    params = {**PARAMS, "augmentation": "fixed", "max_virtual_rows": 300}
+    puc.train(params, lgb.Dataset(X[:300], y[:300]), 2, valid_sets=[lgb.Dataset(X[300:], y[300:])])
+
+
+def test_same_groups_in_another_order() -> None:
+    X, y = make_table(400)
+    shared = ~np.isnan(X[:, 3:])
+    one, two = {"a": [3], "b": [4], "c": [5]}, {"c": [5], "a": [3], "b": [4]}
+    params = {k: v for k, v in PARAMS.items() if k != "optional"}
+    valid = puc.Dataset(X, y, optional=two, available=shared[:, [2, 0, 1]])
+    puc.train({**params, "optional": two}, puc.Dataset(X, y, optional=one, available=shared), 2, valid_sets=[valid])

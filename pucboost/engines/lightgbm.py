@@ -7,7 +7,7 @@ itself from the stream, and behave as ever.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,8 @@ import numpy as np
 
 from ..kernels.rows import append_nonzero_columns, count_nonzero_columns
 from ..stream import MaskedRows
-from .params import is_true, lightgbm_value, with_lightgbm_value
+from .base import EngineFacts, Validation, VirtualTable, rows_per_tree, times_rows
+from .params import is_true, lightgbm_value, whole_number, with_lightgbm_value
 
 Array = np.ndarray[Any, Any]
 
@@ -48,65 +49,56 @@ class VirtualDataset(lgb.Dataset):
 
     Parameters
     ----------
-    rows
+    virtual
         The virtual table.
-    label, user_weight, init_score
-        Per source row, already checked; spread over the copies here.
     weight_scale
         Factor on all weights, see :func:`sample_rows`.
     keep_copy_weight
         Keep the copy weights for a callable objective.
+    reference
+        The training set, for a validation set.
     """
 
     def __init__(
         self,
-        rows: MaskedRows,
-        label: Array,
+        virtual: VirtualTable,
         *,
-        user_weight: Array | None = None,
-        init_score: Array | None = None,
         weight_scale: float = 1.0,
         keep_copy_weight: bool = False,
-        feature_name: Any = "auto",
-        categorical_feature: Any = "auto",
-        pandas_categorical: list[list[Any]] | None = None,
         reference: lgb.Dataset | None = None,
         params: dict[str, Any] | None = None,
     ) -> None:
-        plan = rows.plan
+        table, scores = virtual.table, virtual.init_score()
         super().__init__(
-            MaskedSequence(rows),
-            label=plan.spread(label),
-            weight=plan.weights(user_weight, weight_scale),
-            init_score=None if init_score is None else _spread_scores(init_score, rows),
+            MaskedSequence(virtual.rows),
+            label=virtual.label(),
+            weight=virtual.weight(weight_scale),
+            init_score=None if scores is None else scores.ravel(order="F"),
             reference=reference,
-            feature_name=feature_name,
-            categorical_feature=categorical_feature,
-            params=params,
+            # A validation set takes both from its reference.
+            feature_name=table.feature_name if reference is None else "auto",
+            categorical_feature=table.categorical_feature if reference is None else "auto",
+            params={**table.params, **(params or {})},
         )
-        self.pandas_categorical = pandas_categorical
-        self.copy_weight = plan.weights(None, weight_scale) if keep_copy_weight else None
-        self._user_weight = plan.spread(user_weight) if keep_copy_weight and user_weight is not None else None
-        self._constructing = False
+        self.pandas_categorical = table.pandas_categorical
+        self.copy_weight = virtual.copy_weight(weight_scale) if keep_copy_weight else None
+        self._user_weight = virtual.user_weight() if keep_copy_weight else None
+        self._constructing = self._in_objective = False
 
     @contextmanager
     def as_seen_by_objective(self) -> Iterator[VirtualDataset]:
         """Show the user's weights alone: a callable objective applies those, pucboost the copy weights."""
         shown = self.weight
-        self.weight = self._user_weight
-        self._hide_weight = self._user_weight is None
+        self.weight, self._in_objective = self._user_weight, True
         try:
             yield self
         finally:
-            self.weight = shown
-            self._hide_weight = False
-
-    _hide_weight = False
+            self.weight, self._in_objective = shown, False
 
     def get_field(self, field_name: str) -> Array | None:
         """As in LightGBM, except that a callable objective sees no copy weights."""
-        if field_name == "weight" and self._hide_weight:
-            return None
+        if field_name == "weight" and self._in_objective:
+            return self._user_weight
         return super().get_field(field_name)
 
     @functools.wraps(lgb.Dataset._lazy_init)
@@ -157,23 +149,16 @@ class VirtualDataset(lgb.Dataset):
 class FoldRows(lgb.Dataset):
     """Stand-in for the table while ``lgb.cv`` makes folds: it has row numbers and labels, but no features."""
 
-    def __init__(self, label: Array, group: Any) -> None:
+    def __init__(self, label: Array) -> None:
         # One feature of two values, so that LightGBM does not complain about useless data.
         feature = (np.arange(len(label), dtype=np.float32) % 2)[:, None]
-        super().__init__(feature, label=label, group=group, params={"verbosity": -1, "min_data_in_bin": 1})
+        super().__init__(feature, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
 
     def _update_params(self, params: dict[str, Any] | None) -> lgb.Dataset:
         return self  # the parameters belong to the real table
 
     def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> lgb.Dataset:
         return self  # scored on the virtual rows of each fold
-
-
-def _spread_scores(init_score: Array, rows: MaskedRows) -> Array:
-    """Spread initial scores over the copies; a flat vector of n·K values holds class after class."""
-    n = rows.source.n_rows
-    by_class = init_score.T if init_score.ndim == 2 else init_score.reshape(-1, n)
-    return np.concatenate([rows.plan.spread(scores) for scores in by_class])
 
 
 def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Array], list[Array]]:
@@ -198,6 +183,14 @@ def check_supported(params: Mapping[str, Any]) -> None:
         raise ValueError(
             f"objective={objective!r} with optional features: Protected User Consent is defined for predictions of a "
             "person's outcome, not for rankings within a query. Use a regression or classification objective."
+        )
+    if objective in ("cross_entropy_lambda", "xentlambda"):
+        raise ValueError(
+            f"objective={objective!r} reads weights as exposures, so copies cannot be weighted. Use 'cross_entropy'."
+        )
+    if objective in ("multiclassova", "multiclass_ova", "ova", "ovr") and is_true(_is_unbalance(params)):
+        raise ValueError(
+            f"is_unbalance with objective={objective!r} counts virtual rows instead of people. Use sample weights."
         )
     metrics = lightgbm_value(params, "metric", ())
     for metric in metrics.split(",") if isinstance(metrics, str) else metrics:
@@ -227,7 +220,7 @@ def sample_rows(params: dict[str, Any], n_source: int, n_virtual: int) -> tuple[
     Returns the parameters and the factor on all weights that keeps the total weight a tree sees at that of N rows,
     and so the meaning of ``min_sum_hessian_in_leaf`` and ``lambda_l2``: 1 with bagging, φ without.
     """
-    share = min(1.0, n_source / n_virtual)
+    share = rows_per_tree(n_source, n_virtual)
     if share == 1.0:
         return params, 1.0
     if "goss" in (params.get("data_sample_strategy"), lightgbm_value(params, "boosting")):
@@ -247,9 +240,29 @@ def _without_copying(fraction: float, n_virtual: int) -> float:
     """Lift a fraction at or just below one half to just above it.
 
     At one half or less LightGBM copies every bag into a dataset of its own before it grows the tree. At two copies a
-    row that would be a fifth of the training time (`benchmarks/training.py` shows it).
+    row that would be a fifth of the training time (`python -m benchmarks.run speed` measures it).
     """
     return 0.5 + 2.0 / n_virtual if 0.49 <= fraction <= 0.5 and n_virtual > 100 else fraction
+
+
+def _is_unbalance(params: Mapping[str, Any]) -> Any:
+    return lightgbm_value(params, "is_unbalance", False)
+
+
+def balance_classes(params: dict[str, Any], label: Array) -> tuple[dict[str, Any], float]:
+    """Replace ``is_unbalance`` by the class weights of the *people*; LightGBM would count virtual rows.
+
+    LightGBM multiplies the weight of the rarer class by the ratio of the counts. ``scale_pos_weight`` acts on the
+    positive class alone; where that is the more frequent one, a factor on all weights, returned too, makes up for it.
+    """
+    if lightgbm_value(params, "objective") != "binary" or not is_true(_is_unbalance(params)):
+        return params, 1.0
+    positive = int((label > 0).sum())
+    negative = len(label) - positive
+    if positive == 0 or negative == 0:
+        return params, 1.0
+    params = with_lightgbm_value(params, "is_unbalance", False)
+    return {**params, "scale_pos_weight": negative / positive}, max(1.0, positive / negative)
 
 
 def weigh_copies(params: dict[str, Any]) -> tuple[dict[str, Any], bool]:
@@ -271,18 +284,88 @@ class _WeightedObjective:
             gradient, hessian = self.objective(preds, data)
         if data.copy_weight is None:
             return gradient, hessian
-        return _times_rows(gradient, data.copy_weight), _times_rows(hessian, data.copy_weight)
-
-
-def _times_rows(values: Any, weight: Array) -> Array:
-    array: Array = np.asarray(values)
-    if array.ndim == 2:
-        return np.asarray(array * weight[:, None])
-    if array.size % weight.size:
-        return array  # of wrong length: LightGBM says so
-    return np.asarray(array.reshape(-1, weight.size) * weight).ravel()  # class after class
+        return times_rows(gradient, data.copy_weight), times_rows(hessian, data.copy_weight)
 
 
 def bytes_per_virtual_row(n_columns: int, n_classes: int) -> int:
     """Estimate what LightGBM keeps per row: bins, label, weight, bag index; score and gradients per class."""
     return n_columns + 16 + 20 * max(1, n_classes)
+
+
+def prepare(params: dict[str, Any], num_boost_round: int) -> tuple[dict[str, Any], int]:
+    """Return both as they are: LightGBM resolves its aliases itself."""
+    return params, num_boost_round
+
+
+def facts(params: Mapping[str, Any]) -> EngineFacts:
+    """Read seed, threads and the like under whichever of their names they are given."""
+    return EngineFacts(
+        seed=whole_number("seed", lightgbm_value(params, "seed", 0)),
+        num_threads=whole_number("num_threads", lightgbm_value(params, "num_threads", 0)) or None,
+        zero_as_missing=is_true(params.get("zero_as_missing", False)),
+        n_classes=whole_number("num_class", lightgbm_value(params, "num_class", 1)),
+    )
+
+
+def train(
+    train: VirtualTable,
+    params: dict[str, Any],
+    num_boost_round: int,
+    valid: Validation | None,
+    *,
+    feval: Any,
+    init_model: Any,
+    keep_training_booster: bool,
+    callbacks: Any,
+) -> lgb.Booster:
+    """Hand the virtual rows to ``lgb.train``."""
+    train_set, params = _training_set(train, params)
+    valid_sets: list[lgb.Dataset] | None = None
+    valid_names = None
+    if valid is not None:
+        valid_sets = [train_set if v is None else VirtualDataset(v, reference=train_set) for v, _ in valid]
+        valid_names = [name for _, name in valid]
+    return lgb.train(
+        params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
+    )
+
+
+def _training_set(virtual: VirtualTable, params: dict[str, Any]) -> tuple[VirtualDataset, dict[str, Any]]:
+    params, scale = sample_rows(params, virtual.people, len(virtual))
+    params, balance = balance_classes(params, virtual.table.label)
+    params, wrapped = weigh_copies(params)
+    return VirtualDataset(virtual, weight_scale=scale * balance, keep_copy_weight=wrapped), params
+
+
+def cv(
+    label: Array,
+    folds: Sequence[tuple[Array, Array]],
+    build: Callable[[int, dict[str, Any]], tuple[VirtualTable, VirtualTable, dict[str, Any]]],
+    params: dict[str, Any],
+    num_boost_round: int,
+    **options: Any,
+) -> dict[str, Any]:
+    """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
+    # Wrapped here, not per fold: lgb.cv takes the objective out of the parameters before it makes the folds.
+    params, wrapped = weigh_copies(params)
+    done = 0
+
+    def exchange(train_rows: Any, valid_rows: Any, fold_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+        nonlocal done
+        train, valid, fold_params = build(done, fold_params)
+        done += 1
+        fold_params, scale = sample_rows(fold_params, train.people, len(train))
+        fold_params, balance = balance_classes(fold_params, train.table.label)
+        train_set = VirtualDataset(train, weight_scale=scale * balance, keep_copy_weight=wrapped)
+        valid_set = VirtualDataset(valid, reference=train_set)
+        for part in (train_set, valid_set):
+            part._update_params(fold_params)._set_predictor(train_rows._predictor)
+        return train_set, valid_set, fold_params
+
+    return dict(lgb.cv(params, FoldRows(label), num_boost_round, folds=iter(folds), fpreproc=exchange, **options))
+
+
+def attach(booster: Any, consent: Any, summary: Any) -> Any:
+    """Set ``consent`` and ``puc_summary``; pickle keeps them, a model file needs ``puc.save_model``."""
+    booster.consent, booster.puc_summary = consent, summary
+    return booster

@@ -17,6 +17,7 @@ LIGHTGBM_ALIASES: dict[str, tuple[str, ...]] = {
     "bagging_fraction": ("bagging_fraction", "bagging", "sub_row", "subsample"),
     "bagging_freq": ("bagging_freq", "subsample_freq"),
     "boosting": ("boosting", "boost", "boosting_type"),
+    "is_unbalance": ("is_unbalance", "unbalance", "unbalanced_sets"),
     "linear_tree": ("linear_tree", "linear_trees"),
     "metric": ("metric", "metrics", "metric_types"),
     "neg_bagging_fraction": ("neg_bagging_fraction", "neg_bagging", "neg_sub_row", "neg_subsample"),
@@ -30,8 +31,6 @@ LIGHTGBM_ALIASES: dict[str, tuple[str, ...]] = {
 
 OWN_KEYS = ("optional", "engine", "augmentation", "copies", "valid_augmentation", "max_virtual_rows", "compact")
 """Keys of ``params`` that are pucboost's and never reach an engine."""
-
-ENGINES = ("lightgbm",)
 
 
 def lightgbm_value(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
@@ -50,21 +49,29 @@ def with_lightgbm_value(params: Mapping[str, Any], name: str, value: Any) -> dic
 
 def is_true(value: Any) -> bool:
     """Read a boolean parameter as LightGBM does, from a bool, a number or a string."""
-    return str(value).lower() in {"true", "1", "+", "yes", "on"}
+    if isinstance(value, (bool, int, float)):
+        return bool(value)
+    return str(value).lower() in {"true", "1", "+"}
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return a parameter that must be a whole number, or raise an error that names it."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a whole number, got {value!r}.") from None
 
 
 @dataclass(frozen=True)
 class Settings:
     """pucboost's own parameters, checked."""
 
+    engine: str = "lightgbm"
     optional: Any = None
     augmentation: str = "balanced"
     valid_augmentation: str = "balanced"
     copies: float | None = None
     max_virtual_rows: int | None = None
-    seed: int = 0
-    num_threads: int | None = None
-    zero_as_missing: bool = False
 
 
 def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, Any]]:
@@ -73,26 +80,19 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     own = {key: given.pop(key) for key in OWN_KEYS if key in given}
     engine_params = copy.deepcopy(given)
 
-    engine = own.get("engine", "lightgbm")
-    if engine not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {engine!r}.")
     if own.get("compact"):
-        raise ValueError("compact is not supported by engine='lightgbm' in this version; leave it out.")
+        raise ValueError("compact is not supported in this version; leave it out.")
     augmentation = check_augmentation(own.get("augmentation", "balanced"))
     valid = own.get("valid_augmentation")
     copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
-    seed = lightgbm_value(engine_params, "seed", 0)
-    threads = lightgbm_value(engine_params, "num_threads", 0)
     return (
         Settings(
+            engine=own.get("engine", "lightgbm"),
             optional=own.get("optional"),
             augmentation=augmentation,
             valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
             copies=None if copies is None else check_copies(copies),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
-            seed=int(seed),
-            num_threads=int(threads) or None,
-            zero_as_missing=is_true(engine_params.get("zero_as_missing", False)),
         ),
         engine_params,
     )

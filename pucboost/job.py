@@ -1,0 +1,219 @@
+"""What is fixed before the first tree: the table, who may withhold what, and how to augment."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from .consent import Consent
+from .datasets import Dataset, SourceTable, declares_something, read_dataset, resolve_consent
+from .engines.base import Engine, EngineFacts, VirtualTable, engine_named
+from .engines.params import Settings, split_params
+from .persistence import consent_of
+from .plan import ENGINE_MAX_ROWS, child_seed, plan_masks
+from .stream import MaskedRows
+
+Array = np.ndarray[Any, Any]
+
+logger = logging.getLogger("pucboost")
+
+MEMORY_SHARE = 0.5
+"""How much of the machine's memory the virtual rows may take by default."""
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """One call of ``train`` or ``cv``, read and checked. ``consent`` has no groups if nothing is optional."""
+
+    engine: Engine
+    facts: EngineFacts
+    settings: Settings
+    params: dict[str, Any]
+    num_boost_round: int
+    table: SourceTable
+    consent: Consent
+    max_virtual_rows: int
+
+    @classmethod
+    def read(
+        cls,
+        params: Any,
+        train_set: Any,
+        num_boost_round: int,
+        caller: str,
+        parallel_tables: int = 1,
+        metrics: Any = None,
+    ) -> TrainingJob | None:
+        """Return None if LightGBM is to train and nothing is optional: then it does so alone.
+
+        ``parallel_tables`` is how many training tables will be in memory at once, ``metrics`` what ``cv`` was given.
+        """
+        settings, engine_params = split_params(params)
+        engine = engine_named(settings.engine)
+        train_set = _as_dataset(train_set, settings.engine, caller)
+        optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
+        if settings.engine == "lightgbm" and not optional:
+            return None
+        engine_params, num_boost_round = engine.prepare(engine_params, num_boost_round)
+        table = read_dataset(train_set, "train_set")
+        # LightGBM also reads parameters from the Dataset, unless the call gives them.
+        effective = {**table.params, **engine_params}
+        engine.check_supported(effective if metrics is None else {**effective, "metric": metrics})
+        if train_set.reference is not None and train_set.used_indices is None:
+            warnings.warn(
+                "The reference of train_set is not used: the bins must be made from virtual rows, in which every "
+                "optional column is sometimes missing.",
+                UserWarning,
+                stacklevel=3,
+            )
+        facts = engine.facts(effective)
+        limit = settings.max_virtual_rows
+        if limit is None:
+            per_row = engine.bytes_per_virtual_row(table.source.values_per_row, facts.n_classes)
+            limit = max(_rows_in_memory(per_row * parallel_tables), table.source.n_rows)
+        consent = resolve_consent(table, settings.optional) or Consent({}, tuple(table.names))
+        consent.warn_without_base()
+        return cls(engine, facts, settings, engine_params, num_boost_round, table, consent, limit)
+
+    def check_continues(self, init_model: Any) -> None:
+        """Raise if ``init_model`` was trained under another consent schema."""
+        optional = self.consent.n_groups > 0
+        known = check_same_consent(init_model, self.consent if optional else None)
+        if optional and init_model is not None and not known:
+            warnings.warn(
+                "init_model has no consent schema: what its trees concluded from silence stays in the model.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def augment(self, table: SourceTable, augmentation: str, seed: int, limit: int, what: str) -> VirtualTable:
+        """Plan the masks of a table and return its virtual rows."""
+        threads = self.facts.num_threads
+        shared = self.consent.visible(
+            table.source, table.available, zero_as_missing=self.facts.zero_as_missing, num_threads=threads
+        )
+        plan = plan_masks(
+            shared, augmentation, copies=self.settings.copies, seed=seed, max_virtual_rows=limit, num_threads=threads
+        )
+        logger.info("%s: %s", what, plan.summary(table.weight))
+        return VirtualTable(MaskedRows(table.source, self.consent, plan, num_threads=threads), table)
+
+    def training_rows(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
+        """Return the virtual training table (of a fold, if given)."""
+        seed = self.facts.seed if seed is None else seed
+        table = self.table if table is None else table
+        return self.augment(table, self.settings.augmentation, seed, self.max_virtual_rows, "training")
+
+    def validation_rows(self, table: SourceTable, seed: int) -> VirtualTable:
+        """Return a virtual validation table: the validation scheme, a seed of its own."""
+        mine, theirs = self.table.source.feature_names, table.source.feature_names
+        if mine is not None and theirs is not None:
+            Consent({}, tuple(mine)).check_columns(theirs)
+        elif table.source.n_columns != self.table.source.n_columns:
+            raise ValueError(
+                f"A validation set has {table.source.n_columns} columns, train_set has {self.table.source.n_columns}."
+            )
+        # A budget meant for training must not refuse a validation set that is there anyway.
+        limit = max(self.max_virtual_rows, table.source.n_rows)
+        return self.augment(table, self.settings.valid_augmentation, seed, limit, "validation")
+
+    def validation(
+        self, valid_sets: Any, valid_names: Any, train_set: Any
+    ) -> Sequence[tuple[VirtualTable | None, str]] | None:
+        """Augment the validation sets and name them as LightGBM does; the training set among them stays itself."""
+        if valid_sets is None:
+            return None
+        a_pair = isinstance(valid_sets, tuple) and not any(isinstance(part, lgb.Dataset) for part in valid_sets)
+        given = [valid_sets] if a_pair or isinstance(valid_sets, lgb.Dataset) else list(valid_sets)
+        names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
+        built: dict[int, VirtualTable] = {}  # one set given twice is one table, whatever its place in the list
+        out: list[tuple[VirtualTable | None, str]] = []
+        for i, valid_set in enumerate(given):
+            is_training = valid_set is train_set
+            name = names[i] if i < len(names) else "training" if is_training else f"valid_{i}"
+            if not is_training and id(valid_set) not in built:
+                built[id(valid_set)] = self._validation_table(valid_set, i, len(built))
+            out.append((None if is_training else built[id(valid_set)], name))
+        return out
+
+    def _validation_table(self, valid_set: Any, number: int, distinct: int) -> VirtualTable:
+        if isinstance(valid_set, tuple) and self.settings.engine != "lightgbm":
+            valid_set = Dataset(*valid_set)
+        if not isinstance(valid_set, lgb.Dataset):
+            raise TypeError(
+                f"Every item in valid_sets must be a Dataset object. Item {number} has type "
+                f"'{type(valid_set).__name__}'."
+            )
+        table = read_dataset(valid_set, f"validation set {number}", self.table.pandas_categorical)
+        own = resolve_consent(table, None, f"validation set {number}")
+        if own is not None and own.groups != self.consent.groups:
+            raise ValueError(f"Validation set {number} declares other groups than train_set: {own} and {self.consent}.")
+        if own is not None and table.available is not None and own.group_names != self.consent.group_names:
+            order = [own.group_names.index(group) for group in self.consent.group_names]
+            table = replace(table, available=np.asarray(table.available)[:, order])
+        return self.validation_rows(table, child_seed(self.facts.seed, distinct))
+
+    def finish(self, booster: Any, virtual: VirtualTable) -> Any:
+        """Give the booster its consent schema, if there is one."""
+        if self.consent.n_groups == 0:
+            return booster
+        return self.engine.attach(booster, self.consent, virtual.rows.plan.summary(virtual.table.weight))
+
+
+def check_same_consent(init_model: Any, consent: Consent | None) -> bool:
+    """Raise if ``init_model`` was trained under another consent schema than ``consent``; return whether it has one."""
+    before = consent_of(init_model)
+    if before is not None and before != consent:
+        raise ValueError(
+            f"init_model was trained under {before}, this call declares {consent or 'nothing optional'}. Declare the "
+            "same optional features to continue it."
+        )
+    return before is not None
+
+
+def _as_dataset(train_set: Any, engine: str, caller: str) -> lgb.Dataset:
+    """Return a Dataset; with XGBoost a pair (X, y) will do."""
+    if isinstance(train_set, lgb.Dataset):
+        return train_set
+    if engine == "lightgbm":
+        raise TypeError(f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'.")
+    if isinstance(train_set, tuple) and len(train_set) == 2:
+        return Dataset(*train_set)
+    if type(train_set).__module__.startswith("xgboost"):
+        raise TypeError(
+            f"train_set is an xgboost {type(train_set).__name__}, which no longer has the raw rows that must be "
+            "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+        )
+    raise TypeError(
+        f"{caller}() takes a puc.Dataset, an lgb.Dataset or a pair (X, y); train_set has type "
+        f"'{type(train_set).__name__}'."
+    )
+
+
+def _optional_of(dataset: lgb.Dataset) -> Any:
+    if dataset.used_indices is not None and dataset.reference is not None and not hasattr(dataset, "optional"):
+        return _optional_of(dataset.reference)
+    return getattr(dataset, "optional", None)
+
+
+def _rows_in_memory(bytes_per_row: int) -> int:
+    return min(ENGINE_MAX_ROWS, int(MEMORY_SHARE * _memory_bytes() / bytes_per_row))
+
+
+def _memory_bytes() -> float:
+    """Return the memory of the machine or container; infinite where the system does not tell."""
+    known = [float("inf")]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        known.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        known.append(float(text))
+    return min(known)
