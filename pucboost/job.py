@@ -13,12 +13,14 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from .compaction import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .consent import Consent
 from .datasets import Dataset, SourceTable, declares_something, read_dataset, resolve_consent
 from .engines.base import Engine, EngineFacts, VirtualTable, engine_named
 from .engines.params import Settings, split_params
+from .objectives import Objective, objective_for
 from .persistence import consent_of
-from .plan import ENGINE_MAX_ROWS, child_seed, plan_masks
+from .plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
 from .stream import MaskedRows
 
 Array = np.ndarray[Any, Any]
@@ -40,6 +42,8 @@ class TrainingJob:
     num_boost_round: int
     table: SourceTable
     consent: Consent
+    objective: Objective | None
+    """The loss in closed form; None for a callable, or a loss pucboost does not know."""
     max_virtual_rows: int
 
     @classmethod
@@ -75,13 +79,16 @@ class TrainingJob:
                 stacklevel=3,
             )
         facts = engine.facts(effective)
+        objective = objective_for(effective, settings.engine)
+        if objective is not None:
+            objective.check_labels(table.label, "label of train_set")
         limit = settings.max_virtual_rows
         if limit is None:
             per_row = engine.bytes_per_virtual_row(table.source.values_per_row, facts.n_classes)
             limit = max(_rows_in_memory(per_row * parallel_tables), table.source.n_rows)
         consent = resolve_consent(table, settings.optional) or Consent({}, tuple(table.names))
         consent.warn_without_base()
-        return cls(engine, facts, settings, engine_params, num_boost_round, table, consent, limit)
+        return cls(engine, facts, settings, engine_params, num_boost_round, table, consent, objective, limit)
 
     def check_continues(self, init_model: Any) -> None:
         """Raise if ``init_model`` was trained under another consent schema."""
@@ -94,23 +101,39 @@ class TrainingJob:
                 stacklevel=3,
             )
 
-    def augment(self, table: SourceTable, augmentation: str, seed: int, limit: int, what: str) -> VirtualTable:
+    def augment(
+        self, table: SourceTable, augmentation: str, seed: int, limit: int, what: str, compact: bool | str = False
+    ) -> VirtualTable:
         """Plan the masks of a table and return its virtual rows."""
-        threads = self.facts.num_threads
+        threads, people, copies = self.facts.num_threads, table.source.n_rows, self.settings.copies
         shared = self.consent.visible(
             table.source, table.available, zero_as_missing=self.facts.zero_as_missing, num_threads=threads
         )
-        plan = plan_masks(
-            shared, augmentation, copies=self.settings.copies, seed=seed, max_virtual_rows=limit, num_threads=threads
-        )
+        merge = wants_compaction(compact, self.objective, table, shared)
+        if merge:
+            table, shared = merge_people(table, shared, self.objective, threads)
+            # The budget stays that of the people; merged, it usually covers every virtual row.
+            copies = max(1.0, (copies or default_copies(people)) * people / len(shared))
+        plan = plan_masks(shared, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, num_threads=threads)
         logger.info("%s: %s", what, plan.summary(table.weight))
-        return VirtualTable(MaskedRows(table.source, self.consent, plan, num_threads=threads), table)
+        virtual = VirtualTable(MaskedRows(table.source, self.consent, plan, num_threads=threads), table)
+        return merge_virtual_rows(virtual, people, self.objective) if merge else virtual
 
     def training_rows(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
         """Return the virtual training table (of a fold, if given)."""
         seed = self.facts.seed if seed is None else seed
         table = self.table if table is None else table
-        return self.augment(table, self.settings.augmentation, seed, self.max_virtual_rows, "training")
+        compact = self.settings.compact
+        return self.augment(table, self.settings.augmentation, seed, self.max_virtual_rows, "training", compact)
+
+    def params_for(self, virtual: VirtualTable, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the engine's parameters for a training table, which may consist of merged rows."""
+        params = self.params if params is None else params
+        if not virtual.merged or self.objective is None:
+            return params
+        weight = np.ones(len(virtual.table.label)) if virtual.table.weight is None else virtual.table.weight
+        per_person = mean_hessian(self.objective, virtual.table.label, weight)
+        return self.engine.for_merged_rows(params, self.objective, per_person)
 
     def validation_rows(self, table: SourceTable, seed: int) -> VirtualTable:
         """Return a virtual validation table: the validation scheme, a seed of its own."""
@@ -153,6 +176,8 @@ class TrainingJob:
                 f"'{type(valid_set).__name__}'."
             )
         table = read_dataset(valid_set, f"validation set {number}", self.table.pandas_categorical)
+        if self.objective is not None:
+            self.objective.check_labels(table.label, f"label of validation set {number}")
         own = resolve_consent(table, None, f"validation set {number}")
         if own is not None and own.groups != self.consent.groups:
             raise ValueError(f"Validation set {number} declares other groups than train_set: {own} and {self.consent}.")

@@ -113,8 +113,12 @@ class MaskedRows:
 
     def take(self, index: Array) -> Array:
         """Return the virtual rows with the given numbers."""
+        return self._take_into(index, self._buffer(len(index)))
+
+    def _take_into(self, index: Array, out: Array, masks_out: Array | None = None) -> Array:
         rows, masks = self.plan.rows_and_masks_at(index, self.threads)
-        out = self._buffer(len(index))
+        if masks_out is not None:
+            masks_out[:] = masks
         if isinstance(self.source, ArraySource):
             return self._gather(self.source.array, rows, masks, out)
         return self._gather(self.source.take(rows), np.arange(len(rows)), masks, out)
@@ -143,3 +147,37 @@ class MaskedRows:
             if indicators:
                 mask_indicators(masks, 0, len(part), part[:, self.source.n_columns :])
         return out
+
+
+class SelectedRows(MaskedRows):
+    """Some of the rows of a virtual table, in any order.
+
+    Parameters
+    ----------
+    whole
+        The virtual table.
+    selection
+        Numbers of the rows to keep.
+    """
+
+    def __init__(self, whole: MaskedRows, selection: Array) -> None:
+        super().__init__(
+            whole.source, whole.consent, whole.plan, num_threads=whole.threads, fill_value=whole.fill_value
+        )
+        self.selection = selection
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return len(self.selection), self.source.n_columns
+
+    def read_into(self, start: int, out: Array, masks_out: Array | None = None) -> Array:
+        """Write the selected rows start, start + 1, … into ``out`` (and their masks), and return it."""
+        return self._take_into(self.selection[start : start + len(out)], out, masks_out)
+
+    def take(self, index: Array) -> Array:
+        """Return the selected rows with the given numbers."""
+        return super().take(self.selection[index])

@@ -79,7 +79,7 @@ def train(
     virtual = job.training_rows()
     booster = job.engine.train(
         virtual,
-        job.params,
+        job.params_for(virtual),
         job.num_boost_round,
         job.validation(valid_sets, valid_names, train_set),
         feval=feval,
@@ -173,7 +173,8 @@ def cv(
             valid = job.table.read_back(user_valid, "the held-out part of a fold")
         virtual = job.training_rows(train, child_seed(job.facts.seed, 2 * fold))
         virtual_tables.append(virtual)
-        return virtual, job.validation_rows(valid, child_seed(job.facts.seed, 2 * fold + 1)), fold_params
+        held_out = job.validation_rows(valid, child_seed(job.facts.seed, 2 * fold + 1))
+        return virtual, held_out, job.params_for(virtual, fold_params)
 
     result = job.engine.cv(job.table.label, splits, build, job.params, job.num_boost_round, **common)
     if return_cvbooster:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -23,6 +23,9 @@ class VirtualTable:
 
     rows: MaskedRows
     table: SourceTable
+
+    merged: ClassVar[bool] = False
+    """Whether a row may stand for several people with different labels."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -113,6 +116,9 @@ class Engine(Protocol):
         **options: Any,
     ) -> dict[str, Any]:
         """Cross-validate; ``build(k, params)`` gives the two virtual tables of fold k, and its parameters."""
+
+    def for_merged_rows(self, params: dict[str, Any], objective: Any, hessian_per_person: float) -> dict[str, Any]:
+        """Return the parameters for rows that stand for several people: soft labels, counts made up by weights."""
 
     def attach(self, booster: Any, consent: Any, summary: Any) -> Any:
         """Make the consent schema and the summary part of the booster, and return it."""

@@ -105,9 +105,13 @@ class VirtualDataset(lgb.Dataset):
     def _lazy_init(self, *args: Any, **kwargs: Any) -> lgb.Dataset:  # type: ignore[override]
         self._constructing = True
         try:
-            return super()._lazy_init(*args, **kwargs)
+            super()._lazy_init(*args, **kwargs)
         finally:
             self._constructing = False
+        if self.reference is not None and self.weight is None and self.get_field("weight") is not None:
+            # Rows pushed behind a reference that has weights start with weights of 0, not 1.
+            self.set_field("weight", np.ones(self.num_data(), dtype=np.float32))
+        return self
 
     def get_params(self) -> dict[str, Any]:
         """As in LightGBM; while constructing, all parameters.
@@ -319,6 +323,11 @@ def train(
     callbacks: Any,
 ) -> lgb.Booster:
     """Hand the virtual rows to ``lgb.train``."""
+    if train.merged and valid is not None and any(v is None for v, _ in valid) and not callable(feval):
+        raise ValueError(
+            "compact with the training set among valid_sets: LightGBM's metrics cannot read the soft labels of merged "
+            "rows. Leave the training set out, or give it as a Dataset of its own."
+        )
     train_set, params = _training_set(train, params)
     valid_sets: list[lgb.Dataset] | None = None
     valid_names = None
@@ -363,6 +372,25 @@ def cv(
         return train_set, valid_set, fold_params
 
     return dict(lgb.cv(params, FoldRows(label), num_boost_round, folds=iter(folds), fpreproc=exchange, **options))
+
+
+def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: float) -> dict[str, Any]:
+    """Make LightGBM treat merged rows as the people they stand for.
+
+    - ``binary`` reads every label above 0 as 1; ``cross_entropy`` is the same loss with soft labels.
+    - ``min_data_in_leaf`` counts rows, which now stand for many: it becomes 0, and ``min_sum_hessian_in_leaf`` at least
+      the hessian of as many people at the initial score. For squared error, whose hessian is the weight, this is exact.
+    """
+    params = dict(params)
+    if objective.name == "binary":
+        params = with_lightgbm_value(params, "objective", "cross_entropy")
+        if lightgbm_value(params, "metric") is None:
+            params["metric"] = "binary_logloss"
+    people = float(lightgbm_value(params, "min_data_in_leaf", 20))
+    at_least = float(lightgbm_value(params, "min_sum_hessian_in_leaf", 1e-3))
+    params = with_lightgbm_value(params, "min_data_in_leaf", 0)
+    params = with_lightgbm_value(params, "min_sum_hessian_in_leaf", max(at_least, people * hessian_per_person))
+    return {"min_data_in_bin": 1, "min_data_per_group": 1, **params}
 
 
 def attach(booster: Any, consent: Any, summary: Any) -> Any:

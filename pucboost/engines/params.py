@@ -19,6 +19,14 @@ LIGHTGBM_ALIASES: dict[str, tuple[str, ...]] = {
     "boosting": ("boosting", "boost", "boosting_type"),
     "is_unbalance": ("is_unbalance", "unbalance", "unbalanced_sets"),
     "linear_tree": ("linear_tree", "linear_trees"),
+    "min_data_in_leaf": ("min_data_in_leaf", "min_data", "min_samples_leaf", "min_child_samples", "min_data_per_leaf"),
+    "min_sum_hessian_in_leaf": (
+        "min_sum_hessian_in_leaf",
+        "min_hessian",
+        "min_sum_hessian",
+        "min_child_weight",
+        "min_sum_hessian_per_leaf",
+    ),
     "metric": ("metric", "metrics", "metric_types"),
     "neg_bagging_fraction": ("neg_bagging_fraction", "neg_bagging", "neg_sub_row", "neg_subsample"),
     "num_class": ("num_class", "num_classes"),
@@ -71,6 +79,7 @@ class Settings:
     augmentation: str = "balanced"
     valid_augmentation: str = "balanced"
     copies: float | None = None
+    compact: bool | str = False
     max_virtual_rows: int | None = None
 
 
@@ -80,8 +89,9 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     own = {key: given.pop(key) for key in OWN_KEYS if key in given}
     engine_params = copy.deepcopy(given)
 
-    if own.get("compact"):
-        raise ValueError("compact is not supported in this version; leave it out.")
+    compact = own.get("compact", False)
+    if compact not in (True, False, None, "auto"):
+        raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
     augmentation = check_augmentation(own.get("augmentation", "balanced"))
     valid = own.get("valid_augmentation")
     copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
@@ -92,6 +102,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             augmentation=augmentation,
             valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
             copies=None if copies is None else check_copies(copies),
+            compact=compact or False,
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
         ),
         engine_params,

@@ -357,6 +357,11 @@ class _KeepBoosters(xgb.callback.TrainingCallback):
         return model
 
 
+def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: float) -> dict[str, Any]:
+    """Return the parameters as they are: XGBoost takes soft labels, and counts weight, not rows."""
+    return params
+
+
 def attach(booster: Any, consent: Any, summary: Any) -> Any:
     """Set ``consent`` and ``puc_summary``, and the attribute that keeps them in model files."""
     booster.set_attr(**{SCHEMA_KEY: json.dumps(model_schema(consent, summary))})

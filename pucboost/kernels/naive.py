@@ -97,3 +97,12 @@ def gather_masked_rows(
 def nonzero_columns(block: Array) -> list[tuple[list[float], list[int]]]:
     keep = [[i for i, value in enumerate(column) if not abs(value) <= float(np.float32(1e-35))] for column in block.T]
     return [([float(block[i, j]) for i in positions], positions) for j, positions in enumerate(keep)]
+
+
+def cells(rows: Array, extra: Sequence[int]) -> list[int]:
+    seen: dict[tuple[Any, ...], int] = {}
+    out = []
+    for row, more in zip(rows.tolist(), extra, strict=True):
+        key = (more, *("missing" if math.isnan(value) else value for value in row))
+        out.append(seen.setdefault(key, len(seen)))
+    return out
