@@ -60,6 +60,12 @@ class SourceTable:
     params: dict[str, Any]
     optional: Any
     available: Array | None
+    data: Any = None
+    """The user's own container, where it is one that a model can be asked about."""
+
+    def container(self) -> Any:
+        """Return the table as a model would be given it: the user's own container, or the numbers in it."""
+        return self.source.matrix_of(np.arange(self.source.n_rows)) if self.data is None else self.data
 
     @property
     def names(self) -> list[str]:
@@ -157,6 +163,7 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
         params=dict(dataset.params or {}),
         optional=getattr(dataset, "optional", None),
         available=getattr(dataset, "available", None),
+        data=dataset.data if hasattr(dataset.data, "shape") else None,
     )
 
 

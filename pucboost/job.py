@@ -64,6 +64,8 @@ class TrainingJob:
         engine = engine_named(settings.engine)
         train_set = _as_dataset(train_set, settings.engine, caller)
         optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
+        if settings.anchor is not None and not optional:
+            raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
         if settings.engine == "lightgbm" and not optional:
             return None
         engine_params, num_boost_round = engine.prepare(engine_params, num_boost_round)

@@ -11,12 +11,16 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from . import objectives
+from .anchoring import Anchor, AnchoredModel
 from .consent import Consent
 from .schema import model_schema, read_schema
 
+_ANCHORED = b'{"pucboost_anchored"'
 _KEY = "pucboost:"
 _LAST_LINE = "\npandas_categorical:"
 
@@ -50,7 +54,9 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
             "Use booster.save_model."
         )
     path = Path(filename)
-    if _is_xgboost(booster):
+    if isinstance(booster, AnchoredModel):
+        _write_whole(path, json.dumps(_anchored_to_dict(booster)).encode("utf-8"))
+    elif _is_xgboost(booster):
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an XGBoost booster; slice it instead.")
         _write_whole(path, bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
@@ -71,6 +77,8 @@ def load_model(filename: str | Path) -> Any:
     lgb.Booster or xgb.Booster
     """
     content = Path(filename).read_bytes()
+    if content.startswith(_ANCHORED):
+        return _anchored_from_dict(json.loads(content), str(filename))
     booster, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
     if schema is None:
         raise ValueError(
@@ -100,6 +108,43 @@ def consent_of(model: Any) -> Consent | None:
         kept = model.attr(SCHEMA_KEY)
         return None if kept is None else read_schema(json.loads(kept), "the booster")[0]
     return consent
+
+
+def _anchored_to_dict(model: AnchoredModel) -> dict[str, Any]:
+    if not hasattr(model.anchor.model, "predict"):
+        raise ValueError(
+            "The anchor is a callable, which cannot be written into a model file. Pickle the model, or anchor it on a "
+            "booster."
+        )
+    return {
+        "pucboost_anchored": model_schema(model.consent, model.puc_summary),
+        "anchor": _booster_to_dict(model.anchor.model),
+        "trees": _booster_to_dict(model.booster),
+        "objective": {"class": type(model.objective).__name__, "fields": asdict(model.objective)},
+    }
+
+
+def _anchored_from_dict(kept: dict[str, Any], where: str) -> AnchoredModel:
+    consent, summary = read_schema(kept["pucboost_anchored"], where)
+    objective = getattr(objectives, kept["objective"]["class"])(**kept["objective"]["fields"])
+    anchor = Anchor(_booster_from_dict(kept["anchor"]), consent)
+    return AnchoredModel(anchor, _booster_from_dict(kept["trees"]), objective, consent, summary)
+
+
+def _booster_to_dict(booster: Any) -> dict[str, str]:
+    if _is_xgboost(booster):
+        return {"engine": "xgboost", "model": bytes(booster.save_raw("json")).decode("utf-8")}
+    return {"engine": "lightgbm", "model": booster.model_to_string()}
+
+
+def _booster_from_dict(kept: dict[str, str]) -> Any:
+    if kept["engine"] == "xgboost":
+        import xgboost as xgb
+
+        return xgb.Booster(model_file=bytearray(kept["model"], "utf-8"))
+    import lightgbm as lgb
+
+    return lgb.Booster(model_str=kept["model"])
 
 
 def _is_xgboost(booster: Any) -> bool:

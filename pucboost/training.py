@@ -8,6 +8,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from .anchored_training import train_anchored
 from .datasets import SourceTable
 from .engines.base import VirtualTable
 from .engines.params import split_params
@@ -76,6 +77,10 @@ def train(
             keep_training_booster, callbacks,
         )  # fmt: skip
     job.check_continues(init_model)
+    if job.settings.anchor is not None:
+        return train_anchored(
+            job, train_set, valid_sets, valid_names, feval=feval, init_model=init_model, callbacks=callbacks
+        )
     virtual = job.training_rows()
     booster = job.engine.train(
         virtual,
@@ -162,6 +167,8 @@ def cv(
             )
         )
     job.check_continues(init_model)
+    if job.settings.anchor is not None:
+        raise ValueError("anchor is not supported by cv; train on each fold yourself.")
     splits = make_folds(job.table, folds, nfold, stratified, shuffle, seed)
     virtual_tables: list[VirtualTable] = []
 

@@ -59,7 +59,7 @@ class VirtualTable:
         scores = self.table.init_score
         if scores is None:
             return None
-        by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.people)
+        by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.table.source.n_rows)
         return np.stack([self.rows.plan.spread(one) for one in by_class], axis=1)
 
 

@@ -393,6 +393,34 @@ def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: 
     return {"min_data_in_bin": 1, "min_data_per_group": 1, **params}
 
 
+def with_builtin_objective(booster: lgb.Booster, params: Mapping[str, Any], objective: Any, start: Any) -> lgb.Booster:
+    """Return a booster trained with a custom objective as if the built-in one had been: with its start and its link.
+
+    ``start`` is added to the leaves of the first tree(s), as LightGBM does with its own initial score, and the line
+    that names the objective goes into the model.
+    """
+    starts = np.atleast_1d(np.asarray(start, dtype=np.float64))
+    for tree, shift in enumerate(starts[: booster.num_trees()]):
+        leaves = booster.trees_to_dataframe().query("tree_index == @tree and split_feature.isna()")
+        for node, value in zip(leaves["node_index"], leaves["value"], strict=True):
+            leaf = 0 if "L" not in node else int(node.rpartition("L")[2])
+            booster.set_leaf_output(tree, leaf, float(value) + float(shift))
+    n_classes = len(starts)
+    label = np.arange(40) % n_classes if n_classes > 1 else np.arange(40) % 2 + (objective.name == "gamma")
+    named = {
+        name: lightgbm_value(params, name) for name in ("objective", "num_class", "tweedie_variance_power", "alpha")
+    }
+    small = lgb.Booster(
+        {**{name: value for name, value in named.items() if value is not None}, "verbosity": -1},
+        lgb.Dataset(np.arange(40.0)[:, None], label, params={"verbosity": -1}),
+    )
+    line = next(text for text in small.model_to_string().splitlines() if text.startswith("objective="))
+    text = booster.model_to_string(num_iteration=-1).replace("\nfeature_names=", f"\n{line}\nfeature_names=", 1)
+    whole = lgb.Booster(model_str=text)
+    whole.best_iteration, whole.best_score = booster.best_iteration, booster.best_score
+    return whole
+
+
 def attach(booster: Any, consent: Any, summary: Any) -> Any:
     """Set ``consent`` and ``puc_summary``; pickle keeps them, a model file needs ``puc.save_model``."""
     booster.consent, booster.puc_summary = consent, summary

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from ..plan import check_augmentation, check_copies, check_max_virtual_rows
@@ -37,7 +38,17 @@ LIGHTGBM_ALIASES: dict[str, tuple[str, ...]] = {
 }
 """Main name → all names, the main one first; the first that is present and not None counts."""
 
-OWN_KEYS = ("optional", "engine", "augmentation", "copies", "valid_augmentation", "max_virtual_rows", "compact")
+OWN_KEYS = (
+    "optional",
+    "engine",
+    "augmentation",
+    "copies",
+    "valid_augmentation",
+    "max_virtual_rows",
+    "compact",
+    "anchor",
+    "anchor_strength",
+)
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
 
@@ -70,6 +81,24 @@ def whole_number(name: str, value: Any) -> int:
         raise ValueError(f"{name} must be a whole number, got {value!r}.") from None
 
 
+def check_anchor(anchor: Any) -> Any:
+    """Return an anchor if it can be one, else raise."""
+    if anchor is None or anchor == "base" or callable(anchor) or hasattr(anchor, "predict"):
+        return anchor
+    raise ValueError(f"anchor must be 'base', a booster or a callable that gives raw scores; got {anchor!r}.")
+
+
+def check_anchor_strength(strength: Any, anchor: Any) -> float | None:
+    """Return λ if it is a positive number and there is an anchor, else raise."""
+    if strength is None:
+        return None
+    if anchor is None:
+        raise ValueError("anchor_strength needs an anchor.")
+    if isinstance(strength, bool) or not isinstance(strength, Real) or not 0 < float(strength) < float("inf"):
+        raise ValueError(f"anchor_strength must be a positive number, got {strength!r}.")
+    return float(strength)
+
+
 @dataclass(frozen=True)
 class Settings:
     """pucboost's own parameters, checked."""
@@ -80,6 +109,8 @@ class Settings:
     valid_augmentation: str = "balanced"
     copies: float | None = None
     compact: bool | str = False
+    anchor: Any = None
+    anchor_strength: float | None = None
     max_virtual_rows: int | None = None
 
 
@@ -103,6 +134,8 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
             copies=None if copies is None else check_copies(copies),
             compact=compact or False,
+            anchor=check_anchor(own.get("anchor")),
+            anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
         ),
         engine_params,

@@ -203,7 +203,7 @@ def _take_objective(params: dict[str, Any]) -> tuple[dict[str, Any], _WeightedOb
     if not callable(objective):
         return params, None
     rest = {name: value for name, value in params.items() if name != "objective"}
-    return rest, _WeightedObjective(objective, {})
+    return {**rest, **getattr(objective, "builtin_params", {})}, _WeightedObjective(objective, {})
 
 
 def _metric(feval: Any) -> Callable[..., Any] | None:

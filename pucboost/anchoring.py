@@ -1,0 +1,283 @@
+"""Anchored models: whoever shares nothing gets exactly the prediction of an existing model.
+
+An insurer who must not touch the legacy premium needs this. The model's raw score is
+
+    anchor(b)                     for people who share nothing,
+    anchor(b) + trees(b, a, z)    for everybody else,
+
+with trees grown, from the anchor's score, only on virtual rows that share something. The anchor always sees the table
+with everything optional erased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .consent import Consent
+from .datasets import SourceTable
+from .engines.base import VirtualTable
+from .objectives import Objective
+from .plan import PlanSummary, plan_masks
+from .stream import MaskedRows, SelectedRows
+from .tables import RowSource, row_source
+
+Array = np.ndarray[Any, Any]
+
+
+def is_booster(model: Any, engine: str) -> bool:
+    """Return whether a model is a booster of the given engine, without importing it."""
+    return any(f"{base.__module__}.{base.__name__}" in _BOOSTERS[engine] for base in type(model).__mro__)
+
+
+_BOOSTERS = {"lightgbm": ("lightgbm.basic.Booster",), "xgboost": ("xgboost.core.Booster",)}
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A model that knows base features only, seen through a table with everything optional erased.
+
+    Parameters
+    ----------
+    model
+        A LightGBM or XGBoost booster, or a callable that gives raw scores for a table.
+    consent
+        What to erase.
+    """
+
+    model: Any
+    consent: Consent
+
+    def raw(self, X: Any) -> Array:
+        """Return the anchor's raw scores, one per row (and class)."""
+        return self._checked(self._predict(X, raw=True), X)
+
+    def response(self, X: Any, objective: Objective) -> Array:
+        """Return the anchor's predictions: a booster's own, bit for bit, or the inverse link of a callable's scores."""
+        if is_booster(self.model, "lightgbm") or is_booster(self.model, "xgboost"):
+            return self._checked(self._predict(X, raw=False), X)
+        return objective.response(self.raw(X))
+
+    def _predict(self, X: Any, raw: bool) -> Any:
+        table = erase_optional(X, self.consent)
+        if is_booster(self.model, "lightgbm"):
+            return self.model.predict(self._known_columns(table, self.model.feature_name()), raw_score=raw)
+        if is_booster(self.model, "xgboost"):
+            import xgboost as xgb
+
+            known = self._known_columns(table, self.model.feature_names or [None] * self.model.num_features())
+            names = None if hasattr(known, "columns") else self.model.feature_names
+            types = None if hasattr(known, "columns") else self.model.feature_types
+            matrix = xgb.DMatrix(known, feature_names=names, feature_types=types, enable_categorical=True)
+            return self.model.predict(matrix, output_margin=raw)
+        return self.model(table)
+
+    def _known_columns(self, table: Any, wanted: Any) -> Any:
+        """Return the columns an existing booster was trained on: all of them, those of its names, or the base ones."""
+        names = list(self.consent.feature_names)
+        if len(wanted) == len(names):
+            return table
+        if set(wanted) <= set(names):
+            keep = [names.index(name) for name in wanted]
+        else:
+            keep = [j for j in range(len(names)) if j not in set(self.consent.group_columns.tolist())]
+            if len(wanted) != len(keep):
+                raise ValueError(
+                    f"The anchor has {len(wanted)} features; the table has {len(names)} columns, {len(keep)} of them "
+                    "not optional. Train the anchor on the same columns, or pass a callable."
+                )
+        return table.iloc[:, keep] if hasattr(table, "iloc") else table[:, keep]
+
+    def _checked(self, scores: Any, X: Any) -> Array:
+        array: Array = np.asarray(scores)
+        n = X.n_rows if isinstance(X, RowSource) else X.shape[0]
+        if array.ndim not in (1, 2) or len(array) != n or not np.issubdtype(array.dtype, np.number):
+            raise ValueError(f"The anchor must give one raw score for each of the {n} rows, got shape {array.shape}.")
+        bad = np.flatnonzero(~np.isfinite(array.reshape(n, -1)).all(axis=1))
+        if len(bad):
+            raise ValueError(f"The anchor's score is not finite in row {bad[0]} ({len(bad)} such rows).")
+        return array
+
+
+def erase_optional(X: Any, consent: Consent) -> Any:
+    """Return a copy of a table in which nobody shares anything; DataFrames stay DataFrames."""
+    import narwhals.dependencies as nwd
+
+    if nwd.is_pandas_dataframe(X):
+        import pandas as pd
+
+        erased = {X.columns[j]: _all_missing(X.iloc[:, j], pd) for j in consent.group_columns.tolist()}
+        out = X.copy(deep=False)
+        for name, values in erased.items():
+            out[name] = values
+        return out
+    source = row_source(X)
+    table = np.array(source.window(0, source.n_rows), dtype=source.dtype)
+    table[:, consent.group_columns] = np.nan
+    return table
+
+
+def _all_missing(column: Any, pd: Any) -> Any:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return pd.Series(pd.Categorical.from_codes(np.full(len(column), -1), dtype=column.dtype), index=column.index)
+    return pd.Series(np.full(len(column), np.nan), index=column.index)
+
+
+@dataclass(frozen=True)
+class SelectedTable(VirtualTable):
+    """Some rows of a virtual table, with what belongs to them."""
+
+    selection: Array
+
+    @property
+    def people(self) -> int:
+        """Number of people who have at least one of the rows."""
+        owners = np.searchsorted(self.rows.plan.offsets, self.selection, side="right")
+        return len(np.unique(owners))
+
+    def label(self) -> Array:
+        """Label of every row."""
+        return super().label()[self.selection]
+
+    def weight(self, scale: float = 1.0) -> Array | None:
+        """Weight of every row."""
+        return _pick(super().weight(scale), self.selection)
+
+    def copy_weight(self, scale: float = 1.0) -> Array | None:
+        """Copy weight of every row."""
+        return _pick(super().copy_weight(scale), self.selection)
+
+    def user_weight(self) -> Array | None:
+        """User weight of every row."""
+        return _pick(super().user_weight(), self.selection)
+
+    def init_score(self) -> Array | None:
+        """Initial scores of every row."""
+        return _pick(super().init_score(), self.selection)
+
+
+def _pick(values: Array | None, selection: Array) -> Array | None:
+    return None if values is None else values[selection]
+
+
+def shares_something(virtual: VirtualTable) -> Array:
+    """Return which virtual rows have a group that is not erased."""
+    _, masks = virtual.rows.plan.rows_and_masks(0, len(virtual.rows.plan), virtual.rows.threads)
+    return np.asarray(masks != 0)
+
+
+def start_from(virtual: VirtualTable, anchor: Anchor, name: str) -> SelectedTable:
+    """Return the virtual rows that share something, with the anchor's raw scores to start from."""
+    selection = np.flatnonzero(shares_something(virtual))
+    if len(selection) == 0:
+        raise ValueError(f"Nobody in {name} shares anything, so there is nothing to add to the anchor.")
+    table = with_scores(virtual.table, anchor)
+    return SelectedTable(SelectedRows(virtual.rows, selection), table, selection)
+
+
+def with_scores(table: SourceTable, anchor: Anchor) -> SourceTable:
+    """Return the table with the anchor's raw scores as initial scores."""
+    if table.init_score is not None:
+        raise ValueError("anchor with init_score: the trees start from the anchor. Leave init_score out.")
+    return replace(table, init_score=anchor.raw(table.container()).astype(np.float64))
+
+
+def erased(table: SourceTable, consent: Consent, threads: int | None) -> VirtualTable:
+    """Return a table in which nobody shares anything: what a base model is trained on."""
+    nothing = plan_masks(np.zeros(table.source.n_rows, dtype=np.uint64), "none", num_threads=threads)
+    return VirtualTable(MaskedRows(table.source, consent, nothing, num_threads=threads), table)
+
+
+@dataclass(frozen=True)
+class AnchoredModel:
+    """What ``train`` returns with ``anchor=``: predicts, pickles and saves like a booster.
+
+    Parameters
+    ----------
+    anchor
+        The model for those who share nothing.
+    booster
+        The trees that are added for everybody else.
+    objective
+        The loss, which knows the link.
+    consent, puc_summary
+        As on a booster.
+    """
+
+    anchor: Anchor
+    booster: Any
+    objective: Objective
+    consent: Consent
+    puc_summary: PlanSummary | None
+
+    def predict(self, X: Any, *, raw_score: bool = False) -> Array:
+        """Return predictions; people who share nothing get exactly the anchor's.
+
+        Parameters
+        ----------
+        X
+            A table with the columns of training.
+        raw_score
+            Return raw scores instead of predictions.
+        """
+        source = row_source(X)
+        if source.n_columns != len(self.consent.feature_names):
+            self.consent.check_columns(source.feature_names or [f"Column_{j}" for j in range(source.n_columns)])
+        shares = self.consent.presence(source) != 0
+        out = self.anchor.raw(X) if raw_score else self.anchor.response(X, self.objective)
+        if not shares.any():
+            return out
+        start = self.anchor.raw(X)[shares]
+        rows = _rows_of(X, shares)
+        if is_booster(self.booster, "lightgbm"):
+            raw = start + self.booster.predict(rows, raw_score=True)
+            added = raw if raw_score else self.objective.response(raw)
+        else:
+            import xgboost as xgb
+
+            names = None if hasattr(rows, "columns") else self.booster.feature_names
+            matrix = xgb.DMatrix(rows, base_margin=start, feature_names=names, enable_categorical=True)
+            added = self.booster.predict(matrix, output_margin=raw_score)
+        out = np.array(out)
+        out[shares] = added
+        return out
+
+
+def _rows_of(X: Any, keep: Array) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[np.flatnonzero(keep)]
+    return (
+        X[np.flatnonzero(keep)]
+        if isinstance(X, np.ndarray) or hasattr(X, "tocsr")
+        else row_source(X).take(np.flatnonzero(keep))
+    )
+
+
+@dataclass
+class SoftAnchorObjective:
+    """ℓ(s, y) + λ/2·(s − anchor)² on copies that share nothing, ℓ(s, y) on all others.
+
+    A custom objective for either engine. Copy weights are applied by the engine's adapter, to both parts alike.
+    """
+
+    objective: Objective
+    strength: float
+    anchor_score: Array
+    shares_nothing: Array
+    threads: int | None
+    builtin_params: dict[str, Any] = field(default_factory=dict)
+    """Parameters that name the built-in loss, for an engine that wants to know it as well."""
+
+    def __call__(self, preds: Array, data: Any) -> tuple[Array, Array]:
+        """Return gradient and hessian, with the user's weights but without the copy weights."""
+        score = np.asarray(preds, dtype=np.float64)
+        weight = data.get_weight()
+        weight = None if weight is None or len(weight) == 0 else np.asarray(weight)
+        gradient, hessian = self.objective.gradient(score, np.asarray(data.get_label()), weight, self.threads)
+        pull = self.strength if weight is None else self.strength * weight[self.shares_nothing]
+        pull = np.asarray(pull)[..., None] if score.ndim == 2 else pull
+        gradient[self.shares_nothing] += (pull * (score - self.anchor_score)[self.shares_nothing]).astype(np.float32)
+        hessian[self.shares_nothing] += np.asarray(pull, dtype=np.float32)
+        return gradient, hessian
