@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 def circumstances() -> dict[str, str]:
     """Return where and with what a result was measured."""
-    versions = {name: importlib.metadata.version(name) for name in ("lightgbm", "numba", "numpy")}
+    versions = {name: importlib.metadata.version(name) for name in ("lightgbm", "xgboost", "numba", "numpy")}
     return {
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {_processor()}",
@@ -60,6 +60,12 @@ def alternate(jobs: Mapping[str, Callable[[], Any]], repeat: int) -> dict[str, l
 def median_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> float:
     """Return the median of the ratios of neighbouring measurements."""
     return statistics.median(a / b for a, b in zip(numerator, denominator, strict=True))
+
+
+def ratio_row(what: str, compared: str, ratio: float, target: str, times: Sequence[float]) -> Row:
+    """Return one line of a table of ratios."""
+    took = f"{statistics.median(times):.3g}" if times else ""
+    return {"what": what, "compared with": compared, "ratio": f"{ratio:.3g}", "target": target, "seconds": took}
 
 
 def insurance_like(n_rows: int, n_base: int = 20, n_optional: int = 10, seed: int = 0) -> tuple[Any, Any, list[int]]:
@@ -132,10 +138,14 @@ def quality_in_short() -> str:
     return table(["family", *schemes], [[family, *(gap.get((family, s), "–") for s in schemes)] for family in families])
 
 
-def speed_in_short() -> str:
+def ratios_in_short(name: str) -> str:
     """Return what was measured, and the ratio."""
-    rows = read_csv("speed")
+    rows = read_csv(name)
     return table(["", "compared with", "ratio"], [[row["what"], row["compared with"], row["ratio"]] for row in rows])
 
 
-SHORT_FORMS = {"quality": quality_in_short, "speed": speed_in_short}
+SHORT_FORMS = {
+    "quality": quality_in_short,
+    "speed": lambda: ratios_in_short("speed"),
+    "engines": lambda: ratios_in_short("engines"),
+}

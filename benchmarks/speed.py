@@ -24,7 +24,7 @@ from pucboost.kernels.threads import run_in_ranges
 from pucboost.plan import plan_masks
 from pucboost.stream import MaskedRows
 
-from .harness import Row, alternate, insurance_like, median_ratio
+from .harness import Row, alternate, insurance_like, median_ratio, ratio_row
 
 PARAMS = {"objective": "binary", "verbosity": -1, "num_threads": 2, "force_row_wise": True}
 
@@ -70,18 +70,20 @@ def training(quick: bool) -> list[Row]:
         times = alternate({"plain": plain, "puc": lambda c=copies: protected(c), "stream": stream_alone}, repeat)  # type: ignore[misc]
         label = f"balanced, copies={copies}, N={n_rows:,}, {X.shape[1]} columns, {rounds} rounds"
         rows.append(
-            _row(f"total time, {label}", "lgb.train", median_ratio(times["puc"], times["plain"]), target, times["puc"])
+            ratio_row(
+                f"total time, {label}", "lgb.train", median_ratio(times["puc"], times["plain"]), target, times["puc"]
+            )
         )
         if copies == 2:
             own = median_ratio(times["stream"], times["puc"])
             before = {name: statistics.median(shares[1:]) for name, shares in outside.items()}
             rows.append(
-                _row("… part that is not LightGBM's: masks, plan, gather", "total", own, "≤ 0.15", times["stream"])
+                ratio_row("… part that is not LightGBM's: masks, plan, gather", "total", own, "≤ 0.15", times["stream"])
             )
             rows.append(
-                _row("… part before the first tree, LightGBM's binning included", "total", before["puc"], "", [])
+                ratio_row("… part before the first tree, LightGBM's binning included", "total", before["puc"], "", [])
             )
-            rows.append(_row("… the same part of plain lgb.train", "its total", before["plain"], "", []))
+            rows.append(ratio_row("… the same part of plain lgb.train", "its total", before["plain"], "", []))
     return rows
 
 
@@ -107,7 +109,7 @@ def construction(quick: bool) -> list[Row]:
     )
     ratio = median_ratio(times["stream"], times["matrix"])
     return [
-        _row(
+        ratio_row(
             f"construct a dataset of {len(virtual):,} virtual rows",
             "the same from a matrix",
             ratio,
@@ -142,8 +144,8 @@ def gather(quick: bool) -> list[Row]:
     speed = {name: median_ratio(times["copy"], times[name]) for name in times}
     size = f"{whole.nbytes / 1e6:.0f} MB"
     return [
-        _row(f"speed of the gather kernel, {size}", "numpy copy", speed["kernel"], "≥ 0.5", times["kernel"]),
-        _row(f"speed of a whole read, masks computed, {size}", "numpy copy", speed["read"], "", times["read"]),
+        ratio_row(f"speed of the gather kernel, {size}", "numpy copy", speed["kernel"], "≥ 0.5", times["kernel"]),
+        ratio_row(f"speed of a whole read, masks computed, {size}", "numpy copy", speed["read"], "", times["read"]),
     ]
 
 
@@ -185,7 +187,9 @@ def augment(quick: bool) -> list[Row]:
     times = alternate(jobs, 3)
     what = f"speed of augment, exhaustive, {len(X):,} rows to {len(ours):,}"
     return [
-        _row(what, f"a Python loop over {name}", median_ratio(times[name], times["augment"]), "≥ 200", times["augment"])
+        ratio_row(
+            what, f"a Python loop over {name}", median_ratio(times[name], times["augment"]), "≥ 200", times["augment"]
+        )
         for name in ("lists", "numpy rows")
     ]
 
@@ -198,12 +202,7 @@ def import_time(quick: bool) -> list[Row]:
 
     times = alternate({"empty": lambda: start("pass"), "import": lambda: start("import pucboost")}, 3 if quick else 15)
     taken = statistics.median(a - b for a, b in zip(times["import"], times["empty"], strict=True))
-    return [_row("import pucboost, in seconds", "1 second", taken, "< 0.3", [taken])]
-
-
-def _row(what: str, compared: str, ratio: float, target: str, times: list[float]) -> Row:
-    took = f"{statistics.median(times):.3g}" if times else ""
-    return {"what": what, "compared with": compared, "ratio": f"{ratio:.3g}", "target": target, "seconds": took}
+    return [ratio_row("import pucboost, in seconds", "1 second", taken, "< 0.3", [taken])]
 
 
 def study(quick: bool) -> list[Row]:

@@ -9,11 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import simulate
+    from . import objectives, simulate
     from .augmentation import augment
     from .consent import Consent
     from .datasets import Dataset
-    from .persistence import load_model, save_model
+    from .persistence import consent_of, load_model, save_model
     from .training import cv, train
 
 __version__ = "0.1.0"
@@ -22,20 +22,34 @@ _HOME = {
     "Consent": "consent",
     "Dataset": "datasets",
     "augment": "augmentation",
+    "consent_of": "persistence",
     "cv": "training",
     "load_model": "persistence",
     "save_model": "persistence",
     "train": "training",
 }
 
-__all__ = ["Consent", "Dataset", "augment", "cv", "load_model", "save_model", "simulate", "train"]
+_MODULES = ("objectives", "simulate")
+
+__all__ = [
+    "Consent",
+    "Dataset",
+    "augment",
+    "consent_of",
+    "cv",
+    "load_model",
+    "objectives",
+    "save_model",
+    "simulate",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    elif name == "simulate":
-        value = importlib.import_module(".simulate", __name__)
+    elif name in _MODULES:
+        value = importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

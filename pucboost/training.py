@@ -45,9 +45,14 @@ def train(
         - ``valid_augmentation``: scheme for the validation sets, default as ``augmentation``. On raw validation data
           (``"none"``) early stopping rewards the inference that is forbidden.
         - ``max_virtual_rows``: row budget; default what half of the memory holds
-        - ``seed``: shared with LightGBM; without it the masks use 0
+        - ``engine``: ``"lightgbm"`` (default) or ``"xgboost"``
+        - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
+        - ``anchor``: a booster, a callable giving raw scores, or ``"base"``; people who share nothing get exactly its
+          prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are pulled towards it.
+        - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
-        Not yet constructed, or with raw data kept. Neither it nor ``params`` is changed when something is optional.
+        Not yet constructed, or with raw data kept; with XGBoost also a pair (X, y). Neither it nor ``params`` is
+        changed when something is optional.
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
         As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows; ``feval`` finds the full weights
         in ``get_weight()``. A callable objective finds the user's own weights there, if any; pucboost multiplies its
@@ -55,8 +60,9 @@ def train(
 
     Returns
     -------
-    lgb.Booster
-        with two more attributes: ``consent`` (the :class:`Consent` schema) and ``puc_summary``.
+    lgb.Booster or xgb.Booster
+        with two more attributes: ``consent`` (the :class:`Consent` schema) and ``puc_summary``. XGBoost's has the
+        metrics of validation sets in ``evals_result``.
 
     Examples
     --------

@@ -357,3 +357,122 @@ def test_consent_travels_with_the_model(engine: str, ending: str, tmp_path: Path
     if engine == "xgboost":  # the engine's own way of saving keeps it, too
         booster.save_model(tmp_path / f"own.{ending}")
         assert puc.load_model(tmp_path / f"own.{ending}").consent == booster.consent
+
+
+# ---------------------------------------------------------------- bad input: one validation, the same text
+
+
+def with_value(vector: Any, row: int, value: float) -> Any:
+    out = np.array(vector, dtype=float)
+    out[row] = value
+    return out
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"optional": ["glucose"]}, "optional names column 'glucose', which the table does not have"),
+        ({"optional": {"a": []}}, "Group 'a' of optional has no columns"),
+        ({"copies": 0.5}, "copies must be finite and at least 1"),
+        ({"augmentation": "balance"}, "augmentation must be one of"),
+        ({"max_virtual_rows": 20}, "The table has 60 rows, more than max_virtual_rows = 20"),
+        ({"augmentation": "exhaustive", "max_virtual_rows": 70}, "augmentation='exhaustive' makes"),
+        ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
+        ({"compact": 3}, "compact must be True, False or 'auto'"),
+    ],
+)
+def test_bad_params(engine: str, params: dict[str, Any], message: str) -> None:
+    X, y = make_table(60)
+    with pytest.raises(ValueError, match=message):
+        fit(engine, X, y, 2, **params)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda X, y: {"label": y[:-1]},
+            r"label of train_set must have one value for each of the 60 rows, got shape \(59,\)",
+        ),
+        (lambda X, y: {"label": with_value(y, 7, np.nan)}, "label of train_set is nan in row 7"),
+        (lambda X, y: {"label": y, "weight": with_value(y, 3, -1)}, "weight of train_set is -1.0 in row 3"),
+        (lambda X, y: {"label": y, "available": np.zeros((60, 3), bool)}, "available says that row"),
+        (lambda X, y: {"label": y, "init_score": y[:7]}, "init_score of train_set must have"),
+        (lambda X, y: {"label": y, "feature_name": ["a"]}, "6 columns, but feature_name lists 1 names"),
+    ],
+)
+def test_bad_datasets(engine: str, change: Any, message: str) -> None:
+    X, y = make_table(60)
+    with pytest.raises(ValueError, match=message):
+        puc.train({**COMMON[engine], "optional": OPTIONAL}, puc.Dataset(X, **change(X, y)), 2)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"objective": "rank:ndcg"}, "Protected User Consent is defined for predictions of a person's outcome"),
+        ({"objective": "survival:cox"}, "its loss is not a sum over people"),
+        ({"booster": "gblinear"}, "booster='gblinear' reads a withheld value as the number 0"),
+        ({"tree_method": "exact"}, "tree_method='exact' needs the whole table in memory"),
+        ({"min_data_in_leaf": 30}, "min_data_in_leaf"),
+    ],
+)
+def test_what_xgboost_cannot_do(params: dict[str, Any], message: str) -> None:
+    X, y = make_table(60)
+    with pytest.raises(ValueError, match=message):
+        fit("xgboost", X, y, 2, **params)
+
+
+def test_what_xgboost_takes_as_data_and_callbacks() -> None:
+    X, y = make_table(200)
+    params = {**COMMON["xgboost"], "optional": OPTIONAL}
+    expected = trees(puc.train(params, puc.Dataset(X, y), 3))
+    assert trees(puc.train(params, lgb.Dataset(X, y), 3)) == expected
+    assert trees(puc.train(params, (X, y), 3, valid_sets=(X, y))) == expected
+    with pytest.raises(TypeError, match="train_set is an xgboost DMatrix, which no longer has the raw rows"):
+        puc.train(params, xgb.DMatrix(X, y), 3)
+    with pytest.raises(
+        TypeError, match=r"takes a puc.Dataset, an lgb.Dataset or a pair \(X, y\); train_set has type 'ndarray'"
+    ):
+        puc.train(params, X, 3)
+    with pytest.raises(TypeError, match=r"callbacks of engine='xgboost' must be xgb\.callback objects"):
+        puc.train(params, (X, y), 3, callbacks=[lgb.early_stopping(3)])
+    stopped = puc.train(
+        params,
+        (X[:100], y[:100]),
+        300,
+        valid_sets=[(X[100:], y[100:])],
+        callbacks=[xgb.callback.EarlyStopping(rounds=3)],
+    )
+    assert stopped.best_iteration < 299
+    with pytest.raises(ValueError, match="init_model is not supported by cv with engine='xgboost'"):
+        puc.cv(params, (X, y), 2, init_model=stopped)
+
+
+def test_lightgbm_names_train_xgboost() -> None:
+    X, y = make_table(500)
+    common = {
+        "objective": "binary",
+        "num_leaves": 8,
+        "learning_rate": 0.2,
+        "lambda_l2": 2.0,
+        "num_threads": 2,
+        "verbosity": -1,
+    }
+    ours = puc.train({**common, "engine": "xgboost", "optional": OPTIONAL, "num_iterations": 7}, puc.Dataset(X, y))
+    assert ours.num_boosted_rounds() == 7
+    assert max(text.count("leaf=") for text in ours.get_dump()) <= 8
+
+
+def test_consent_of_any_form_of_a_model(tmp_path: Path) -> None:
+    X, y = make_table(200)
+    for engine in ENGINES:
+        booster = fit(engine, X, y, 2)
+        puc.save_model(booster, tmp_path / engine)
+        assert puc.consent_of(booster) == puc.consent_of(tmp_path / engine) == booster.consent
+    loaded = xgb.Booster(model_file=tmp_path / "xgboost")  # by the engine itself: only the attribute is there
+    assert not hasattr(loaded, "consent")
+    assert puc.consent_of(loaded) == booster.consent
+    assert puc.consent_of(lgb.train({"verbosity": -1}, lgb.Dataset(X, y), 1)) is None
