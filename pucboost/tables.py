@@ -19,8 +19,9 @@ Array = np.ndarray[Any, Any]
 class RowSource(abc.ABC):
     """A table of ``n_rows`` × ``n_columns`` numbers.
 
-    ``feature_names`` is None where the container has no names. ``categorical`` lists the positions of columns
-    that carry category codes, and ``pandas_categorical`` their categories, as LightGBM keeps them in its models.
+    ``feature_names`` is None where the container has no names. ``coded`` lists the positions of columns that carry
+    category codes and ``pandas_categorical`` their categories, as LightGBM keeps them in its models; ``categorical``
+    are those of them that have no order.
     """
 
     n_rows: int
@@ -28,6 +29,7 @@ class RowSource(abc.ABC):
     dtype: np.dtype[Any]
     feature_names: list[str] | None = None
     categorical: Sequence[int] = ()
+    coded: Sequence[int] = ()
     pandas_categorical: list[list[Any]] | None = None
     has_other_integer_labels: bool = False
     """A DataFrame has integer column labels that are not their positions: an integer could mean either."""
@@ -131,7 +133,7 @@ class PandasSource(RowSource):
             )
         self.pandas_categorical = own_categories if categories is None else categories
         self._frame = frame
-        self._coded = coded
+        self.coded = self._coded = coded
         self._recoded = [
             wanted if wanted != own else None
             for wanted, own in zip(self.pandas_categorical, own_categories, strict=True)
@@ -265,7 +267,7 @@ class SubsetSource(RowSource):
     def __init__(self, whole: RowSource, rows: Array) -> None:
         self._whole, self._rows = whole, np.asarray(rows, dtype=np.int64)
         self.n_rows, self.n_columns, self.dtype = len(self._rows), whole.n_columns, whole.dtype
-        self.feature_names, self.categorical = whole.feature_names, whole.categorical
+        self.feature_names, self.categorical, self.coded = whole.feature_names, whole.categorical, whole.coded
         self.pandas_categorical = whole.pandas_categorical
         self.has_other_integer_labels = whole.has_other_integer_labels
 

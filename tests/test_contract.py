@@ -160,6 +160,15 @@ def test_categories_and_names(engine: str) -> None:
         assert ours.feature_names == [*"abcdef", "colour", "grade"]
         assert ours.feature_types[-2:] == ["c", "c"]
     np.testing.assert_allclose(predict(ours, frame), predict(table, frame), rtol=1e-6)
+    # Both engines map the categories of a new table by name.
+    shuffled = frame.assign(colour=frame["colour"].cat.set_categories(["red", "blue", "green"]))
+    np.testing.assert_array_equal(predict(ours, shuffled), predict(ours, frame))
+    valid_losses = []
+    for valid in (frame, shuffled):
+        data = puc.Dataset(frame, y)
+        booster = puc.train({**COMMON[engine], **params}, data, 3, [puc.Dataset(valid, y)])
+        valid_losses.append(booster.best_score if engine == "lightgbm" else booster.evals_result)
+    assert valid_losses[0] == valid_losses[1]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -40,6 +40,7 @@ class MaskedBatches(xgb.DataIter):
             "base_margin": virtual.init_score(),
         }
         self._names, self._types = feature_names(virtual), feature_types(virtual)
+        self._categories = dict(zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False))
         self._buffer = np.empty((min(self._rows.batch_rows, len(self._rows)), virtual.rows.shape[1]), dtype=np.float32)
         self._start = 0
 
@@ -54,14 +55,26 @@ class MaskedBatches(xgb.DataIter):
             return False
         part = slice(self._start, self._start + n)
         info = {name: values[part] for name, values in self._info.items() if values is not None}
-        input_data(
-            data=self._rows.read_into(self._start, self._buffer[:n]),
-            feature_names=self._names,
-            feature_types=self._types,
-            **info,
-        )
+        batch = self._rows.read_into(self._start, self._buffer[:n])
+        if self._categories:
+            input_data(data=self._with_categories(batch), **info)
+        else:
+            input_data(data=batch, feature_names=self._names, feature_types=self._types, **info)
         self._start += n
         return True
+
+    def _with_categories(self, batch: Array) -> Any:
+        """Return the batch as a DataFrame: then XGBoost keeps the categories and maps those of a new table by name."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {}
+        for j, name in enumerate(self._names or ()):
+            if j in self._categories:
+                codes = np.nan_to_num(batch[:, j], nan=-1).astype(np.int64)
+                columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(self._categories[j]))
+            else:
+                columns[name] = batch[:, j]
+        return pd.DataFrame(columns)
 
 
 def feature_names(virtual: VirtualTable) -> list[str] | None:
@@ -87,7 +100,7 @@ def _matrix(
         max_bin=None if ref is not None else int(params.get("max_bin", 256)),
         ref=ref,
         nthread=_threads(params) or None,
-        enable_categorical=feature_types(virtual) is not None,
+        enable_categorical=bool(virtual.table.source.coded) or feature_types(virtual) is not None,
     )
 
 
