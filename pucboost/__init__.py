@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .consent import Consent
     from .datasets import Dataset
     from .persistence import consent_of, load_model, save_model
+    from .prediction import monotonicity, predict, quote, sharing_value
     from .training import cv, train
 
 __version__ = "0.1.0"
@@ -25,7 +26,11 @@ _HOME = {
     "consent_of": "persistence",
     "cv": "training",
     "load_model": "persistence",
+    "monotonicity": "prediction",
+    "predict": "prediction",
+    "quote": "prediction",
     "save_model": "persistence",
+    "sharing_value": "prediction",
     "train": "training",
 }
 
@@ -38,8 +43,12 @@ __all__ = [
     "consent_of",
     "cv",
     "load_model",
+    "monotonicity",
     "objectives",
+    "predict",
+    "quote",
     "save_model",
+    "sharing_value",
     "simulate",
     "train",
 ]

@@ -192,7 +192,8 @@ class TrainingJob:
         """Give the booster its consent schema, if there is one."""
         if self.consent.n_groups == 0:
             return booster
-        return self.engine.attach(booster, self.consent, virtual.rows.plan.summary(virtual.table.weight))
+        summary = virtual.rows.plan.summary(virtual.table.weight)
+        return self.engine.attach(booster, self.consent, summary, self.table.pandas_categorical)
 
 
 def check_same_consent(init_model: Any, consent: Consent | None) -> bool:

@@ -120,8 +120,8 @@ class Engine(Protocol):
     def for_merged_rows(self, params: dict[str, Any], objective: Any, hessian_per_person: float) -> dict[str, Any]:
         """Return the parameters for rows that stand for several people: soft labels, counts made up by weights."""
 
-    def attach(self, booster: Any, consent: Any, summary: Any) -> Any:
-        """Make the consent schema and the summary part of the booster, and return it."""
+    def attach(self, booster: Any, consent: Any, summary: Any, categories: Any) -> Any:
+        """Make the consent schema, the summary and the categories of a DataFrame part of the booster, and return it."""
 
 
 def engine_named(name: Any) -> Engine:

@@ -421,7 +421,10 @@ def with_builtin_objective(booster: lgb.Booster, params: Mapping[str, Any], obje
     return whole
 
 
-def attach(booster: Any, consent: Any, summary: Any) -> Any:
-    """Set ``consent`` and ``puc_summary``; pickle keeps them, a model file needs ``puc.save_model``."""
+def attach(booster: Any, consent: Any, summary: Any, categories: Any) -> Any:
+    """Set ``consent`` and ``puc_summary``; pickle keeps them, a model file needs ``puc.save_model``.
+
+    LightGBM keeps the categories itself.
+    """
     booster.consent, booster.puc_summary = consent, summary
     return booster

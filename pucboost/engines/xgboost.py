@@ -21,8 +21,8 @@ from .translation import to_xgboost
 
 Array = np.ndarray[Any, Any]
 
-SCHEMA_KEY = "pucboost"
-"""Attribute of a booster that keeps the schema in its model files."""
+SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
+"""Attributes of a booster that keep the schema and the categories of a DataFrame in its model files."""
 
 _EARLY_STOPPING = "pucboost_early_stopping"
 """Where :func:`prepare` leaves the early-stopping callback among the parameters."""
@@ -375,8 +375,9 @@ def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: 
     return params
 
 
-def attach(booster: Any, consent: Any, summary: Any) -> Any:
-    """Set ``consent`` and ``puc_summary``, and the attribute that keeps them in model files."""
-    booster.set_attr(**{SCHEMA_KEY: json.dumps(model_schema(consent, summary))})
+def attach(booster: Any, consent: Any, summary: Any, categories: Any) -> Any:
+    """Set ``consent`` and ``puc_summary``, and the attributes that keep them, and the categories, in model files."""
+    kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
+    booster.set_attr(**{SCHEMA_KEY: json.dumps(model_schema(consent, summary)), CATEGORIES_KEY: kept})
     booster.consent, booster.puc_summary = consent, summary
     return booster
