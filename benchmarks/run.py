@@ -1,4 +1,4 @@
-"""Run a study: ``python -m benchmarks.run speed|engines|memory|quality|anchored [--quick]``.
+"""Run a study: ``python -m benchmarks.run speed|engines|quotes|memory|quality|anchored [--quick]``.
 
 A full run keeps its rows in ``benchmarks/results/NAME.csv`` and puts the table into ``benchmarks/BENCHMARKS.md``; a
 quick one only prints, to see that the study works.
@@ -11,11 +11,12 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from . import anchored, engines, harness, memory, quality, speed
+from . import anchored, engines, harness, memory, quality, quotes, speed
 
 STUDIES = {
     "speed": speed.study,
     "engines": engines.study,
+    "quotes": quotes.study,
     "memory": memory.study,
     "quality": quality.study,
     "anchored": anchored.study,

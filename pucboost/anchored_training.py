@@ -37,20 +37,29 @@ def train_anchored(
         raise ValueError("anchor needs a built-in objective whose link is known (squared error, logistic, Poisson, …).")
     if job.settings.compact is True:
         raise ValueError("compact with anchor is not supported. Leave compact out.")
+    if job.params.get("objective") == "multi:softmax":
+        raise ValueError(
+            "anchor with objective 'multi:softmax': class numbers cannot be added to. Use 'multi:softprob'."
+        )
+    if job.facts.zero_as_missing:
+        raise ValueError("anchor with zero_as_missing: mark withheld values as missing (NaN) instead.")
     job = replace(job, settings=replace(job.settings, compact=False))
     anchor = Anchor(job.settings.anchor, job.consent)
     options = {"feval": feval, "init_model": None, "keep_training_booster": False}
     virtual = job.training_rows()
     valid = job.validation(valid_sets, valid_names, train_set)
+    for table in (job.table, *(v.table for v, _ in valid or () if v is not None)):
+        if table.init_score is not None:
+            raise ValueError("anchor with init_score: the trees start from the anchor. Leave init_score out.")
     if isinstance(anchor.model, str):
-        # Callbacks and early stopping have a memory: the base model gets copies.
+        # The base model is trained with copies of what stops early, and no other callback: those belong to the result.
         base_valid = None if valid is None else [(v and _erased(job, v), name) for v, name in valid]
         base = job.engine.train(
             erased(job.table, job.consent, job.facts.num_threads),
             copy.deepcopy(job.params),
             job.num_boost_round,
             base_valid,
-            callbacks=copy.deepcopy(callbacks),
+            callbacks=[copy.deepcopy(c) for c in callbacks or () if "EarlyStopping" in type(c).__name__],
             **options,
         )
         anchor = Anchor(_best(base), job.consent)

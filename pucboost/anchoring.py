@@ -22,7 +22,7 @@ from .engines.base import VirtualTable
 from .objectives import Objective
 from .plan import PlanSummary, plan_masks
 from .stream import MaskedRows, SelectedRows
-from .tables import RowSource, row_source
+from .tables import row_source
 
 Array = np.ndarray[Any, Any]
 
@@ -75,24 +75,37 @@ class Anchor:
         return self.model(table)
 
     def _known_columns(self, table: Any, wanted: Any) -> Any:
-        """Return the columns an existing booster was trained on: all of them, those of its names, or the base ones."""
-        names = list(self.consent.feature_names)
-        if len(wanted) == len(names):
-            return table
-        if set(wanted) <= set(names):
-            keep = [names.index(name) for name in wanted]
+        """Return the columns an existing booster was trained on, by name where it has names, else by position.
+
+        A booster without names of its own has as many features as the table, or as its base columns. LightGBM stores
+        names with underscores for spaces.
+        """
+        names = [name.replace(" ", "_") for name in self.consent.feature_names]
+        base = [j for j in range(len(names)) if j not in set(self.consent.group_columns.tolist())]
+        nameless = all(name is None or name == f"Column_{j}" for j, name in enumerate(wanted))
+        asked = [None if name is None else str(name).replace(" ", "_") for name in wanted]
+        if not nameless and set(asked) <= set(names):
+            keep = [names.index(str(name)) for name in asked]
+        elif nameless or all(name == f"Column_{j}" for j, name in enumerate(names)):
+            keep = list(range(len(names))) if len(wanted) == len(names) else base
         else:
-            keep = [j for j in range(len(names)) if j not in set(self.consent.group_columns.tolist())]
-            if len(wanted) != len(keep):
-                raise ValueError(
-                    f"The anchor has {len(wanted)} features; the table has {len(names)} columns, {len(keep)} of them "
-                    "not optional. Train the anchor on the same columns, or pass a callable."
-                )
+            unknown = next(name for name in asked if name not in names)
+            raise ValueError(
+                f"The anchor was trained on a column {unknown!r}, which the table does not have. Give the table the "
+                "anchor's columns, or pass a callable."
+            )
+        if len(keep) != len(wanted):
+            raise ValueError(
+                f"The anchor has {len(wanted)} features; the table has {len(names)} columns, {len(base)} of them "
+                "not optional. Train the anchor on the same columns, or pass a callable."
+            )
+        if keep == list(range(len(names))):
+            return table
         return table.iloc[:, keep] if hasattr(table, "iloc") else table[:, keep]
 
     def _checked(self, scores: Any, X: Any) -> Array:
         array: Array = np.asarray(scores)
-        n = X.n_rows if isinstance(X, RowSource) else X.shape[0]
+        n = row_source(X).n_rows
         if array.ndim not in (1, 2) or len(array) != n or not np.issubdtype(array.dtype, np.number):
             raise ValueError(f"The anchor must give one raw score for each of the {n} rows, got shape {array.shape}.")
         bad = np.flatnonzero(~np.isfinite(array.reshape(n, -1)).all(axis=1))
@@ -179,8 +192,6 @@ def start_from(virtual: VirtualTable, anchor: Anchor, name: str) -> SelectedTabl
 
 def with_scores(table: SourceTable, anchor: Anchor) -> SourceTable:
     """Return the table with the anchor's raw scores as initial scores."""
-    if table.init_score is not None:
-        raise ValueError("anchor with init_score: the trees start from the anchor. Leave init_score out.")
     return replace(table, init_score=anchor.raw(table.container()).astype(np.float64))
 
 
@@ -223,8 +234,7 @@ class AnchoredModel:
             Return raw scores instead of predictions.
         """
         source = row_source(X)
-        if source.n_columns != len(self.consent.feature_names):
-            self.consent.check_columns(source.feature_names or [f"Column_{j}" for j in range(source.n_columns)])
+        self.consent.check_table(source)
         shares = self.consent.presence(source) != 0
         out = self.anchor.raw(X) if raw_score else self.anchor.response(X, self.objective)
         if not shares.any():
@@ -237,9 +247,12 @@ class AnchoredModel:
         else:
             import xgboost as xgb
 
+            if hasattr(rows, "tocsr"):  # XGBoost would read a value that is not stored as missing
+                rows = source.take(np.flatnonzero(shares))
             names = None if hasattr(rows, "columns") else self.booster.feature_names
             matrix = xgb.DMatrix(rows, base_margin=start, feature_names=names, enable_categorical=True)
-            added = self.booster.predict(matrix, output_margin=raw_score)
+            raw = self.booster.predict(matrix, output_margin=True)
+            added = raw if raw_score else self.objective.response(raw)
         out = np.array(out)
         out[shares] = added
         return out

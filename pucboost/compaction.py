@@ -19,7 +19,7 @@ from .engines.base import VirtualTable
 from .kernels.cells import assign_cells, hash_rows
 from .kernels.threads import run_in_ranges, thread_count
 from .objectives import Objective, Softmax
-from .stream import MaskedRows, SelectedRows
+from .stream import BATCH_BYTES, SelectedRows
 from .tables import SubsetSource
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ def wants_compaction(compact: Any, objective: Objective | None, table: SourceTab
     n = table.source.n_rows
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
     sample = replace(table.subset(rows), available=None)
-    n_cells, _ = _cells([sample.source.window(0, len(rows))], len(rows), [_extra(sample, shared[rows], objective)], 1)
+    n_cells, _ = _people_cells(sample, _extra(sample, shared[rows], objective), 1)
     logger.info("compact='auto': %d of %d sampled rows are distinct", n_cells, len(rows))
     return n_cells <= WORTHWHILE * len(rows)
 
@@ -110,6 +110,13 @@ def _first_of_each(cell: Array, n_cells: int) -> Array:
     return first
 
 
+def _people_cells(table: SourceTable, extra: Array, threads: int) -> tuple[int, Array]:
+    n = table.source.n_rows
+    step = max(1, BATCH_BYTES // (table.source.n_columns * table.source.dtype.itemsize))
+    bounds = [(lo, min(lo + step, n)) for lo in range(0, n, step)]
+    return _cells((table.source.window(lo, hi) for lo, hi in bounds), n, (extra[lo:hi] for lo, hi in bounds), threads)
+
+
 def merge_people(
     table: SourceTable, shared: Array, objective: Objective | None, num_threads: int | None
 ) -> tuple[SourceTable, Array]:
@@ -118,15 +125,7 @@ def merge_people(
     Equal people have equal copies, so this does most of the work before any copy exists.
     """
     n = table.source.n_rows
-    step = max(1, (4 << 20) // (table.source.n_columns * table.source.dtype.itemsize))
-    bounds = [(lo, min(lo + step, n)) for lo in range(0, n, step)]
-    extra = _extra(table, shared, objective)
-    n_cells, cell = _cells(
-        (table.source.window(lo, hi) for lo, hi in bounds),
-        n,
-        (extra[lo:hi] for lo, hi in bounds),
-        thread_count(num_threads),
-    )
+    n_cells, cell = _people_cells(table, _extra(table, shared, objective), thread_count(num_threads))
     first = _first_of_each(cell, n_cells)
     weight = np.ones(n) if table.weight is None else table.weight
     label, total = _merged(cell, n_cells, table.label, weight, first)
@@ -206,10 +205,3 @@ def mean_hessian(objective: Objective, label: Array, weight: Array) -> float:
     _, hessian = objective.gradient(score, label)
     per_row = hessian.mean(axis=1) if hessian.ndim == 2 else hessian
     return float(np.average(per_row, weights=weight))
-
-
-def distinct(rows: MaskedRows) -> int:
-    """Return how many different masked rows a virtual table has."""
-    step = rows.batch_rows
-    extras = (np.zeros(min(step, len(rows) - lo), dtype=np.uint64) for lo in range(0, len(rows), step))
-    return _cells((batch for _, batch in rows.batches()), len(rows), extras, rows.threads)[0]

@@ -113,6 +113,14 @@ class Consent:
                     "Select the columns in the order used for training."
                 )
 
+    def check_table(self, source: RowSource) -> None:
+        """Raise if a table has other columns than the schema, by name where both have names."""
+        nameless = all(name == f"Column_{j}" for j, name in enumerate(self.feature_names))
+        if source.feature_names is not None and not nameless:
+            self.check_columns(source.feature_names)
+        elif source.n_columns != len(self.feature_names):
+            self.check_columns([f"Column_{j}" for j in range(source.n_columns)])
+
     @property
     def group_names(self) -> tuple[str, ...]:
         """Names of the groups; bit g of a mask is group number g."""

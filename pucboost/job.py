@@ -68,8 +68,8 @@ class TrainingJob:
             raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
         if settings.engine == "lightgbm" and not optional:
             return None
-        engine_params, num_boost_round = engine.prepare(engine_params, num_boost_round)
         table = read_dataset(train_set, "train_set")
+        engine_params, num_boost_round = engine.prepare(engine_params, table.params, num_boost_round)
         # LightGBM also reads parameters from the Dataset, unless the call gives them.
         effective = {**table.params, **engine_params}
         engine.check_supported(effective if metrics is None else {**effective, "metric": metrics})
@@ -81,9 +81,9 @@ class TrainingJob:
                 stacklevel=3,
             )
         facts = engine.facts(effective)
-        objective = objective_for(effective, settings.engine)
-        if objective is not None:
-            objective.check_labels(table.label, "label of train_set")
+        # … but never the objective.
+        objective = objective_for(engine_params, settings.engine)
+        check_labels(objective, settings.engine, table.label, "label of train_set")
         limit = settings.max_virtual_rows
         if limit is None:
             per_row = engine.bytes_per_virtual_row(table.source.values_per_row, facts.n_classes)
@@ -112,7 +112,7 @@ class TrainingJob:
             table.source, table.available, zero_as_missing=self.facts.zero_as_missing, num_threads=threads
         )
         merge = wants_compaction(compact, self.objective, table, shared)
-        if merge:
+        if merge and augmentation != "fixed":  # which draws as many rows as there are people
             table, shared = merge_people(table, shared, self.objective, threads)
             # The budget stays that of the people; merged, it usually covers every virtual row.
             copies = max(1.0, (copies or default_copies(people)) * people / len(shared))
@@ -134,7 +134,8 @@ class TrainingJob:
         if not virtual.merged or self.objective is None:
             return params
         weight = np.ones(len(virtual.table.label)) if virtual.table.weight is None else virtual.table.weight
-        per_person = mean_hessian(self.objective, virtual.table.label, weight)
+        # Leaves sum weights, which need not have a mean of 1.
+        per_person = mean_hessian(self.objective, virtual.table.label, weight) * float(weight.sum()) / virtual.people
         return self.engine.for_merged_rows(params, self.objective, per_person)
 
     def validation_rows(self, table: SourceTable, seed: int) -> VirtualTable:
@@ -156,7 +157,7 @@ class TrainingJob:
         """Augment the validation sets and name them as LightGBM does; the training set among them stays itself."""
         if valid_sets is None:
             return None
-        a_pair = isinstance(valid_sets, tuple) and not any(isinstance(part, lgb.Dataset) for part in valid_sets)
+        a_pair = isinstance(valid_sets, tuple) and not any(isinstance(p, (lgb.Dataset, tuple)) for p in valid_sets)
         given = [valid_sets] if a_pair or isinstance(valid_sets, lgb.Dataset) else list(valid_sets)
         names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
         built: dict[int, VirtualTable] = {}  # one set given twice is one table, whatever its place in the list
@@ -178,8 +179,7 @@ class TrainingJob:
                 f"'{type(valid_set).__name__}'."
             )
         table = read_dataset(valid_set, f"validation set {number}", self.table.pandas_categorical)
-        if self.objective is not None:
-            self.objective.check_labels(table.label, f"label of validation set {number}")
+        check_labels(self.objective, self.settings.engine, table.label, f"label of validation set {number}")
         own = resolve_consent(table, None, f"validation set {number}")
         if own is not None and own.groups != self.consent.groups:
             raise ValueError(f"Validation set {number} declares other groups than train_set: {own} and {self.consent}.")
@@ -192,8 +192,22 @@ class TrainingJob:
         """Give the booster its consent schema, if there is one."""
         if self.consent.n_groups == 0:
             return booster
-        summary = virtual.rows.plan.summary(virtual.table.weight)
+        summary = replace(virtual.rows.plan.summary(virtual.table.weight), source_rows=virtual.people)
         return self.engine.attach(booster, self.consent, summary, self.table.pandas_categorical)
+
+
+def check_labels(objective: Objective | None, engine: str, label: Array, name: str) -> None:
+    """Raise if labels do not fit the objective."""
+    if objective is None:
+        return
+    objective.check_labels(label, name)
+    if engine == "lightgbm" and objective.name == "binary":
+        soft = np.flatnonzero((label != 0) & (label != 1))
+        if len(soft):
+            raise ValueError(
+                f"{name} is {label[soft[0]]} in row {soft[0]}; LightGBM's objective 'binary' would read it as 1. Use "
+                "'cross_entropy' for labels between 0 and 1."
+            )
 
 
 def check_same_consent(init_model: Any, consent: Consent | None) -> bool:

@@ -28,6 +28,8 @@ _LAST_LINE = "\npandas_categorical:"
 def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     """Write a booster and its consent schema into one file that the plain engine can read, too.
 
+    The file of an anchored model holds two boosters, and only :func:`load_model` reads it.
+
     Parameters
     ----------
     booster
@@ -47,14 +49,16 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     ...     puc.load_model(f"{folder}/model.txt").consent.group_names
     ('Column_1',)
     """
-    consent = getattr(booster, "consent", None)
-    if not isinstance(consent, Consent):
+    consent = consent_of(booster)
+    if consent is None:
         raise ValueError(
             "The booster has no consent schema; it was not returned by pucboost.train with optional features. "
             "Use booster.save_model."
         )
     path = Path(filename)
     if isinstance(booster, AnchoredModel):
+        if kwargs:
+            raise TypeError(f"save_model takes no {', '.join(kwargs)} for an anchored model.")
         _write_whole(path, json.dumps(_anchored_to_dict(booster)).encode("utf-8"))
     elif _is_xgboost(booster):
         if kwargs:
@@ -74,7 +78,7 @@ def load_model(filename: str | Path) -> Any:
 
     Returns
     -------
-    lgb.Booster or xgb.Booster
+    lgb.Booster, xgb.Booster or AnchoredModel
     """
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
@@ -99,9 +103,11 @@ def consent_of(model: Any) -> Consent | None:
     """
     if isinstance(model, (str, Path)):
         content = Path(model).read_bytes()
+        if content.startswith(_ANCHORED):
+            raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
         _, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
         return None if schema is None else read_schema(schema, str(model))[0]
-    consent = getattr(model, "consent", None)
+    consent: Consent | None = getattr(model, "consent", None)
     if consent is None and _is_xgboost(model):
         from .engines.xgboost import SCHEMA_KEY
 

@@ -174,7 +174,7 @@ class MaskPlan:
 
     def spread(self, values: Array) -> Array:
         """Repeat one value per source row for each of its copies."""
-        return values if self.scheme == "none" else np.repeat(values, self.copies)
+        return values if self.scheme == "none" else np.repeat(values, self.copies, axis=0)
 
     def weights(self, user_weight: Array | None = None, scale: float = 1.0) -> Array | None:
         """Return the weight of every virtual row, user weight × copy weight × ``scale``; None if all are 1."""

@@ -47,11 +47,7 @@ class _Reader:
         self.booster, self.raw_score = booster, raw_score
         trees = booster.booster if isinstance(booster, AnchoredModel) else booster
         self.source: RowSource = row_source(X, _categories_of(trees))
-        names = self.source.feature_names
-        if names is not None and not all(name.startswith("Column_") for name in consent.feature_names):
-            consent.check_columns(names)
-        elif self.source.n_columns != len(consent.feature_names):
-            consent.check_columns([f"Column_{j}" for j in range(self.source.n_columns)])
+        consent.check_table(self.source)
         self.threads = thread_count(num_threads)
         self.shared = consent.presence(self.source, num_threads=num_threads)
         self._predict = _predictor(booster, raw_score)

@@ -17,6 +17,8 @@ from .plan import child_seed
 
 Array = np.ndarray[Any, Any]
 
+_NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
+
 
 def train(
     params: dict[str, Any],
@@ -88,11 +90,14 @@ def train(
             job, train_set, valid_sets, valid_names, feval=feval, init_model=init_model, callbacks=callbacks
         )
     virtual = job.training_rows()
+    valid = job.validation(valid_sets, valid_names, train_set)
+    if virtual.merged and any(v is None for v, _ in valid or ()):
+        raise ValueError(f"The training set among valid_sets: {_NO_METRIC_OF_MERGED_ROWS}")
     booster = job.engine.train(
         virtual,
         job.params_for(virtual),
         job.num_boost_round,
-        job.validation(valid_sets, valid_names, train_set),
+        valid,
         feval=feval,
         init_model=init_model,
         keep_training_booster=keep_training_booster,
@@ -185,6 +190,8 @@ def cv(
             train = job.table.read_back(user_train, "the training part of a fold")
             valid = job.table.read_back(user_valid, "the held-out part of a fold")
         virtual = job.training_rows(train, child_seed(job.facts.seed, 2 * fold))
+        if virtual.merged and eval_train_metric:
+            raise ValueError(f"eval_train_metric: {_NO_METRIC_OF_MERGED_ROWS}")
         virtual_tables.append(virtual)
         held_out = job.validation_rows(valid, child_seed(job.facts.seed, 2 * fold + 1))
         return virtual, held_out, job.params_for(virtual, fold_params)

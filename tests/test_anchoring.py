@@ -254,3 +254,88 @@ def test_more_bad_anchors() -> None:
     model = puc.train(params, data, 2)
     with pytest.raises(ValueError, match="The table has 4 columns"):
         model.predict(TEST.X[:, :4])
+
+
+# ---------------------------------------------------------------- found by review
+
+
+def test_anchor_gets_its_own_columns() -> None:
+    """By name where it has names, in whatever order; by position of the base columns where it has none."""
+    table = TRAIN.X[:, [2, 0, 1, 3]]  # z1, b1, b2, z2
+    base = lgb.train({**LIGHTGBM, "objective": "binary"}, lgb.Dataset(table[:, [1, 2]], TRAIN.y), 10)
+    params = {**LIGHTGBM, "objective": "binary", "optional": [0, 3]}
+    model = puc.train({**params, "anchor": base}, puc.Dataset(table, TRAIN.y), 5)
+    silent = np.isnan(table[:, [0, 3]]).all(axis=1)
+    assert silent.any()
+    np.testing.assert_array_equal(model.predict(table)[silent], base.predict(table[silent][:, [1, 2]]))
+
+    frame = pd.DataFrame(table, columns=["z one", "b one", "b two", "z two"])
+    for columns in (["b two", "b one"], ["z two", "b two", "z one", "b one"]):
+        named = lgb.train({**LIGHTGBM, "objective": "binary"}, lgb.Dataset(frame[columns], TRAIN.y), 10)
+        model = puc.train({**params, "anchor": named}, puc.Dataset(frame, TRAIN.y), 5)
+        np.testing.assert_array_equal(model.predict(frame)[silent], named.predict(frame.loc[silent, columns]))
+    other = lgb.train(LIGHTGBM, lgb.Dataset(pd.DataFrame({"q": TRAIN.X[:, 0]}), TRAIN.y), 2)
+    with pytest.raises(ValueError, match="The anchor was trained on a column 'q', which the table does not have"):
+        puc.train({**params, "anchor": other}, puc.Dataset(frame, TRAIN.y), 2)
+    with pytest.raises(ValueError, match="Column 0 is 'z two', the consent schema expects 'z one' there"):
+        model.predict(frame[frame.columns[::-1]])
+
+
+@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
+def test_anchored_predictions_of_sparse_tables_and_lists(engine: Any, objective: str) -> None:
+    import scipy.sparse
+
+    X = np.where(np.random.default_rng(0).random(TRAIN.X.shape) < 0.3, 0.0, TRAIN.X)
+    model = puc.train(
+        {**engine, "objective": objective, "optional": FAMILY.optional, "anchor": "base"}, puc.Dataset(X, TRAIN.y), 5
+    )
+    np.testing.assert_allclose(model.predict(scipy.sparse.csr_matrix(X[:200])), model.predict(X[:200]), rtol=1e-6)
+    np.testing.assert_allclose(model.predict(X[:20].tolist()), model.predict(X[:20]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
+def test_soft_anchor_multiclass(engine: Any) -> None:
+    y = TRAIN.y + (TRAIN.X[:, 0] > 1)
+    objective = "multiclass" if engine is LIGHTGBM else "multi:softprob"
+    params = {**engine, "objective": objective, "num_class": 3, "optional": FAMILY.optional}
+    plain = predict(puc.train(params, puc.Dataset(TRAIN.X, y), 10), TEST.X)
+    weak = {**params, "anchor": lambda X: np.zeros((len(X), 3)), "anchor_strength": 1e-9}
+    nearly = predict(puc.train(weak, puc.Dataset(TRAIN.X, y), 10), TEST.X)
+    assert np.abs(plain - nearly).mean() < 5e-3
+    strong = predict(puc.train({**weak, "anchor_strength": 100.0}, puc.Dataset(TRAIN.X, y), 60), TEST.X)
+    assert np.abs(strong[SILENT] - 1 / 3).mean() < np.abs(plain[SILENT] - 1 / 3).mean() / 3
+
+
+def test_scikit_learn_wrappers_are_unwrapped() -> None:
+    legacy_model = lgb.LGBMClassifier(n_estimators=5, verbosity=-1).fit(TRAIN.X[:, :2], TRAIN.y)
+    params = {**LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, "anchor": legacy_model}
+    model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 3)
+    np.testing.assert_array_equal(
+        model.predict(TEST.X)[SILENT], legacy_model.predict_proba(TEST.X[SILENT][:, :2])[:, 1]
+    )
+
+
+def test_callbacks_run_once() -> None:
+    seen = []
+
+    def note(env: Any) -> None:
+        seen.append(env.iteration)
+
+    params = {**LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, "anchor": "base"}
+    puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 4, callbacks=[note])
+    assert seen == [0, 1, 2, 3]
+
+
+def test_refused_combinations(tmp_path: Path) -> None:
+    params = {"optional": FAMILY.optional, "anchor": "base"}
+    data = puc.Dataset(TRAIN.X, TRAIN.y)
+    with pytest.raises(ValueError, match="anchor with zero_as_missing"):
+        puc.train({**LIGHTGBM, **params, "objective": "binary", "zero_as_missing": True}, data, 2)
+    with pytest.raises(ValueError, match="anchor with objective 'multi:softmax'"):
+        puc.train({**XGBOOST, **params, "objective": "multi:softmax", "num_class": 2}, data, 2)
+    model = puc.train({**LIGHTGBM, **params, "objective": "binary"}, data, 2)
+    with pytest.raises(TypeError, match="save_model takes no num_iteration for an anchored model"):
+        puc.save_model(model, tmp_path / "model.json", num_iteration=1)
+    puc.save_model(model, tmp_path / "model.json")
+    with pytest.raises(ValueError, match="is an anchored model, which cannot be continued"):
+        puc.train({**LIGHTGBM, "optional": FAMILY.optional}, data, 2, init_model=tmp_path / "model.json")

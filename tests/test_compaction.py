@@ -164,13 +164,13 @@ def test_auto_decides_by_a_sample(caplog: Any) -> None:
     sizes = []
     for X in (sample.X, continuous):
         with caplog.at_level(logging.INFO, logger="pucboost"):
-            sizes.append(puc.train(params, puc.Dataset(X, sample.y), 2).puc_summary.source_rows)
-    assert sizes[0] < 500
-    assert sizes[1] == 5_000
+            sizes.append(puc.train(params, puc.Dataset(X, sample.y), 2).puc_summary.virtual_rows)
+    assert sizes[0] < 5_000 / 4
+    assert sizes[1] > 5_000
     assert "compact='auto'" in caplog.text
     # Where it cannot be done, "auto" leaves it.
     quantile = puc.train({**params, "objective": "quantile"}, puc.Dataset(sample.X, sample.y), 2)
-    assert quantile.puc_summary.source_rows == 5_000
+    assert quantile.puc_summary.virtual_rows > 5_000
 
 
 def test_cross_validation_of_merged_rows() -> None:
@@ -206,7 +206,7 @@ def test_refused(params: dict[str, Any], dataset: dict[str, Any], message: str) 
 def test_training_metric_of_merged_rows_is_refused() -> None:
     X, y, _ = people("binary")
     data = puc.Dataset(X, y)
-    with pytest.raises(ValueError, match="compact with the training set among valid_sets"):
+    with pytest.raises(ValueError, match="The training set among valid_sets: metrics cannot read the mean labels"):
         puc.train(
             {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": True}, data, 2, valid_sets=[data]
         )
@@ -230,3 +230,73 @@ def test_labels_must_fit_the_objective(engine: dict[str, Any], objective: Any, l
     classes = {"num_class": 3} if "multi" in name else {}
     with pytest.raises(ValueError, match=message):
         puc.train({**engine, **classes, "objective": name, "optional": [2]}, puc.Dataset(X, y), 2)
+
+
+# ---------------------------------------------------------------- found by review
+
+
+def test_categories_are_used_by_merged_rows() -> None:
+    """LightGBM drops categories with few rows, and a merged row stands for many people."""
+    rng = np.random.default_rng(0)
+    n = 5_000
+    X = np.column_stack([rng.integers(0, 12, n), rng.integers(0, 2, n)]).astype(float)
+    y = rng.normal(size=12)[X[:, 0].astype(int)] * 3 + X[:, 1] + 0.3 * rng.normal(size=n)
+    X[rng.random(n) < 0.3, 1] = np.nan
+    params = {**LIGHTGBM, "objective": "l2", "optional": [1], "compact": True}
+    booster = puc.train(params, puc.Dataset(X, y, categorical_feature=[0]), 60)
+    assert np.mean((booster.predict(X) - y) ** 2) < 0.1 * y.var()
+    for name in ("path_smooth", "cat_smooth"):
+        with pytest.raises(ValueError, match=f"{name} counts rows"):
+            puc.train({**params, name: 5.0}, puc.Dataset(X, y), 2)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights(scale: float) -> None:
+    X, y, _ = people("l2")
+    params = {
+        **LIGHTGBM,
+        "objective": "l2",
+        "optional": [2, 3, 4],
+        "compact": True,
+        "min_data_in_leaf": 300,
+        "min_sum_hessian_in_leaf": 0,
+    }
+    nodes = puc.train(
+        params, puc.Dataset(X, y, weight=np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)), 8
+    ).trees_to_dataframe()
+    leaves = nodes[nodes["split_feature"].isna()]
+    assert len(leaves) > 16
+    assert 290 < leaves["weight"].min() / scale < 900
+
+
+def test_fixed_draws_as_many_rows_as_people() -> None:
+    X, y, _ = people("l2")
+    params = {**LIGHTGBM, "objective": "l2", "optional": [2, 3, 4], "augmentation": "fixed"}
+    merged, apart = (puc.train({**params, "compact": c}, puc.Dataset(X, y), 30) for c in (True, False))
+    assert merged.puc_summary == apart.puc_summary
+    np.testing.assert_allclose(merged.predict(X).mean(), apart.predict(X).mean(), rtol=0.02)
+
+
+def test_training_metric_in_cv_is_refused() -> None:
+    X, y, _ = people("binary")
+    with pytest.raises(ValueError, match="eval_train_metric: metrics cannot read the mean labels"):
+        puc.cv(
+            {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": True},
+            puc.Dataset(X, y),
+            2,
+            eval_train_metric=True,
+        )
+
+
+def test_objective_on_the_dataset_is_not_the_objective() -> None:
+    """LightGBM ignores it there, too."""
+    X, y, _ = people("binary")
+    data = puc.Dataset(X, y, params={"objective": "binary"})
+    booster = puc.train({**LIGHTGBM, "optional": [2, 3, 4], "compact": True}, data, 2)
+    assert "objective=regression" in booster.model_to_string()
+
+
+def test_soft_labels_with_binary_are_refused() -> None:
+    X, y, _ = people("binary")
+    with pytest.raises(ValueError, match=r"LightGBM's objective 'binary' would read it as 1\. Use 'cross_entropy'"):
+        puc.train({**LIGHTGBM, "objective": "binary", "optional": [2]}, puc.Dataset(X, y * 0.5), 2)

@@ -485,3 +485,73 @@ def test_consent_of_any_form_of_a_model(tmp_path: Path) -> None:
     assert not hasattr(loaded, "consent")
     assert puc.consent_of(loaded) == booster.consent
     assert puc.consent_of(lgb.train({"verbosity": -1}, lgb.Dataset(X, y), 1)) is None
+
+
+# ---------------------------------------------------------------- found by review
+
+
+def accuracy(preds: Any, data: Any) -> tuple[str, float, bool]:
+    return "my_accuracy", float(((preds > 0.5) == (data.get_label() > 0.5)).mean()), True
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_early_stopping_knows_the_direction_of_a_metric_and_ignores_the_training_set(engine: str) -> None:
+    X, y = make_table(1_500)
+    train, valid = puc.Dataset(X[:900], y[:900]), puc.Dataset(X[900:], y[900:])
+    params = {**COMMON[engine], "optional": OPTIONAL, "early_stopping_round": 5}
+    silent = {**params, "metric": "None"}
+    by_accuracy = puc.train(silent, train, 200, [valid], feval=accuracy)
+    assert by_accuracy.best_iteration > 1
+    result = puc.cv(silent, puc.Dataset(X, y), 50, nfold=3, feval=accuracy)
+    values = result["valid my_accuracy-mean"]
+    assert len(values) > 1
+    assert values[-1] == max(values)
+    alone = puc.train(params, train, 300, [valid]).best_iteration
+    for sets in ([train, valid], [valid, train]):
+        assert puc.train(params, train, 300, sets).best_iteration == alone
+    with pytest.raises(ValueError, match="For early stopping, at least one dataset and eval metric is required"):
+        puc.train(
+            {**params, "engine": "xgboost"} if engine == "xgboost" else {**params, "metric": "None"}, train, 5, [train]
+        )
+
+
+def test_parameters_on_the_dataset_reach_xgboost() -> None:
+    X, y = make_table(600)
+    params = {**COMMON["xgboost"], "optional": OPTIONAL}
+    in_call = puc.train({**params, "max_bin": 4}, puc.Dataset(X, y), 4)
+    assert trees(puc.train(params, puc.Dataset(X, y, params={"max_bin": 4}), 4)) == trees(in_call)
+    assert trees(puc.train(params, puc.Dataset(X, y), 4)) != trees(in_call)
+
+
+def test_xgboost_validation_set_takes_names_from_training() -> None:
+    X, y = make_table(300)
+    params = {**COMMON["xgboost"], "optional": ["f3"]}
+    train = puc.Dataset(X, y, feature_name=[f"f{j}" for j in range(6)])
+    booster = puc.train(params, train, 2, valid_sets=[(X, y), puc.Dataset(X, y)])
+    assert set(booster.evals_result) == {"valid_0", "valid_1"}
+    assert puc.train(params, train, 2, valid_sets=((X, y), (X, y))).num_boosted_rounds() == 2
+
+
+def test_xgboost_cv_translates_metrics_and_mixed_categories_are_refused() -> None:
+    X, y = make_table(300)
+    result = puc.cv({**COMMON["xgboost"], "optional": OPTIONAL}, (X, y), 2, nfold=2, metrics=["binary_logloss", "auc"])
+    assert {"valid logloss-mean", "valid auc-mean"} <= result.keys()
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(k=pd.Categorical(["u", "v"] * 150), m=np.arange(300) % 3)
+    with pytest.raises(ValueError, match="categorical_feature names column 'm', which is not of category type"):
+        puc.train({**COMMON["xgboost"], "optional": ["f"]}, puc.Dataset(frame, y, categorical_feature=["k", "m"]), 2)
+
+
+def test_objective_names_in_any_case() -> None:
+    X, y = make_table(300)
+    for objective in ("LambdaRank", " lambdarank "):
+        with pytest.raises(ValueError, match="Protected User Consent is defined for"):
+            fit("lightgbm", X, y, 2, objective=objective)
+
+
+def test_sliced_and_reloaded_xgboost_models_can_be_saved(tmp_path: Path) -> None:
+    X, y = make_table(300)
+    booster = fit("xgboost", X, y, 5)
+    booster.save_model(tmp_path / "own.json")
+    for other in (booster[:2], xgb.Booster(model_file=tmp_path / "own.json")):
+        puc.save_model(other, tmp_path / "again.json")
+        assert puc.load_model(tmp_path / "again.json").consent == booster.consent

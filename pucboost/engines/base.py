@@ -80,7 +80,9 @@ class EngineFacts:
 class Engine(Protocol):
     """What an engine must do. Each is a module of this package."""
 
-    def prepare(self, params: dict[str, Any], num_boost_round: int) -> tuple[dict[str, Any], int]:
+    def prepare(
+        self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int
+    ) -> tuple[dict[str, Any], int]:
         """Return the parameters under the engine's own names, and the number of rounds."""
 
     def facts(self, params: Mapping[str, Any]) -> EngineFacts:

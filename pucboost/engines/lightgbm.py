@@ -17,7 +17,7 @@ import numpy as np
 from ..kernels.rows import append_nonzero_columns, count_nonzero_columns
 from ..stream import MaskedRows
 from .base import EngineFacts, Validation, VirtualTable, rows_per_tree, times_rows
-from .params import is_true, lightgbm_value, whole_number, with_lightgbm_value
+from .params import is_true, lightgbm_value, objective_name, whole_number, with_lightgbm_value
 
 Array = np.ndarray[Any, Any]
 
@@ -182,8 +182,8 @@ def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Arra
 
 def check_supported(params: Mapping[str, Any]) -> None:
     """Refuse what the method or the stream cannot do, before anything is built."""
-    objective = lightgbm_value(params, "objective")
-    if isinstance(objective, str) and objective in _RANKING_OBJECTIVES:
+    objective = objective_name(params)
+    if objective in _RANKING_OBJECTIVES:
         raise ValueError(
             f"objective={objective!r} with optional features: Protected User Consent is defined for predictions of a "
             "person's outcome, not for rankings within a query. Use a regression or classification objective."
@@ -259,7 +259,7 @@ def balance_classes(params: dict[str, Any], label: Array) -> tuple[dict[str, Any
     LightGBM multiplies the weight of the rarer class by the ratio of the counts. ``scale_pos_weight`` acts on the
     positive class alone; where that is the more frequent one, a factor on all weights, returned too, makes up for it.
     """
-    if lightgbm_value(params, "objective") != "binary" or not is_true(_is_unbalance(params)):
+    if objective_name(params) != "binary" or not is_true(_is_unbalance(params)):
         return params, 1.0
     positive = int((label > 0).sum())
     negative = len(label) - positive
@@ -296,8 +296,10 @@ def bytes_per_virtual_row(n_columns: int, n_classes: int) -> int:
     return n_columns + 16 + 20 * max(1, n_classes)
 
 
-def prepare(params: dict[str, Any], num_boost_round: int) -> tuple[dict[str, Any], int]:
-    """Return both as they are: LightGBM resolves its aliases itself."""
+def prepare(
+    params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int
+) -> tuple[dict[str, Any], int]:
+    """Return both as they are: LightGBM resolves its aliases itself, and reads the Dataset's parameters there."""
     return params, num_boost_round
 
 
@@ -323,11 +325,6 @@ def train(
     callbacks: Any,
 ) -> lgb.Booster:
     """Hand the virtual rows to ``lgb.train``."""
-    if train.merged and valid is not None and any(v is None for v, _ in valid) and not callable(feval):
-        raise ValueError(
-            "compact with the training set among valid_sets: LightGBM's metrics cannot read the soft labels of merged "
-            "rows. Leave the training set out, or give it as a Dataset of its own."
-        )
     train_set, params = _training_set(train, params)
     valid_sets: list[lgb.Dataset] | None = None
     valid_names = None
@@ -382,6 +379,11 @@ def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: 
       the hessian of as many people at the initial score. For squared error, whose hessian is the weight, this is exact.
     """
     params = dict(params)
+    for name in ("path_smooth", "cat_smooth"):
+        if params.get(name):
+            raise ValueError(
+                f"{name} counts rows, which stand for many people under compact. Leave one of the two out."
+            )
     if objective.name == "binary":
         params = with_lightgbm_value(params, "objective", "cross_entropy")
         if lightgbm_value(params, "metric") is None:
@@ -390,7 +392,16 @@ def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: 
     at_least = float(lightgbm_value(params, "min_sum_hessian_in_leaf", 1e-3))
     params = with_lightgbm_value(params, "min_data_in_leaf", 0)
     params = with_lightgbm_value(params, "min_sum_hessian_in_leaf", max(at_least, people * hessian_per_person))
-    return {"min_data_in_bin": 1, "min_data_per_group": 1, **params}
+    # Categories with fewer rows than cat_smooth would not be used at all.
+    return {"min_data_in_bin": 1, "min_data_per_group": 1, "cat_smooth": 0, **params}
+
+
+def _leaves(node: dict[str, Any]) -> Iterator[tuple[int, float]]:
+    if "leaf_value" in node:
+        yield int(node.get("leaf_index", 0)), float(node["leaf_value"])
+        return
+    for side in ("left_child", "right_child"):
+        yield from _leaves(node[side])
 
 
 def with_builtin_objective(booster: lgb.Booster, params: Mapping[str, Any], objective: Any, start: Any) -> lgb.Booster:
@@ -400,11 +411,10 @@ def with_builtin_objective(booster: lgb.Booster, params: Mapping[str, Any], obje
     that names the objective goes into the model.
     """
     starts = np.atleast_1d(np.asarray(start, dtype=np.float64))
-    for tree, shift in enumerate(starts[: booster.num_trees()]):
-        leaves = booster.trees_to_dataframe().query("tree_index == @tree and split_feature.isna()")
-        for node, value in zip(leaves["node_index"], leaves["value"], strict=True):
-            leaf = 0 if "L" not in node else int(node.rpartition("L")[2])
-            booster.set_leaf_output(tree, leaf, float(value) + float(shift))
+    first = booster.dump_model(num_iteration=1)["tree_info"]
+    for tree, (shift, info) in enumerate(zip(starts, first, strict=False)):
+        for leaf, value in _leaves(info["tree_structure"]):
+            booster.set_leaf_output(tree, leaf, value + float(shift))
     n_classes = len(starts)
     label = np.arange(40) % n_classes if n_classes > 1 else np.arange(40) % 2 + (objective.name == "gamma")
     named = {

@@ -60,6 +60,12 @@ def lightgbm_value(params: Mapping[str, Any], name: str, default: Any = None) ->
     return default
 
 
+def objective_name(params: Mapping[str, Any]) -> str | None:
+    """Return the name of the objective in lower case, as LightGBM reads it; None for a callable or none."""
+    objective = lightgbm_value(params, "objective")
+    return objective.strip().lower() if isinstance(objective, str) else None
+
+
 def with_lightgbm_value(params: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
     """Return ``params`` with the parameter set under its main name and its other names removed."""
     rest = {key: old for key, old in params.items() if key not in LIGHTGBM_ALIASES.get(name, (name,))}
@@ -83,7 +89,12 @@ def whole_number(name: str, value: Any) -> int:
 
 def check_anchor(anchor: Any) -> Any:
     """Return an anchor if it can be one, else raise."""
-    if anchor is None or anchor == "base" or callable(anchor) or hasattr(anchor, "predict"):
+    for unwrap in ("booster_", "get_booster"):  # scikit-learn's wrappers of the engines
+        inner = getattr(type(anchor), unwrap, None)
+        if inner is not None:
+            return anchor.booster_ if unwrap == "booster_" else anchor.get_booster()
+    is_booster = type(anchor).__name__ == "Booster" and hasattr(anchor, "predict")
+    if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster or callable(anchor):
         return anchor
     raise ValueError(f"anchor must be 'base', a booster or a callable that gives raw scores; got {anchor!r}.")
 

@@ -25,22 +25,29 @@ SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
 """Attributes of a booster that keep the schema and the categories of a DataFrame in its model files."""
 
 _EARLY_STOPPING = "pucboost_early_stopping"
-"""Where :func:`prepare` leaves the early-stopping callback among the parameters."""
+"""Where :func:`prepare` leaves early stopping among the parameters."""
 
 
 class MaskedBatches(xgb.DataIter):
     """Batches of masked rows in one float32 buffer; XGBoost reads them four times."""
 
-    def __init__(self, virtual: VirtualTable, weight_scale: float) -> None:
+    def __init__(self, virtual: VirtualTable, named_like: VirtualTable) -> None:
         super().__init__()
         self._rows = virtual.rows
         self._info = {
             "label": virtual.label(),
-            "weight": virtual.weight(weight_scale),
+            "weight": virtual.weight(),
             "base_margin": virtual.init_score(),
         }
-        self._names, self._types = feature_names(virtual), feature_types(virtual)
+        self._names, self._types = feature_names(named_like), feature_types(named_like)
         self._categories = dict(zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False))
+        if self._categories and self._types:
+            other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in self._categories]
+            if other:
+                raise ValueError(
+                    f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
+                    "type, beside columns that are. Convert it with astype('category')."
+                )
         self._buffer = np.empty((min(self._rows.batch_rows, len(self._rows)), virtual.rows.shape[1]), dtype=np.float32)
         self._start = 0
 
@@ -93,34 +100,69 @@ def feature_types(virtual: VirtualTable) -> list[str] | None:
 
 
 def _matrix(
-    virtual: VirtualTable, params: Mapping[str, Any], weight_scale: float, ref: xgb.DMatrix | None = None
+    virtual: VirtualTable,
+    params: Mapping[str, Any],
+    train: VirtualTable | None = None,
+    ref: xgb.DMatrix | None = None,
 ) -> xgb.QuantileDMatrix:
+    """Return the matrix of a virtual table; a validation set takes names and types from the training table."""
     return xgb.QuantileDMatrix(
-        MaskedBatches(virtual, weight_scale),
+        MaskedBatches(virtual, virtual if train is None else train),
         max_bin=None if ref is not None else int(params.get("max_bin", 256)),
         ref=ref,
         nthread=_threads(params) or None,
-        enable_categorical=bool(virtual.table.source.coded) or feature_types(virtual) is not None,
+        enable_categorical=bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
     )
 
 
-def prepare(params: dict[str, Any], num_boost_round: int) -> tuple[dict[str, Any], int]:
-    """Translate LightGBM's names; early stopping becomes a callback, kept among the parameters until training starts.
-
-    XGBoost watches one metric on the last validation set: the last metric, or the first if ``first_metric_only``.
-    """
-    translated = to_xgboost(params)
+def prepare(
+    params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int
+) -> tuple[dict[str, Any], int]:
+    """Translate LightGBM's names, those on the Dataset included; early stopping waits among the parameters."""
+    translated = to_xgboost({**dataset_params, **params})
     own = dict(translated.params)
     rounds = translated.early_stopping_rounds
     if rounds is not None and rounds > 0:
-        metrics = own.get("eval_metric") or [None]
-        first = metrics if isinstance(metrics, str) else next(iter(metrics))
-        own[_EARLY_STOPPING] = xgb.callback.EarlyStopping(
-            rounds=rounds,
-            metric_name=first if translated.first_metric_only else None,
-            min_delta=translated.early_stopping_min_delta,
-        )
+        own[_EARLY_STOPPING] = _Stopping(rounds, translated.early_stopping_min_delta, translated.first_metric_only)
     return own, num_boost_round if translated.num_boost_round is None else translated.num_boost_round
+
+
+@dataclass(frozen=True)
+class _Stopping:
+    """Early stopping as LightGBM's parameters ask for it."""
+
+    rounds: int
+    min_delta: float
+    first_metric_only: bool
+
+    def callback(self, params: Mapping[str, Any], data_name: str | None, metric: Any) -> xgb.callback.EarlyStopping:
+        """Watch the last metric (or the first) on the last validation set that is not the training set."""
+        if data_name is None:
+            raise ValueError("For early stopping, at least one dataset and eval metric is required for evaluation")
+        metrics = params.get("eval_metric") or [None]
+        first = metrics if isinstance(metrics, str) else next(iter(metrics))
+        return _EarlyStopping(
+            getattr(metric, "directions", {}),
+            rounds=self.rounds,
+            metric_name=first if self.first_metric_only else None,
+            data_name=data_name,
+            min_delta=self.min_delta,
+        )
+
+
+class _EarlyStopping(xgb.callback.EarlyStopping):
+    """Early stopping that knows from a user's metric whether higher is better."""
+
+    def __init__(self, directions: dict[str, bool], **options: Any) -> None:
+        super().__init__(**options)
+        self._directions = directions
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """As XGBoost's, after the direction of the metric has been looked up."""
+        watched = self.metric_name or list(evals_log[self.data])[-1]
+        if self.maximize is None and watched in self._directions:
+            self.maximize = self._directions[watched]
+        return bool(super().after_iteration(model, epoch, evals_log))
 
 
 def facts(params: Mapping[str, Any]) -> EngineFacts:
@@ -219,20 +261,28 @@ def _take_objective(params: dict[str, Any]) -> tuple[dict[str, Any], _WeightedOb
     return {**rest, **getattr(objective, "builtin_params", {})}, _WeightedObjective(objective, {})
 
 
-def _metric(feval: Any) -> Callable[..., Any] | None:
-    """Return LightGBM's feval, or a list of them, as XGBoost's custom metric: (name, value), without the direction."""
-    if feval is None:
-        return None
-    functions = feval if isinstance(feval, (list, tuple)) else [feval]
+class _Metric:
+    """LightGBM's feval, or a list of them, as XGBoost's custom metric; remembers which metrics are better if higher."""
 
-    def metric(preds: Array, matrix: xgb.DMatrix) -> list[tuple[str, float]]:
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self.functions = functions
+        self.directions: dict[str, bool] = {}
+
+    def __call__(self, preds: Array, matrix: xgb.DMatrix) -> list[tuple[str, float]]:
         results: list[tuple[str, float]] = []
-        for function in functions:
+        for function in self.functions:
             got = function(preds, matrix)
-            results += [(name, value) for name, value, *_ in (got if isinstance(got, list) else [got])]
+            for name, value, *higher_is_better in got if isinstance(got, list) else [got]:
+                results.append((name, value))
+                if higher_is_better:
+                    self.directions[name] = bool(higher_is_better[0])
         return results
 
-    return metric
+
+def _metric(feval: Any) -> _Metric | None:
+    if feval is None:
+        return None
+    return _Metric(feval if isinstance(feval, (list, tuple)) else [feval])
 
 
 def _check_callbacks(callbacks: Any) -> Any:
@@ -260,11 +310,13 @@ def train(
     """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards."""
     callbacks = _check_callbacks(callbacks)
     params, objective = _take_objective(sample_rows(params, train.people, len(train)))
-    params, callbacks = _with_stopping(params, callbacks)
-    matrix = _matrix(train, params, 1.0)
+    metric = _metric(feval)
+    watched = [name for v, name in valid or () if v is not None]
+    params, callbacks = _with_stopping(params, callbacks, watched[-1] if watched else None, metric)
+    matrix = _matrix(train, params)
     if objective is not None:
         objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
-    evals = [(matrix if v is None else _matrix(v, params, 1.0, ref=matrix), name) for v, name in valid or ()]
+    evals = [(matrix if v is None else _matrix(v, params, train, matrix), name) for v, name in valid or ()]
     result: dict[str, Any] = {}
     booster: Any = xgb.train(
         params,
@@ -276,17 +328,20 @@ def train(
         verbose_eval=False,
         xgb_model=init_model,
         callbacks=callbacks,
-        custom_metric=_metric(feval),
+        custom_metric=metric,
     )
     if evals:
         booster.evals_result = result
     return booster  # type: ignore[no-any-return]
 
 
-def _with_stopping(params: dict[str, Any], callbacks: Any) -> tuple[dict[str, Any], list[Any]]:
-    stopping = [params[_EARLY_STOPPING]] if _EARLY_STOPPING in params else []
+def _with_stopping(
+    params: dict[str, Any], callbacks: Any, data_name: str | None, metric: Any
+) -> tuple[dict[str, Any], list[Any]]:
     rest = {name: value for name, value in params.items() if name != _EARLY_STOPPING}
-    return rest, [*(callbacks or ()), *stopping]
+    stopping = params.get(_EARLY_STOPPING)
+    added = [] if stopping is None else [stopping.callback(rest, data_name, metric)]
+    return rest, [*(callbacks or ()), *added]
 
 
 @dataclass
@@ -316,7 +371,11 @@ def cv(
         raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts anew.")
     keeper = _KeepBoosters()
     params, objective = _take_objective(params)
-    params, callbacks = _with_stopping(params, _check_callbacks(callbacks))
+    metric = _metric(feval)
+    params, callbacks = _with_stopping(params, _check_callbacks(callbacks), "test", metric)
+    if metrics is not None:
+        metrics = to_xgboost({**params, "metric": metrics}).params["eval_metric"]
+        params = {name: value for name, value in params.items() if name != "eval_metric"}
     done = 0
     matrices: list[xgb.DMatrix] = []
 
@@ -325,11 +384,11 @@ def cv(
         train, valid, fold_params = build(done, fold_params)
         done += 1
         fold_params = sample_rows(fold_params, train.people, len(train))
-        matrix = _matrix(train, fold_params, 1.0)
+        matrix = _matrix(train, fold_params)
         matrices.append(matrix)  # xgb.cv keeps them alive, too; identities must not be reused
         if objective is not None:
             objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
-        return matrix, _matrix(valid, fold_params, 1.0, ref=matrix), fold_params
+        return matrix, _matrix(valid, fold_params, train, matrix), fold_params
 
     history: Any = xgb.cv(
         params,
@@ -342,7 +401,7 @@ def cv(
         fpreproc=exchange,
         as_pandas=False,
         callbacks=[*callbacks, keeper],
-        custom_metric=_metric(feval),
+        custom_metric=metric,
     )
     names = {"test": "valid", "train": "train"}
     result: dict[str, Any] = {}
