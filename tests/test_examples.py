@@ -21,7 +21,15 @@ def check_quickstart(output: str) -> None:
     assert risk["plain LightGBM"] > risk["people of the same age"] + 0.1
 
 
-CHECKS = {"quickstart": check_quickstart}
+def check_health_insurance(output: str) -> None:
+    """A member who shares nothing pays the average of their age under pucboost, and a lot more under plain LightGBM."""
+    line = next(line for line in output.splitlines() if line.startswith("surcharge for silence"))
+    plain, protected = (float(part.split()[-1]) for part in line.partition(":")[2].split(","))
+    assert abs(protected) < 150
+    assert plain > 300
+
+
+CHECKS = {"quickstart": check_quickstart, "health_insurance": check_health_insurance}
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
@@ -35,3 +43,5 @@ def test_example(script: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     CHECKS[script.stem](done.stdout)
+    pictures = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("saved ")]
+    assert [path.name for path in tmp_path.iterdir()] == pictures
