@@ -122,7 +122,7 @@ class VirtualDataset(lgb.Dataset):
         """
         return dict(self.params or {}) if self._constructing else super().get_params()
 
-    def _Dataset__init_from_seqs(self, *, seqs: list[MaskedSequence], ref_dataset: Any) -> lgb.Dataset:  # noqa: N802
+    def _Dataset__init_from_seqs(self, seqs: list[MaskedSequence], ref_dataset: Any) -> lgb.Dataset:  # noqa: N802
         """Construct from the stream at the speed of a matrix.
 
         The original fetches up to 200,000 sample rows one by one.
