@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +13,15 @@ from .anchoring import (
     AnchoredModel,
     SoftAnchorObjective,
     erased,
-    is_booster,
     shares_something,
     start_from,
 )
-from .engines.base import VirtualTable
+from .engines.base import Validation, VirtualTable
+from .engines.params import LIGHTGBM_ALIASES, is_booster
 from .job import TrainingJob
 from .objectives import Objective, Softmax
 
 Array = np.ndarray[Any, Any]
-Validation = Sequence[tuple[VirtualTable | None, str]] | None
 
 
 def train_anchored(
@@ -93,7 +91,7 @@ def _train_soft(
     objective: Objective,
     anchor: Anchor,
     virtual: VirtualTable,
-    valid: Validation,
+    valid: Validation | None,
     feval: Any,
     callbacks: Any,
 ) -> Any:
@@ -139,8 +137,6 @@ def _train_soft(
 
 
 def _without(params: dict[str, Any], name: str) -> dict[str, Any]:
-    from .engines.params import LIGHTGBM_ALIASES
-
     return {key: value for key, value in params.items() if key not in LIGHTGBM_ALIASES[name]}
 
 

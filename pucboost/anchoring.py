@@ -19,20 +19,13 @@ import numpy as np
 from .consent import Consent
 from .datasets import SourceTable
 from .engines.base import VirtualTable
+from .engines.params import is_booster
 from .objectives import Objective
 from .plan import PlanSummary, plan_masks
 from .stream import MaskedRows, SelectedRows
 from .tables import row_source
 
 Array = np.ndarray[Any, Any]
-
-
-def is_booster(model: Any, engine: str) -> bool:
-    """Return whether a model is a booster of the given engine, without importing it."""
-    return any(f"{base.__module__}.{base.__name__}" in _BOOSTERS[engine] for base in type(model).__mro__)
-
-
-_BOOSTERS = {"lightgbm": ("lightgbm.basic.Booster",), "xgboost": ("xgboost.core.Booster",)}
 
 
 @dataclass(frozen=True)
@@ -56,7 +49,7 @@ class Anchor:
 
     def response(self, X: Any, objective: Objective) -> Array:
         """Return the anchor's predictions: a booster's own, bit for bit, or the inverse link of a callable's scores."""
-        if is_booster(self.model, "lightgbm") or is_booster(self.model, "xgboost"):
+        if is_booster(self.model):
             return self._checked(self._predict(X, raw=False), X)
         return objective.response(self.raw(X))
 
@@ -239,8 +232,8 @@ class AnchoredModel:
         out = self.anchor.raw(X) if raw_score else self.anchor.response(X, self.objective)
         if not shares.any():
             return out
-        start = self.anchor.raw(X)[shares]
         rows = _rows_of(X, shares)
+        start = out[shares] if raw_score else self.anchor.raw(rows)
         if is_booster(self.booster, "lightgbm"):
             raw = start + self.booster.predict(rows, raw_score=True)
             added = raw if raw_score else self.objective.response(raw)

@@ -11,7 +11,7 @@ from .consent import Consent
 from .datasets import check_positions
 from .plan import check_augmentation, plan_masks
 from .stream import MaskedRows
-from .tables import RowSource, as_vector, row_source
+from .tables import RowSource, as_weight, row_source
 
 Array = np.ndarray[Any, Any]
 
@@ -79,14 +79,7 @@ def augment(
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != source.n_rows:
         raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
-    user_weight = None
-    if sample_weight is not None:
-        user_weight = as_vector(sample_weight, "sample_weight", source.n_rows, np.float64)
-        bad = np.flatnonzero(~(np.isfinite(user_weight) & (user_weight >= 0)))
-        if len(bad):
-            raise ValueError(
-                f"sample_weight is {user_weight[bad[0]]} in row {bad[0]}; it must be finite and not negative."
-            )
+    user_weight = None if sample_weight is None else as_weight(sample_weight, "sample_weight", source.n_rows)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
     limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
     plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, **limit)

@@ -19,7 +19,7 @@ from .engines.base import VirtualTable
 from .kernels.cells import assign_cells, hash_rows
 from .kernels.threads import run_in_ranges, thread_count
 from .objectives import Objective, Softmax
-from .stream import BATCH_BYTES, SelectedRows
+from .stream import SelectedRows
 from .tables import SubsetSource
 
 Array = np.ndarray[Any, Any]
@@ -111,10 +111,9 @@ def _first_of_each(cell: Array, n_cells: int) -> Array:
 
 
 def _people_cells(table: SourceTable, extra: Array, threads: int) -> tuple[int, Array]:
-    n = table.source.n_rows
-    step = max(1, BATCH_BYTES // (table.source.n_columns * table.source.dtype.itemsize))
-    bounds = [(lo, min(lo + step, n)) for lo in range(0, n, step)]
-    return _cells((table.source.window(lo, hi) for lo, hi in bounds), n, (extra[lo:hi] for lo, hi in bounds), threads)
+    source, bounds = table.source, list(table.source.blocks())
+    windows, extras = (source.window(lo, hi) for lo, hi in bounds), (extra[lo:hi] for lo, hi in bounds)
+    return _cells(windows, source.n_rows, extras, threads)
 
 
 def merge_people(

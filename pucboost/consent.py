@@ -20,8 +20,6 @@ Array = np.ndarray[Any, Any]
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
 
-_BLOCK_BYTES = 4 << 20
-
 
 @dataclass(frozen=True)
 class Consent:
@@ -185,7 +183,7 @@ class Consent:
         """Return which groups have at least one value, one mask per row."""
         masks = np.zeros(source.n_rows, dtype=np.uint64)
         threads = thread_count(num_threads)
-        for lo, hi in _blocks(source):
+        for lo, hi in source.blocks():
             block, out = source.window(lo, hi), masks[lo:hi]
             run_in_ranges(
                 lambda a, b, block=block, out=out: pack_shared(  # type: ignore[misc]
@@ -229,7 +227,7 @@ class Consent:
 
     def _check_denied_have_no_values(self, shared: Array, source: RowSource, zero_as_missing: bool) -> None:
         group_of_column = self.column_groups
-        for lo, hi in _blocks(source):
+        for lo, hi in source.blocks():
             present = source.present(np.arange(lo, hi), self.group_columns)
             if zero_as_missing:
                 present &= source.window(lo, hi)[:, self.group_columns] != 0
@@ -297,8 +295,3 @@ def _check_used_once(groups: Sequence[tuple[str, tuple[int, ...]]], names: tuple
                     "a column belongs to one group."
                 )
             owner[column] = group
-
-
-def _blocks(source: RowSource) -> Sequence[tuple[int, int]]:
-    step = max(1, _BLOCK_BYTES // (source.n_columns * source.dtype.itemsize))
-    return [(lo, min(lo + step, source.n_rows)) for lo in range(0, source.n_rows, step)]

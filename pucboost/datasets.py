@@ -9,7 +9,7 @@ import lightgbm as lgb
 import numpy as np
 
 from .consent import Consent
-from .tables import RowSource, SubsetSource, as_vector, row_source
+from .tables import RowSource, SubsetSource, as_vector, as_weight, row_source
 
 Array = np.ndarray[Any, Any]
 
@@ -199,12 +199,7 @@ def _read_label(label: Any, name: str, n: int) -> Array:
 def _read_weight(weight: Any, name: str, n: int) -> Array | None:
     if weight is None:
         return None
-    vector = as_vector(weight, f"weight of {name}", n, np.float64)
-    bad = np.flatnonzero(~(np.isfinite(vector) & (vector >= 0)))
-    if len(bad):
-        raise ValueError(
-            f"The weight of {name} is {vector[bad[0]]} in row {bad[0]}; weights must be finite and not negative."
-        )
+    vector = as_weight(weight, f"weight of {name}", n)
     return None if bool((vector == 1).all()) else vector
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from .compaction import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .consent import Consent
 from .datasets import Dataset, SourceTable, declares_something, read_dataset, resolve_consent
-from .engines.base import Engine, EngineFacts, VirtualTable, engine_named
+from .engines.base import Engine, EngineFacts, Validation, VirtualTable, engine_named
 from .engines.params import Settings, split_params
 from .objectives import Objective, objective_for
 from .persistence import consent_of
@@ -151,9 +150,7 @@ class TrainingJob:
         limit = max(self.max_virtual_rows, table.source.n_rows)
         return self.augment(table, self.settings.valid_augmentation, seed, limit, "validation")
 
-    def validation(
-        self, valid_sets: Any, valid_names: Any, train_set: Any
-    ) -> Sequence[tuple[VirtualTable | None, str]] | None:
+    def validation(self, valid_sets: Any, valid_names: Any, train_set: Any) -> Validation | None:
         """Augment the validation sets and name them as LightGBM does; the training set among them stays itself."""
         if valid_sets is None:
             return None

@@ -18,6 +18,7 @@ from typing import Any
 from . import objectives
 from .anchoring import Anchor, AnchoredModel
 from .consent import Consent
+from .engines.params import is_booster
 from .schema import model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
@@ -60,7 +61,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an anchored model.")
         _write_whole(path, json.dumps(_anchored_to_dict(booster)).encode("utf-8"))
-    elif _is_xgboost(booster):
+    elif is_booster(booster, "xgboost"):
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an XGBoost booster; slice it instead.")
         _write_whole(path, bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
@@ -108,7 +109,7 @@ def consent_of(model: Any) -> Consent | None:
         _, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
         return None if schema is None else read_schema(schema, str(model))[0]
     consent: Consent | None = getattr(model, "consent", None)
-    if consent is None and _is_xgboost(model):
+    if consent is None and is_booster(model, "xgboost"):
         from .engines.xgboost import SCHEMA_KEY
 
         kept = model.attr(SCHEMA_KEY)
@@ -117,7 +118,7 @@ def consent_of(model: Any) -> Consent | None:
 
 
 def _anchored_to_dict(model: AnchoredModel) -> dict[str, Any]:
-    if not hasattr(model.anchor.model, "predict"):
+    if not is_booster(model.anchor.model):
         raise ValueError(
             "The anchor is a callable, which cannot be written into a model file. Pickle the model, or anchor it on a "
             "booster."
@@ -138,7 +139,7 @@ def _anchored_from_dict(kept: dict[str, Any], where: str) -> AnchoredModel:
 
 
 def _booster_to_dict(booster: Any) -> dict[str, str]:
-    if _is_xgboost(booster):
+    if is_booster(booster, "xgboost"):
         return {"engine": "xgboost", "model": bytes(booster.save_raw("json")).decode("utf-8")}
     return {"engine": "lightgbm", "model": booster.model_to_string()}
 
@@ -151,10 +152,6 @@ def _booster_from_dict(kept: dict[str, str]) -> Any:
     import lightgbm as lgb
 
     return lgb.Booster(model_str=kept["model"])
-
-
-def _is_xgboost(booster: Any) -> bool:
-    return any(base.__module__.startswith("xgboost.") for base in type(booster).__mro__)
 
 
 def _load_xgboost(content: bytes) -> tuple[Any, dict[str, Any] | None]:

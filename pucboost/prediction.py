@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .anchoring import AnchoredModel, is_booster
+from .anchoring import AnchoredModel
 from .consent import Consent
+from .engines.params import is_booster
 from .kernels.rows import gather_masked_columns, gather_masked_rows
 from .kernels.threads import run_in_ranges, thread_count
 from .persistence import consent_of

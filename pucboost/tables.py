@@ -7,13 +7,16 @@ the whole table: memory stays bounded by the block, whatever the container.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+
+BLOCK_BYTES = 4 << 20
+"""How much of a table is turned into numbers at a time."""
 
 
 class RowSource(abc.ABC):
@@ -38,6 +41,12 @@ class RowSource(abc.ABC):
     def values_per_row(self) -> int:
         """How many values a row really holds; fewer than columns in a sparse table."""
         return self.n_columns
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield ranges of rows that cover the table, each of about :data:`BLOCK_BYTES` as numbers."""
+        step = max(1, BLOCK_BYTES // (self.n_columns * self.dtype.itemsize))
+        for lo in range(0, self.n_rows, step):
+            yield lo, min(lo + step, self.n_rows)
 
     @abc.abstractmethod
     def window(self, lo: int, hi: int) -> Array:
@@ -356,6 +365,15 @@ def _pandas_source(frame: Any, categories: list[list[Any]] | None) -> RowSource:
 def _has_other_integer_labels(labels: Any) -> bool:
     integers = [(j, x) for j, x in enumerate(labels) if isinstance(x, (int, np.integer)) and not isinstance(x, bool)]
     return any(label != position for position, label in integers)
+
+
+def as_weight(values: Any, name: str, n_rows: int) -> Array:
+    """Return weights as a vector of finite, non-negative float64, with errors that name ``name`` and the row."""
+    vector = as_vector(values, name, n_rows, np.float64)
+    bad = np.flatnonzero(~(np.isfinite(vector) & (vector >= 0)))
+    if len(bad):
+        raise ValueError(f"The {name} is {vector[bad[0]]} in row {bad[0]}; weights must be finite and not negative.")
+    return vector
 
 
 def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> Array:

@@ -244,7 +244,7 @@ def _without_copying(fraction: float, n_virtual: int) -> float:
     """Lift a fraction at or just below one half to just above it.
 
     At one half or less LightGBM copies every bag into a dataset of its own before it grows the tree. At two copies a
-    row that would be a fifth of the training time (`python -m benchmarks.run speed` measures it).
+    row that costs more than it saves.
     """
     return 0.5 + 2.0 / n_virtual if 0.49 <= fraction <= 0.5 and n_virtual > 100 else fraction
 

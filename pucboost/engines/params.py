@@ -52,6 +52,15 @@ OWN_KEYS = (
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
 
+BOOSTER_CLASSES = {"lightgbm": "lightgbm.basic.Booster", "xgboost": "xgboost.core.Booster"}
+
+
+def is_booster(model: Any, *engines: str) -> bool:
+    """Return whether a model is a booster of one of the engines (of any, if none is named), without importing them."""
+    wanted = {BOOSTER_CLASSES[engine] for engine in engines or BOOSTER_CLASSES}
+    return any(f"{base.__module__}.{base.__name__}" in wanted for base in type(model).__mro__)
+
+
 def lightgbm_value(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
     """Return the value of a LightGBM parameter under whichever of its names it is given."""
     for alias in LIGHTGBM_ALIASES.get(name, (name,)):
@@ -93,8 +102,7 @@ def check_anchor(anchor: Any) -> Any:
         inner = getattr(type(anchor), unwrap, None)
         if inner is not None:
             return anchor.booster_ if unwrap == "booster_" else anchor.get_booster()
-    is_booster = type(anchor).__name__ == "Booster" and hasattr(anchor, "predict")
-    if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster or callable(anchor):
+    if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster(anchor) or callable(anchor):
         return anchor
     raise ValueError(f"anchor must be 'base', a booster or a callable that gives raw scores; got {anchor!r}.")
 

@@ -407,9 +407,9 @@ def cv(
     result: dict[str, Any] = {}
     for key, values in history.items():
         part, _, rest = key.partition("-")
-        metric, _, kind = rest.rpartition("-")
+        measure, _, kind = rest.rpartition("-")
         if part == "test" or eval_train_metric:
-            result[f"{names[part]} {metric}-{'stdv' if kind == 'std' else kind}"] = values
+            result[f"{names[part]} {measure}-{'stdv' if kind == 'std' else kind}"] = values
     if return_cvbooster:
         rounds = len(next(iter(history.values()))) if history else num_boost_round
         result["cvbooster"] = CVBooster(keeper.boosters, rounds)
