@@ -61,7 +61,8 @@ def wants_compaction(compact: Any, objective: Objective | None, table: SourceTab
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
     sample = replace(table.subset(rows), available=None)
     n_cells, _ = _people_cells(sample, _extra(sample, shared[rows], objective), 1)
-    logger.info("compact='auto': %d of %d sampled rows are distinct", n_cells, len(rows))
+    factor = len(rows) / n_cells
+    logger.info("compact='auto': %d of %d sampled rows are distinct, factor %.1f", n_cells, len(rows), factor)
     return n_cells <= WORTHWHILE * len(rows)
 
 
@@ -193,7 +194,8 @@ def merge_virtual_rows(virtual: VirtualTable, n_people: int, objective: Objectiv
     mean, total = _merged(cell, n_cells, label, weight, first)
     user_total = float(virtual.table.weight.sum()) if virtual.table.weight is not None else float(n_people)
     scale = user_total / total.sum() * max(1.0, n_cells / n_people) if total.sum() > 0 else 1.0
-    logger.info("compacted %d virtual rows of %d people to %d cells", len(rows), n_people, n_cells)
+    factor = len(rows) / n_cells
+    logger.info("compacted %d virtual rows of %d people to %d cells, factor %.1f", len(rows), n_people, n_cells, factor)
     return CellTable(SelectedRows(rows, first), virtual.table, mean.astype(np.float32), total * scale, n_people)
 
 

@@ -60,10 +60,14 @@ class _Reader:
 
     def batches(self, per_person: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
-        row_bytes = self.source.n_columns * self.source.dtype.itemsize
-        step = max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
+        step = self.people_per_batch(per_person)
         for lo in range(0, self.n_rows, step):
             yield lo, min(lo + step, self.n_rows)
+
+    def people_per_batch(self, per_person: int) -> int:
+        """Return how many people with ``per_person`` masked rows each fit into a batch."""
+        row_bytes = self.source.n_columns * self.source.dtype.itemsize
+        return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
 
     def predict(self, block: Array, rows: Array, masks: Array) -> Array:
         """Predict the rows of a block, masked."""
@@ -323,8 +327,7 @@ def _people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:
 
 def _values_of_all_submasks(reader: _Reader, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
     """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
-    row_bytes = reader.source.n_columns * reader.source.dtype.itemsize
-    step = max(1, 4 * BATCH_BYTES // (row_bytes * len(submasks)))
+    step = reader.people_per_batch(len(submasks))
     for lo in range(0, len(people), step):
         some = people[lo : lo + step]
         rows = np.repeat(np.arange(len(some)), len(submasks))
