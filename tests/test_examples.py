@@ -29,7 +29,30 @@ def check_health_insurance(output: str) -> None:
     assert plain > 300
 
 
-CHECKS = {"quickstart": check_quickstart, "health_insurance": check_health_insurance}
+def check_strategic_sharing(output: str) -> None:
+    """With memory members settle, silence costs nothing extra, and the premiums are nearly the best possible."""
+    rounds = [[int(cell) for cell in line.split()] for line in output.splitlines() if line[:1].isdigit()]
+    assert [row[0] for row in rounds] == list(range(1, 11))
+    for changed, changed_without_memory, changed_with_bonus in (row[1:4] for row in rounds[1:]):
+        assert changed == changed_with_bonus == 0
+        assert changed_without_memory > 25
+    memory, _, bonus, plain = rounds[-1][9:]
+    assert abs(memory) < 50
+    assert abs(bonus) < 50
+    assert plain > 500
+    line = next(line for line in output.splitlines() if line.startswith("distance of premiums"))
+    base, strategic, bonus, best = (int(part.split()[-1]) for part in line.partition(":")[2].split(","))
+    # On either side: if the silent pay a little too much by chance, the distance is below what is possible without.
+    assert abs(strategic - best) < 0.1 * (base - best)
+    assert abs(bonus - best) < 0.1 * (base - best)
+    assert "best weight of the badge if the silent pay the base premium: 1.00" in output
+
+
+CHECKS = {
+    "quickstart": check_quickstart,
+    "health_insurance": check_health_insurance,
+    "strategic_sharing": check_strategic_sharing,
+}
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)

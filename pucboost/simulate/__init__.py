@@ -8,6 +8,7 @@ E[Y | b, A = a, z_a], what a model converges to that also reads the silence.
 from __future__ import annotations
 
 from .families import BinaryFamily, DiscreteFamily, Family, LogisticFamily, Sample, squared_puc_gap
+from .strategic import Response, Round, StrategicWorld, best_response, play
 from .withholding import paper_strength, withhold_sigmoid, withhold_strategic
 
 __all__ = [
@@ -15,8 +16,13 @@ __all__ = [
     "DiscreteFamily",
     "Family",
     "LogisticFamily",
+    "Response",
+    "Round",
     "Sample",
+    "StrategicWorld",
+    "best_response",
     "paper_strength",
+    "play",
     "squared_puc_gap",
     "withhold_sigmoid",
     "withhold_strategic",

@@ -41,12 +41,12 @@ def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int) -> Tabl
     """
     columns = {}
     for column, lam in strength.items():
-        z, position = _read_column(X, column)
+        z, position = read_column(X, column)
         require(bool(np.isfinite(lam)), f"strength of column {column!r} must be finite, got {lam}")
         centre = z[~np.isnan(z)].mean() if not np.isnan(z).all() else 0.0
         draw = np.random.default_rng([seed, position]).random(len(z))
         columns[column] = np.where(draw < expit(lam * (z - centre)), np.nan, z)
-    return _with_columns(X, columns)
+    return with_columns(X, columns)
 
 
 def paper_strength(X: Any, signs: Mapping[Any, str | int]) -> dict[Any, float]:
@@ -65,7 +65,7 @@ def paper_strength(X: Any, signs: Mapping[Any, str | int]) -> dict[Any, float]:
     """
     strength = {}
     for column, sign in signs.items():
-        z, _ = _read_column(X, column)
+        z, _ = read_column(X, column)
         require(sign in ("+", "-", 1, -1), f"sign of column {column!r} must be '+' or '-', got {sign!r}")
         present = z[~np.isnan(z)]
         require(np.unique(present).size > 1, f"column {column!r} is constant, so 1 / std is undefined")
@@ -110,12 +110,12 @@ def withhold_strategic(
     """
     require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
     names: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
-    values = {column: _read_column(X, column)[0] for column in names}
+    values = {column: read_column(X, column)[0] for column in names}
     n = len(cast(Any, X))
     shared = _predictions("prediction_with", prediction_with, n)
     silent = _predictions("prediction_without", prediction_without, n)
     withheld = shared > silent if favourable == "lower" else shared < silent
-    return _with_columns(X, {column: np.where(withheld, np.nan, z) for column, z in values.items()})
+    return with_columns(X, {column: np.where(withheld, np.nan, z) for column, z in values.items()})
 
 
 def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
@@ -125,13 +125,14 @@ def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
     return array
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
+    """Return whether a table is a pandas DataFrame."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
-def _read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
+def read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
     """Return a float64 copy of a column, and its position."""
-    if _is_frame(X):
+    if is_frame(X):
         found = np.flatnonzero([name == column for name in X.columns])
         if len(found) == 0:
             raise KeyError(f"unknown column {column!r}; the table has {list(X.columns)}")
@@ -144,13 +145,13 @@ def _read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
         position, data = int(column), X[:, column]
     require(getattr(data.dtype, "kind", "O") in "biuf", f"column {column!r} is not numeric: {data.dtype}")
     # Nullable pandas types hold pd.NA, which only to_numpy turns into NaN.
-    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if _is_frame(X) else data
+    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if is_frame(X) else data
     z = np.array(plain, dtype=np.float64)
     require(not np.isinf(z).any(), f"column {column!r} has infinite values")
     return z, position
 
 
-def _with_columns(X: Table, columns: Mapping[Any, FloatArray]) -> Table:
+def with_columns(X: Table, columns: Mapping[Any, FloatArray]) -> Table:
     """Return a copy of a table with some columns replaced."""
     result: Any = cast(Any, X).copy()
     if isinstance(result, np.ndarray) and result.dtype.kind != "f":
