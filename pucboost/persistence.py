@@ -9,8 +9,6 @@ holds the categories of pandas columns. The schema goes between the two.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from . import objectives
 from .anchoring import Anchor, AnchoredModel
 from .consent import Consent
 from .engines.params import is_booster
+from .files import written_whole
 from .schema import model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
@@ -167,7 +166,10 @@ def _load_xgboost(content: bytes) -> tuple[Any, dict[str, Any] | None]:
 def _load_lightgbm(content: bytes) -> tuple[Any, dict[str, Any] | None]:
     import lightgbm as lgb
 
-    text = content.decode("utf-8")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("This is not a model file: neither text, as LightGBM writes it, nor XGBoost's.") from None
     lines = [line for line in text[text.rfind("end of parameters") :].splitlines() if line.startswith(_KEY)]
     schema = json.loads(lines[-1].removeprefix(_KEY)) if lines else None
     return (lgb.Booster(model_str=text), schema) if schema is not None else (None, None)
@@ -180,16 +182,5 @@ def _lightgbm_text(booster: Any, consent: Consent, **kwargs: Any) -> str:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write to a neighbour, then rename: a crash never leaves half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        # mkstemp makes files only the owner can read; give this one the rights any new file gets.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with written_whole(path) as out:
+        out.write(content)

@@ -34,11 +34,21 @@ DEFAULT_MAX_SUBSETS = 4_096
 FAMILIES = ("nothing", "alone", "all_but_one", "all")
 
 
-class _Reader:
-    """A booster and a table, ready to predict any (row, mask)."""
+class Reader:
+    """A booster and a table, ready to predict any (row, mask).
 
-    def __init__(self, booster: Any, X: Any, raw_score: bool, num_threads: int | None) -> None:
-        consent = consent_of(booster)
+    Parameters
+    ----------
+    booster, X, raw_score, num_threads
+        As in :func:`predict`.
+    consent
+        What is optional, for a booster that does not know.
+    """
+
+    def __init__(
+        self, booster: Any, X: Any, raw_score: bool, num_threads: int | None, consent: Consent | None = None
+    ) -> None:
+        consent = consent_of(booster) if consent is None else consent
         if consent is None:
             raise ValueError(
                 "The model has no consent schema, so it is not known what is optional. Train it with pucboost.train, "
@@ -46,8 +56,7 @@ class _Reader:
             )
         self.consent: Consent = consent
         self.booster, self.raw_score = booster, raw_score
-        trees = booster.booster if isinstance(booster, AnchoredModel) else booster
-        self.source: RowSource = row_source(X, _categories_of(trees))
+        self.source: RowSource = row_source(X, categories_of(booster))
         consent.check_table(self.source)
         self.threads = thread_count(num_threads)
         self.shared = consent.presence(self.source, num_threads=num_threads)
@@ -85,9 +94,20 @@ class _Reader:
             parts.append(self.predict(block, np.arange(hi - lo), masks[lo:hi]))
         return np.concatenate(parts)
 
+    def predict_rows(self, rows: Array, mask: np.uint64) -> Array:
+        """Predict some people, all with the same mask."""
+        step = self.people_per_batch(1)
+        parts = []
+        for lo in range(0, len(rows), step):
+            block = self.source.take(rows[lo : lo + step])
+            parts.append(self.predict(block, np.arange(len(block)), np.full(len(block), mask)))
+        return np.concatenate(parts)
 
-def _categories_of(booster: Any) -> list[list[Any]] | None:
+
+def categories_of(booster: Any) -> list[list[Any]] | None:
     """Return the categories of the DataFrame a booster was trained on, so that a new table gets the same codes."""
+    if isinstance(booster, AnchoredModel):
+        booster = booster.booster
     if is_booster(booster, "xgboost"):
         from .engines.xgboost import CATEGORIES_KEY
 
@@ -208,7 +228,7 @@ def quote(
     """
     import pandas as pd
 
-    reader = _Reader(booster, X, raw_score, num_threads)
+    reader = Reader(booster, X, raw_score, num_threads)
     masks = np.array(subset_masks(reader.consent, subsets), dtype=np.uint64)
     names = [subset_name(int(mask), reader.consent) for mask in masks]
     table = _quotes(reader, masks)
@@ -219,19 +239,17 @@ def quote(
     return pd.DataFrame(table.reshape(len(table), -1), columns=columns, index=index)
 
 
-def _quotes(reader: _Reader, masks: Array) -> Array:
+def _quotes(reader: Reader, masks: Array) -> Array:
     """Return predictions, people × subsets (× classes), NaN where a person does not share the subset."""
-    out: Array | None = None
+    # How many values a prediction has is known once somebody has one, even if nobody shares what is asked for.
+    one = reader.predict_rows(np.zeros(1, dtype=np.int64), np.uint64(0))
+    out = np.full((reader.n_rows, len(masks), *one.shape[1:]), np.nan)
     for lo, hi in reader.batches(len(masks)):
         shared = reader.shared[lo:hi]
         rows, which = np.nonzero((shared[:, None] & masks) == masks)
-        if len(rows) == 0:
-            continue
-        prediction = reader.predict(reader.source.window(lo, hi), rows, masks[which])
-        if out is None:
-            out = np.full((reader.n_rows, len(masks), *prediction.shape[1:]), np.nan)
-        out[lo + rows, which] = prediction
-    return np.full((reader.n_rows, len(masks)), np.nan) if out is None else out
+        if len(rows):
+            out[lo + rows, which] = reader.predict(reader.source.window(lo, hi), rows, masks[which])
+    return out
 
 
 def predict(
@@ -286,7 +304,7 @@ def predict(
     _check_favourable(favourable)
     if search not in ("exact", "greedy"):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
-    reader = _Reader(booster, X, raw_score, num_threads)
+    reader = Reader(booster, X, raw_score, num_threads)
     if sharing == "best":
         prediction, used = _best(reader, 1.0 if favourable == "lower" else -1.0, max_subsets, search)
     else:
@@ -325,7 +343,7 @@ def _people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:
         yield mask, order[bounds[number] : bounds[number + 1]]
 
 
-def _values_of_all_submasks(reader: _Reader, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
+def _values_of_all_submasks(reader: Reader, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
     """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
     step = reader.people_per_batch(len(submasks))
     for lo in range(0, len(people), step):
@@ -337,7 +355,7 @@ def _values_of_all_submasks(reader: _Reader, people: Array, submasks: Array) -> 
         yield some, values.reshape(len(some), len(submasks))
 
 
-def _best(reader: _Reader, sign: float, max_subsets: int, search: str) -> tuple[Array, Array]:
+def _best(reader: Reader, sign: float, max_subsets: int, search: str) -> tuple[Array, Array]:
     """Return the most favourable prediction of each person (least sign·f), and the mask that gives it."""
     counts = shared_counts(reader.shared)
     if search == "exact" and len(counts) and 2.0 ** int(counts.max()) > max_subsets:
@@ -359,7 +377,7 @@ def _best(reader: _Reader, sign: float, max_subsets: int, search: str) -> tuple[
     return prediction, used
 
 
-def _greedy(reader: _Reader, people: Array, mask: int, sign: float) -> tuple[Array, Array]:
+def _greedy(reader: Reader, people: Array, mask: int, sign: float) -> tuple[Array, Array]:
     """Change one group at a time while that helps, from everything and from nothing; return the better end."""
     block = reader.source.take(people)
     rows = np.arange(len(people))
@@ -417,7 +435,7 @@ def sharing_value(booster: Any, X: Any, *, raw_score: bool = False, num_threads:
     """
     import pandas as pd
 
-    reader = _Reader(booster, X, raw_score, num_threads)
+    reader = Reader(booster, X, raw_score, num_threads)
     r = reader.consent.n_groups
     if r > MAX_GROUPS_OF_SHAPLEY:
         raise ValueError(f"Shapley values need all 2^r subsets; {r} groups are more than {MAX_GROUPS_OF_SHAPLEY}.")
@@ -478,7 +496,7 @@ def monotonicity(
         As in :func:`predict`.
     """
     _check_favourable(favourable)
-    reader = _Reader(booster, X, False, num_threads)
+    reader = Reader(booster, X, False, num_threads)
     sign = 1.0 if favourable == "lower" else -1.0
     given = sign * reader.predict_masked(reader.shared)
     withheld = sign * reader.predict_masked(np.zeros_like(reader.shared))

@@ -38,10 +38,10 @@ def test_demo_prints_a_table_and_pucboost_does_not_punish_silence() -> None:
 
 
 def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in (([], "required: command"), (["demo", "--rows", "12"], "at least 1000, got '12'")):
+    for arguments, message in (([], "required: COMMAND"), (["demo", "--rows", "12"], "at least 1000, got '12'")):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
-        assert stop.value.code == 2
+        assert stop.value.code == 3
         assert message in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import xgboost as xgb
-from tools import make_table
+from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost import prediction
@@ -64,6 +64,18 @@ def test_quotes_are_predictions_of_hand_made_tables(engine: str, raw: bool, monk
             may = np.logical_and.reduce([has[g] for g in keep], initial=True)
             expected = np.where(may, plain(booster, masked(X, keep), raw), np.nan)
             np.testing.assert_array_equal(whole[" + ".join(keep) or "nothing"].to_numpy(), expected)
+
+
+def test_quotes_of_several_classes_keep_their_columns_when_nobody_shares() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(0, 3, 300)
+    params = {"objective": "multiclass", "num_class": 3, "optional": [2], **QUIET}
+    booster = puc.train(params, puc.Dataset(X, y), 2)
+    X[:, 2] = np.nan
+    quotes = puc.quote(booster, X, subsets=["alone"])
+    assert quotes.shape == (300, 3)
+    assert quotes.columns.nlevels == 2
+    assert quotes.isna().all(axis=None)
 
 
 def test_quotes_of_every_container_and_multiclass() -> None:
