@@ -71,8 +71,7 @@ def train_anchored(
         callbacks=callbacks,
         **options,
     )
-    summary = virtual.rows.plan.summary(virtual.table.weight)
-    return AnchoredModel(anchor, _best(trees), objective, job.consent, summary)
+    return AnchoredModel(anchor, _best(trees), objective, job.consent, job.summary(virtual))
 
 
 def _erased(job: TrainingJob, virtual: VirtualTable) -> VirtualTable:

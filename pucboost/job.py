@@ -19,7 +19,8 @@ from .engines.base import Engine, EngineFacts, Validation, VirtualTable, engine_
 from .engines.params import Settings, split_params
 from .objectives import Objective, objective_for
 from .persistence import consent_of
-from .plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
+from .plan import ENGINE_MAX_ROWS, PlanSummary, child_seed, default_copies, plan_masks
+from .schema import label_hash
 from .stream import MaskedRows
 
 Array = np.ndarray[Any, Any]
@@ -189,8 +190,12 @@ class TrainingJob:
         """Give the booster its consent schema, if there is one."""
         if self.consent.n_groups == 0:
             return booster
-        summary = replace(virtual.rows.plan.summary(virtual.table.weight), source_rows=virtual.people)
-        return self.engine.attach(booster, self.consent, summary, self.table.pandas_categorical)
+        return self.engine.attach(booster, self.consent, self.summary(virtual), self.table.pandas_categorical)
+
+    def summary(self, virtual: VirtualTable) -> PlanSummary:
+        """Return what a model keeps of its training table."""
+        summary = virtual.rows.plan.summary(virtual.table.weight)
+        return replace(summary, source_rows=virtual.people, label_hash=label_hash(self.table.label))
 
 
 def check_labels(objective: Objective | None, engine: str, label: Array, name: str) -> None:
