@@ -9,7 +9,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import objectives, simulate
+    from . import objectives, simulate, testing
+    from .auditing.results import AuditReport
+    from .auditing.run import audit
     from .augmentation import augment
     from .consent import Consent
     from .datasets import Dataset
@@ -20,8 +22,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AuditReport": "auditing.results",
     "Consent": "consent",
     "Dataset": "datasets",
+    "audit": "auditing.run",
     "augment": "augmentation",
     "consent_of": "persistence",
     "cv": "training",
@@ -34,11 +38,13 @@ _HOME = {
     "train": "training",
 }
 
-_MODULES = ("objectives", "simulate")
+_MODULES = ("objectives", "simulate", "testing")
 
 __all__ = [
+    "AuditReport",
     "Consent",
     "Dataset",
+    "audit",
     "augment",
     "consent_of",
     "cv",
@@ -50,6 +56,7 @@ __all__ = [
     "save_model",
     "sharing_value",
     "simulate",
+    "testing",
     "train",
 ]
 

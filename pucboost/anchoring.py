@@ -109,25 +109,38 @@ class Anchor:
 
 def erase_optional(X: Any, consent: Consent) -> Any:
     """Return a copy of a table in which nobody shares anything; DataFrames stay DataFrames."""
+    return erase_columns(X, consent.group_columns.tolist())
+
+
+def erase_columns(X: Any, columns: list[int]) -> Any:
+    """Return a copy of a table with all values of some columns missing; DataFrames stay DataFrames of their kind."""
     import narwhals.dependencies as nwd
 
     if nwd.is_pandas_dataframe(X):
         import pandas as pd
 
-        erased = {X.columns[j]: _all_missing(X.iloc[:, j], pd) for j in consent.group_columns.tolist()}
+        erased = {X.columns[j]: _all_missing(X.iloc[:, j], pd) for j in columns}
         out = X.copy(deep=False)
         for name, values in erased.items():
             out[name] = values
         return out
+    if nwd.is_into_dataframe(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        missing = [nw.lit(None, dtype=frame.schema[frame.columns[j]]).alias(frame.columns[j]) for j in columns]
+        return frame.with_columns(*missing).to_native()
     source = row_source(X)
     table = np.array(source.window(0, source.n_rows), dtype=source.dtype)
-    table[:, consent.group_columns] = np.nan
+    table[:, columns] = np.nan
     return table
 
 
 def _all_missing(column: Any, pd: Any) -> Any:
     if isinstance(column.dtype, pd.CategoricalDtype):
         return pd.Series(pd.Categorical.from_codes(np.full(len(column), -1), dtype=column.dtype), index=column.index)
+    if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
+        return pd.Series([None] * len(column), index=column.index, dtype=column.dtype)
     return pd.Series(np.full(len(column), np.nan), index=column.index)
 
 

@@ -57,6 +57,12 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
+    with written_whole(path) as out:
+        out.write(content)
+
+
 def check_can_be_written(path: Path, *inputs: Path) -> None:
     """Raise if a file cannot be written, or is one of the inputs; to be called before hours of work."""
     if path.exists() and not path.is_file():

@@ -17,7 +17,7 @@ from . import objectives
 from .anchoring import Anchor, AnchoredModel
 from .consent import Consent
 from .engines.params import is_booster
-from .files import written_whole
+from .files import write_whole
 from .schema import model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
@@ -59,13 +59,13 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     if isinstance(booster, AnchoredModel):
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an anchored model.")
-        _write_whole(path, json.dumps(_anchored_to_dict(booster)).encode("utf-8"))
+        write_whole(path, json.dumps(_anchored_to_dict(booster)).encode("utf-8"))
     elif is_booster(booster, "xgboost"):
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an XGBoost booster; slice it instead.")
-        _write_whole(path, bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
+        write_whole(path, bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
     else:
-        _write_whole(path, _lightgbm_text(booster, consent, **kwargs).encode("utf-8"))
+        write_whole(path, _lightgbm_text(booster, consent, **kwargs).encode("utf-8"))
 
 
 def load_model(filename: str | Path) -> Any:
@@ -83,7 +83,7 @@ def load_model(filename: str | Path) -> Any:
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
         return _anchored_from_dict(json.loads(content), str(filename))
-    booster, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
+    booster, schema = _load(content)
     if schema is None:
         raise ValueError(
             f"{str(filename)!r} has no consent schema; it was not written by pucboost.save_model. Load it with the "
@@ -105,7 +105,7 @@ def consent_of(model: Any) -> Consent | None:
         content = Path(model).read_bytes()
         if content.startswith(_ANCHORED):
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
-        _, schema = _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
+        _, schema = _load(content)
         return None if schema is None else read_schema(schema, str(model))[0]
     consent: Consent | None = getattr(model, "consent", None)
     if consent is None and is_booster(model, "xgboost"):
@@ -153,6 +153,21 @@ def _booster_from_dict(kept: dict[str, str]) -> Any:
     return lgb.Booster(model_str=kept["model"])
 
 
+def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
+    """Return the booster in a model file of either engine, and its consent schema, if it has one."""
+    content = Path(filename).read_bytes()
+    booster, schema = _load(content)
+    if booster is None:
+        import lightgbm as lgb
+
+        booster = lgb.Booster(model_str=content.decode("utf-8"))
+    return booster, None if schema is None else read_schema(schema, str(filename))[0]
+
+
+def _load(content: bytes) -> tuple[Any, dict[str, Any] | None]:
+    return _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
+
+
 def _load_xgboost(content: bytes) -> tuple[Any, dict[str, Any] | None]:
     import xgboost as xgb
 
@@ -179,8 +194,3 @@ def _lightgbm_text(booster: Any, consent: Consent, **kwargs: Any) -> str:
     schema = json.dumps(model_schema(consent, getattr(booster, "puc_summary", None)))
     model, _, categories = booster.model_to_string(**kwargs).rpartition(_LAST_LINE)
     return f"{model}\n{_KEY}{schema}\n{_LAST_LINE}{categories}"
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    with written_whole(path) as out:
-        out.write(content)

@@ -48,7 +48,15 @@ def check_strategic_sharing(output: str) -> None:
     assert "best weight of the badge if the silent pay the base premium: 1.00" in output
 
 
+def check_consent_audit(output: str) -> None:
+    """The plain model is violated, pucboost's is certified."""
+    plain, _, protected = output.partition("--- pucboost")
+    assert "Consent audit: VIOLATED" in plain
+    assert "Consent audit: CERTIFIED" in protected
+
+
 CHECKS = {
+    "consent_audit": check_consent_audit,
     "quickstart": check_quickstart,
     "health_insurance": check_health_insurance,
     "strategic_sharing": check_strategic_sharing,
@@ -67,4 +75,4 @@ def test_example(script: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     CHECKS[script.stem](done.stdout)
     pictures = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("saved ")]
-    assert [path.name for path in tmp_path.iterdir()] == pictures
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(pictures)

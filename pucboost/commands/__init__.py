@@ -4,5 +4,5 @@ A module has ``add_parser(commands)``, which adds its arguments to the command l
 work and returns the exit code. Whatever is slow to load is imported within ``run``.
 """
 
-COMMANDS = ("train", "predict", "quote", "demo")
+COMMANDS = ("train", "predict", "quote", "audit", "demo")
 """In the order in which the help lists them."""

@@ -51,7 +51,7 @@ def map_file(
     model = load(given.model)
     kept = flat(given.keep)
     check_columns(file, kept, "--keep")
-    features = _features(model, file, given.quiet)
+    features = features_of(model, file, given.quiet)
     compute = make(model)
     feature_names = [feature.name for feature in features]
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
@@ -73,7 +73,7 @@ def map_file(
     return 0
 
 
-def _features(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
+def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
     """Return how to read each column of the model. A group of which the file has no column is shared by nobody."""
     from ..feature_files import Known, Number, Withheld, category_columns, similar
     from ..files import DataError

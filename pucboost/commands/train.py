@@ -182,7 +182,7 @@ def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
         raise DataError(f"column {given.label!r} is both label and weight")
     groups: dict[str, list[str]] = {}
     for text in given.optional:
-        group, columns = _group(text, file)
+        group, columns = read_group(text, file)
         if group in groups:
             raise DataError(f"--optional names group {group!r} twice")
         check_columns(file, columns, "--optional")
@@ -215,7 +215,7 @@ def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
     return _Columns(features, groups)
 
 
-def _group(text: str, file: TableFile) -> tuple[str, list[str]]:
+def read_group(text: str, file: TableFile) -> tuple[str, list[str]]:
     """Read ``COL`` or ``GROUP=COL,COL``."""
     from ..files import DataError
 

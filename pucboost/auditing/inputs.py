@@ -1,0 +1,314 @@
+"""What is audited: people, and a model of any kind."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..anchoring import AnchoredModel, erase_columns
+from ..consent import Consent
+from ..datasets import check_positions, declares_something
+from ..engines.params import is_booster
+from ..persistence import consent_of
+from ..prediction import Reader, categories_of, subset_name
+from ..tables import RowSource, SubsetSource, as_vector, as_weight, row_source
+
+Array = np.ndarray[Any, Any]
+
+
+RESERVED = ("nothing", "everything", "overall", "everybody")
+
+
+@dataclass(frozen=True)
+class People:
+    """Held-out people: features as numbers, outcomes, weights, and who shares what."""
+
+    source: RowSource
+    consent: Consent
+    shared: Array
+    """Mask of the groups each person shares (uint64)."""
+    y: Array
+    weight: Array
+    subgroups: Mapping[str, Array]
+    cluster: Array | None
+    """Number of the cluster of each row, where several rows belong together."""
+    container: Any
+    """The user's own table."""
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def everything(self) -> int:
+        """The mask of all groups."""
+        return (1 << self.consent.n_groups) - 1
+
+    def at_least(self, mask: int) -> Array:
+        """Return the numbers of the people who share at least the groups of ``mask``."""
+        m = np.uint64(mask)
+        return np.flatnonzero((self.shared & m) == m)
+
+    @cached_property
+    def mask_counts(self) -> dict[int, int]:
+        """How many people share exactly each set that occurs, most frequent first."""
+        masks, counts = np.unique(self.shared, return_counts=True)
+        order = np.lexsort((masks, -counts))
+        return {int(masks[i]): int(counts[i]) for i in order}
+
+    def name(self, mask: int) -> str:
+        """Return how people who share exactly ``mask`` are called."""
+        if mask == self.everything and mask != 0:
+            return "everything"
+        return subset_name(mask, self.consent)
+
+    def fingerprint(self) -> str:
+        """Return a hash of features and outcomes."""
+        digest = hashlib.sha256(repr((self.source.feature_names, self.source.n_columns)).encode())
+        for lo, hi in self.source.blocks():
+            digest.update(np.ascontiguousarray(self.source.window(lo, hi), dtype=np.float64).tobytes())
+        digest.update(self.y.tobytes())
+        return digest.hexdigest()
+
+
+def read_people(
+    X: Any,
+    y: Any,
+    consent: Consent | None,
+    optional: Any,
+    available: Any,
+    weight: Any,
+    exposure: Any,
+    subgroups: Any,
+    clusters: Any,
+    categories: list[list[Any]] | None,
+    num_threads: int | None,
+) -> tuple[People, list[str]]:
+    """Check everything given about people, and return it with warnings."""
+    source = row_source(with_categories(X), categories)
+    n = source.n_rows
+    names = source.feature_names or (
+        list(consent.feature_names) if consent else [f"Column_{j}" for j in range(source.n_columns)]
+    )
+    consent = _consent(consent, optional, names, source)
+    _check_names(consent)
+    outcome = as_vector(y, "y", n, np.float64)
+    _check_finite(outcome, "y")
+    weights = np.ones(n) if weight is None else as_weight(weight, "weight", n)
+    if exposure is not None:
+        units = as_weight(exposure, "exposure", n)
+        if (units == 0).any():
+            raise ValueError(f"exposure is 0 in row {int(np.argmin(units))}; drop rows without exposure.")
+        # A count over an exposure is a rate that weighs as much as its exposure.
+        outcome, weights = outcome / units, weights * units
+    shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
+    notes: list[str] = []
+    members, cluster = _read_subgroups(subgroups, n), _read_clusters(clusters, n)
+    if not weights.any():
+        raise ValueError("All weights are 0; nobody is left to audit.")
+    if not weights.all():
+        keep = np.flatnonzero(weights)
+        notes.append(f"{n - len(keep):,} rows with weight 0 are left out.")
+        X, source = _rows_of(X, keep), SubsetSource(source, keep)
+        outcome, weights, shared = outcome[keep], weights[keep], shared[keep]
+        members = {name: flags[keep] for name, flags in members.items()}
+        cluster = None if cluster is None else cluster[keep]
+    return People(source, consent, shared, outcome, weights / weights.mean(), members, cluster, X), notes
+
+
+def _consent(known: Consent | None, optional: Any, names: list[str], source: RowSource) -> Consent:
+    if known is not None:
+        if declares_something(optional):
+            declared = Consent.declare(optional, names)
+            if declared.groups != known.groups:
+                raise ValueError(
+                    f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out "
+                    "for a pucboost model."
+                )
+        known.check_table(source)
+        return known
+    if not declares_something(optional):
+        raise ValueError(
+            "The model has no consent schema, so it is not known what is optional. Say so: optional=[columns] or "
+            "optional={group: [columns]}."
+        )
+    check_positions(optional, source)
+    return Consent.declare(optional, names)
+
+
+def _check_names(consent: Consent) -> None:
+    for reserved in RESERVED:
+        if reserved in consent.groups:
+            raise ValueError(f"A consent group is called {reserved!r}, which an audit calls something else. Rename it.")
+
+
+def with_categories(X: Any) -> Any:
+    """Return a DataFrame whose text columns are categories, so that they can be read as numbers; else ``X``."""
+    import narwhals.dependencies as nwd
+
+    if not nwd.is_pandas_dataframe(X):
+        return X
+    import pandas as pd
+
+    text = [j for j, dtype in enumerate(X.dtypes) if pd.api.types.is_string_dtype(dtype) or dtype.kind == "O"]
+    if not text:
+        return X
+    return X.assign(**{X.columns[j]: X.iloc[:, j].astype("category") for j in text})
+
+
+def _read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
+    if subgroups is None:
+        return {}
+    if not isinstance(subgroups, Mapping):
+        labels = np.asarray(subgroups)
+        if labels.shape != (n,):
+            raise ValueError(f"subgroups must have one label for each of the {n} rows, got shape {labels.shape}.")
+        return {str(label): labels == label for label in np.unique(labels)}
+    read = {}
+    for name, members in subgroups.items():
+        flags = np.asarray(members)
+        if flags.shape != (n,) or (flags.dtype != np.bool_ and not np.isin(flags, (0, 1)).all()):
+            raise ValueError(
+                f"Subgroup {name!r} must say True or False for each of the {n} rows, got dtype {flags.dtype} and "
+                f"shape {flags.shape}."
+            )
+        read[str(name)] = flags.astype(bool)
+    return read
+
+
+def _read_clusters(clusters: Any, n: int) -> Array | None:
+    if clusters is None:
+        return None
+    labels = np.asarray(clusters)
+    if labels.shape != (n,):
+        raise ValueError(f"clusters must have one label for each of the {n} rows, got shape {labels.shape}.")
+    # Numbered as they appear: how labels sort, as numbers or as text, must not change the folds.
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _check_finite(values: Array, name: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(f"{name} is {values[bad[0]]} in row {bad[0]} ({len(bad)} such rows); it must be finite.")
+
+
+class AuditedModel:
+    """A model of any kind, asked for predictions with all but some groups erased.
+
+    Parameters
+    ----------
+    model
+        A booster of either engine, an :class:`AnchoredModel`, a scikit-learn estimator, or a callable from a table to
+        predictions.
+    people
+        The people. A model that is not a booster is given their table in the user's own container.
+    target_class
+        Which class of a classifier with several.
+    """
+
+    def __init__(self, model: Any, people: People, target_class: int | None, num_threads: int | None) -> None:
+        self._people, self._target, self._table = people, target_class, people.container
+        self._reader: Reader | None = None
+        if is_booster(model) or isinstance(model, AnchoredModel):
+            self._reader = Reader(model, people.source, False, num_threads, consent=people.consent)
+            self.kind = type(model).__module__.split(".")[0] + " " + type(model).__name__
+        else:
+            self._call, self.kind = _callable_of(model)
+        self.fingerprint = _model_hash(model)
+        self.given = self._checked(self._as_given(), len(people))
+
+    def _as_given(self) -> Any:
+        if self._reader is not None:
+            return self._reader.predict_masked(self._people.shared)
+        return self._call(self._table)
+
+    def masked(self, rows: Array, mask: int) -> Array:
+        """Predict some people with every group outside ``mask`` erased."""
+        if len(rows) == 0:
+            return np.empty(0)
+        if self._reader is not None:
+            return self._checked(self._reader.predict_rows(rows, np.uint64(mask)), len(rows))
+        parts = []
+        consent = self._people.consent
+        hidden = [c for g, cs in enumerate(consent.groups.values()) if not mask >> g & 1 for c in cs]
+        step = max(1, 64_000_000 // (8 * max(1, self._people.source.n_columns)))
+        for lo in range(0, len(rows), step):
+            part = _rows_of(self._table, rows[lo : lo + step])
+            parts.append(np.asarray(self._call(erase_columns(part, hidden))))
+        return self._checked(np.concatenate(parts), len(rows))
+
+    def _checked(self, prediction: Any, n: int) -> Array:
+        array = np.asarray(prediction, dtype=np.float64)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim == 2 and len(array) == n:
+            if self._target is None and array.shape[1] != 2:
+                raise ValueError(
+                    f"The model returns {array.shape[1]} values per row. Say which class to audit with target_class=0 "
+                    f"… {array.shape[1] - 1}."
+                )
+            target = 1 if self._target is None else self._target
+            if not 0 <= target < array.shape[1]:
+                raise ValueError(f"target_class is {target}, but the model has classes 0 … {array.shape[1] - 1}.")
+            array = array[:, target]
+        if array.shape != (n,):
+            raise ValueError(f"The model returned shape {array.shape} for {n} rows; one prediction per row is needed.")
+        bad = np.flatnonzero(~np.isfinite(array))
+        if len(bad):
+            raise ValueError(f"The model's prediction is {array[bad[0]]} in row {bad[0]} ({len(bad)} such rows).")
+        return array
+
+
+def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:
+    name = f"{type(model).__module__.split('.')[0]} {type(model).__name__}"
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba, name
+    if hasattr(model, "predict"):
+        return model.predict, name
+    if callable(model):
+        return model, f"callable {getattr(model, '__name__', type(model).__name__)}"
+    raise TypeError(
+        f"Cannot audit a {type(model).__name__}; pass a booster, an estimator with predict, or a callable that takes a "
+        "table and returns predictions."
+    )
+
+
+def _rows_of(table: Any, rows: Array) -> Any:
+    """Return some rows of a table in its own container."""
+    import narwhals.dependencies as nwd
+
+    if nwd.is_pandas_dataframe(table):
+        return table.iloc[rows]
+    if nwd.is_into_dataframe(table):
+        import narwhals as nw
+
+        return nw.from_native(table, eager_only=True)[rows.tolist()].to_native()
+    return np.asarray(table)[rows] if isinstance(table, (list, tuple)) else table[rows]
+
+
+def _model_hash(model: Any) -> str | None:
+    if isinstance(model, AnchoredModel):
+        parts = [_model_hash(model.anchor.model), _model_hash(model.booster)]
+        return None if None in parts else hashlib.sha256("".join(map(str, parts)).encode()).hexdigest()
+    if is_booster(model, "lightgbm"):
+        return hashlib.sha256(model.model_to_string().encode()).hexdigest()
+    if is_booster(model, "xgboost"):
+        return hashlib.sha256(bytes(model.save_raw("json"))).hexdigest()
+    import pickle
+
+    try:
+        return hashlib.sha256(pickle.dumps(model)).hexdigest()
+    except Exception:  # a callable may hold anything; its hash is then unknown
+        return None
+
+
+def consent_and_categories(model: Any) -> tuple[Consent | None, list[list[Any]] | None]:
+    """Return what a booster knows of its training table."""
+    if not (is_booster(model) or isinstance(model, AnchoredModel)):
+        return None, None
+    return consent_of(model), categories_of(model)

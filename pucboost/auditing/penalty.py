@@ -1,0 +1,279 @@
+"""The penalty of silence: doubly robust estimates, joint intervals, verdicts.
+
+For a mask S take the people with A ⊇ S, masked to S; D = 1[A = S], V the identification function of the loss
+(f − Y for a mean), h = E[V | b, z_S, A ⊇ S] and e = P(A = S | b, z_S, A ⊇ S), both cross-fitted. Then
+
+    θ_S = Σ w [D·h + e·(V − h)] / Σ w D
+
+is the average penalty of those who share exactly S: how much more they are told than everybody who shares at least as
+much, their further data erased, would justify. For a mean h = f − g with g = E[Y | b, z_S, A ⊇ S], and the summand
+becomes D(f − g) − e(Y − g). With estimates ĝ and ê the expectation is off by E[(e − ê)(g − ĝ)] alone: first-order
+errors of either model cancel (Neyman orthogonality). The standard error comes from the influence function
+{D·h + e·(V − h) − D·θ} / mean(D).
+
+A subgroup G of people that is a function of base features multiplies the summand and D by 1[G]; several masks together
+add up. Everything is a ratio Σ score / Σ size, person by person, so all estimates share one matrix of influences, and
+with it the correlations that make their intervals jointly valid.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..plan import child_seed
+from .inputs import AuditedModel, People
+from .losses import Loss
+from .nuisance import AVAILABILITY, View
+from .results import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
+
+Array = np.ndarray[Any, Any]
+
+ALL_SILENT = "all who withhold something"
+FITS_PER_MASK = 4
+"""Cross-fits: outcome and availability, each on either half."""
+_MAX_T_DRAWS = 50_000
+
+
+@dataclass(frozen=True)
+class MaskScores:
+    """Score and size of one mask, for the people with A ⊇ S."""
+
+    mask: int
+    rows: Array
+    score: Array
+    """w·[D·h + e·(V − h)], averaged over the two roles of the halves."""
+    size: Array
+    """w·D."""
+    target: Array
+    """What the outcome model predicts: Y, or 1[Y ≤ f] for a quantile."""
+    outcome: tuple[Array, Array]
+    """Its predictions g, from either half."""
+
+
+def score_mask(people: People, model: AuditedModel, loss: Loss, view: View, mask: int) -> MaskScores:
+    """Compute the scores of those who share exactly ``mask``; ``view`` shows everybody who shares at least that."""
+    rows = view.rows
+    weight, exact = people.weight[rows], people.shared[rows] == np.uint64(mask)
+    share = [view.cross_fit(exact.astype(np.float64), AVAILABILITY, half) for half in (1, 0)]
+    y = people.y[rows]
+    if loss.is_mean:
+        outcome = [view.cross_fit(y, loss.lightgbm_params, half) for half in (0, 1)]
+        f = model.given[rows]  # where D = 1 this is the prediction masked to S, and elsewhere it is not used
+        parts = [exact * (f - g) - e * (y - g) for g, e in zip(outcome, share, strict=True)]
+    else:
+        y = (y <= model.masked(rows, mask)).astype(np.float64)
+        outcome = [view.cross_fit(y, {"objective": "binary"}, half) for half in (0, 1)]
+        parts = [exact * (g - loss.alpha) + e * (y - g) for g, e in zip(outcome, share, strict=True)]
+    score = weight * (parts[0] + parts[1]) / 2
+    return MaskScores(mask, rows, score, weight * exact, y, (outcome[0], outcome[1]))
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """One estimate to be made: a ratio of sums over people."""
+
+    name: str
+    mask: int | None
+    subgroup: str | None
+    score: Array
+    size: Array
+    comparable: int
+    decisive: bool
+
+    @property
+    def people(self) -> int:
+        return int((self.size > 0).sum())
+
+
+def estimate_penalties(
+    people: People,
+    model: AuditedModel,
+    loss: Loss,
+    scored: list[MaskScores],
+    min_count: int,
+    margin: float,
+    level: float,
+    simultaneous: str,
+    seed: int,
+) -> tuple[list[Penalty], float]:
+    """Turn scores into penalties with verdicts, and return them with the critical value of the joint intervals."""
+    claims = _claims(people, scored)
+    testable = [claim for claim in claims if claim.people >= min_count]
+    influences = np.stack([_influence(claim, people) for claim in testable]) if testable else np.empty((0, 1))
+    thetas = [float(claim.score.sum() / claim.size.sum()) for claim in testable]
+    # Influences are per cluster and sum to zero: the variance of a sum is the sum of squares.
+    errors = np.sqrt((influences**2).sum(axis=1))
+    decisive = np.array([claim.decisive for claim in testable], dtype=bool)
+    critical = critical_value(influences[decisive], errors[decisive], level, simultaneous, seed)
+    pointwise = normal_quantile((1 + level) / 2)
+    estimates = {id(claim): (theta, float(error)) for claim, theta, error in zip(testable, thetas, errors, strict=True)}
+    penalties = []
+    for claim in claims:
+        if id(claim) not in estimates:
+            penalties.append(_too_few(claim, people, min_count))
+            continue
+        theta, error = estimates[id(claim)]
+        mean = float((claim.size * model.given).sum() / claim.size.sum())
+        lower, upper = theta - critical * error, theta + critical * error
+        verdict = decide(lower, upper, margin)
+        penalties.append(
+            Penalty(
+                name=claim.name,
+                groups=_groups(claim.mask, people),
+                subgroup=claim.subgroup,
+                people=claim.people,
+                comparable=claim.comparable,
+                verdict=verdict,
+                decisive=claim.decisive,
+                estimate=Estimate(theta, error, theta - pointwise * error, theta + pointwise * error),
+                verdict_lower=lower,
+                verdict_upper=upper,
+                percent=100 * theta / mean if mean and loss.is_mean else None,
+                mean_prediction=mean,
+                rows_to_decide=rows_to_decide(theta, critical * error, margin, len(people))
+                if verdict == INCONCLUSIVE
+                else None,
+                note="" if claim.decisive else "These people withhold nothing; shown for comparison.",
+            )
+        )
+    return penalties, critical
+
+
+def _claims(people: People, scored: list[MaskScores]) -> list[_Claim]:
+    n = len(people)
+    whole = [(people.name(s.mask), s, s.mask != people.everything or s.mask == 0) for s in scored]
+    silent = [s for _, s, decisive in whole if decisive]
+    claims = []
+    for subgroup, members in [(None, np.ones(n, dtype=bool)), *people.subgroups.items()]:
+        parts: list[tuple[str, int | None, list[MaskScores], bool]] = [
+            (name, s.mask, [s], decisive) for name, s, decisive in whole if subgroup is None or decisive
+        ]
+        if len(silent) > 1:
+            parts.insert(0, (ALL_SILENT, None, silent, True))
+        for name, mask, together, decisive in parts:
+            score, size, compared = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+            for s in together:
+                score[s.rows] += s.score
+                size[s.rows] += s.size
+                compared[s.rows] = True
+            inside = members.astype(np.float64)
+            claims.append(
+                _Claim(name, mask, subgroup, score * inside, size * inside, int((compared & members).sum()), decisive)
+            )
+    return claims
+
+
+def _influence(claim: _Claim, people: People) -> Array:
+    """Return each cluster's contribution to θ̂ − θ; without clusters each person's."""
+    total = claim.size.sum()
+    per_person = (claim.score - claim.size * (claim.score.sum() / total)) / total
+    return per_person if people.cluster is None else np.bincount(people.cluster, weights=per_person)
+
+
+def normal_quantile(p: float) -> float:
+    """Return the p-quantile of the standard normal distribution."""
+    from scipy.stats import norm
+
+    return float(norm.ppf(p))
+
+
+def critical_value(influences: Array, errors: Array, level: float, simultaneous: str, seed: int) -> float:
+    """Return c such that all intervals θ̂ ± c·se hold jointly, each side with confidence ``level``.
+
+    Two one-sided tests at 1 − level each make a two-sided interval at 2·level − 1. ``"max-t"``: the quantile of
+    max_j |Z_j|, Z normal with the correlations of the estimates (the Gaussian multiplier bootstrap in closed form).
+    ``"bonferroni"``: the same for any dependence. ``"none"``: each interval for itself.
+    """
+    error_rate, count = 2 * (1 - level), len(errors)
+    if simultaneous == "none" or count <= 1:
+        return normal_quantile(1 - error_rate / 2)
+    bonferroni = normal_quantile(1 - error_rate / (2 * count))
+    usable = errors > 0
+    if simultaneous == "bonferroni" or not usable.any():
+        return bonferroni
+    scaled = influences[usable] / errors[usable, None]
+    values, vectors = np.linalg.eigh(scaled @ scaled.T)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    draws = np.random.default_rng(child_seed(seed, 3)).normal(size=(_MAX_T_DRAWS, len(root)))
+    return min(float(np.quantile(np.abs(draws @ root.T).max(axis=1), 1 - error_rate)), bonferroni)
+
+
+def decide(lower: float, upper: float, margin: float) -> str:
+    """Return the verdict on an interval: inside the margin, outside, or neither."""
+    if -margin <= lower and upper <= margin:
+        return CERTIFIED
+    return VIOLATED if lower > margin or upper < -margin else INCONCLUSIVE
+
+
+def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> int | None:
+    """Return how many rows would decide if the estimate stayed: half-widths shrink with the root of the rows."""
+    distance = abs(margin - abs(theta))
+    if distance == 0 or not math.isfinite(half_width):
+        return None
+    needed = n * (half_width / distance) ** 2
+    return math.ceil(needed) if needed < 1e12 else None
+
+
+def _groups(mask: int | None, people: People) -> tuple[str, ...] | None:
+    if mask is None:
+        return None
+    return tuple(group for g, group in enumerate(people.consent.group_names) if mask >> g & 1)
+
+
+def _too_few(claim: _Claim, people: People, min_count: int) -> Penalty:
+    return not_testable(
+        claim.name,
+        _groups(claim.mask, people),
+        claim.subgroup,
+        claim.people,
+        claim.comparable,
+        f"{claim.people} people, fewer than the {min_count} asked for.",
+    )
+
+
+def not_testable(
+    name: str, groups: tuple[str, ...] | None, subgroup: str | None, people: int, comparable: int, note: str
+) -> Penalty:
+    """Return an entry without a number."""
+    return Penalty(
+        name, groups, subgroup, people, comparable, NOT_TESTABLE, False, None, None, None, None, None, None, note
+    )
+
+
+def _who(p: Penalty) -> str:
+    people = "People who withhold something" if p.groups is None else f"People who share {p.name} and no more"
+    people = "People who share nothing" if p.groups == () else people
+    return people if p.subgroup is None else f"{people} (subgroup {p.subgroup})"
+
+
+def overall(penalties: list[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
+    """Return the verdict on the whole, and why: violated if any set is, certified if every set is."""
+    tested = [p for p in penalties if p.decisive]
+    if not tested:
+        return INCONCLUSIVE, "No set of people who withhold something is large enough to be tested."
+    violated = [p for p in tested if p.verdict == VIOLATED]
+    if violated:
+        worst = max(violated, key=lambda p: abs(p.estimate.value) if p.estimate else 0.0)
+        assert worst.estimate is not None
+        told = "more" if worst.estimate.value > 0 else "less"
+        return VIOLATED, (
+            f"{_who(worst)} are told {describe(abs(worst.estimate.value))} {told} than their data justify, beyond "
+            f"the margin of {describe(margin)}."
+        )
+    open_ones = [p for p in tested if p.verdict == INCONCLUSIVE]
+    if open_ones:
+        needed = max((p.rows_to_decide or 0) for p in open_ones)
+        more = f" About {needed:,} rows would decide." if needed else ""
+        return INCONCLUSIVE, (
+            f"For {len(open_ones)} of {len(tested)} sets of people the data do not decide whether the penalty lies "
+            f"within the margin of {describe(margin)}.{more}"
+        )
+    return CERTIFIED, (
+        f"In each of the {len(tested)} sets of people tested, the average penalty of withholding lies within "
+        f"{describe(margin)}."
+    )

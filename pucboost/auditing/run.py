@@ -1,0 +1,399 @@
+"""``puc.audit``: wiring only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from ..datasets import Dataset, SourceTable, read_dataset
+from ..kernels.cells import hash_rows
+from ..plan import child_seed
+from ..schema import label_hash
+from ..tables import RowSource, row_source
+from . import companions
+from .inputs import AuditedModel, People, consent_and_categories, read_people, with_categories
+from .losses import Loss, choose_loss
+from .nuisance import LIGHTGBM_PARAMS, N_FOLDS, CrossFitter, Estimators, fit_reference
+from .penalty import FITS_PER_MASK, estimate_penalties, not_testable, overall, score_mask
+from .results import AuditReport, Penalty, Provenance
+
+Array = np.ndarray[Any, Any]
+
+SIMULTANEOUS = {
+    "max-t": "max-t: the quantile of the largest of all correlated test statistics",
+    "bonferroni": "Bonferroni: valid under any dependence",
+    "none": "none: each interval holds for itself only",
+}
+
+
+def audit(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    margin: float,
+    optional: Any = None,
+    available: Any = None,
+    weight: Any = None,
+    exposure: Any = None,
+    relative: bool = False,
+    loss: str = "auto",
+    alpha: float | None = None,
+    target_class: int | None = None,
+    favourable: str = "lower",
+    subgroups: Any = None,
+    clusters: Any = None,
+    train_data: Any = None,
+    truth: Any = None,
+    min_count: int = 100,
+    max_masks: int = 64,
+    level: float = 0.95,
+    simultaneous: str = "max-t",
+    nuisance: Any = None,
+    folds: int = N_FOLDS,
+    seed: int = 0,
+    num_threads: int | None = None,
+    progress: bool | None = None,
+) -> AuditReport:
+    """Say whether people who withhold data are treated as their remaining data justify.
+
+    For every set S of groups that people share exactly, the average penalty
+
+        θ_S = E[f(X) − E[Y | b, A ⊇ S, z_S] | A = S]
+
+    is estimated on held-out data by a doubly robust, cross-fitted estimate, with a confidence interval, and held
+    against ``margin`` by two one-sided tests: *certified* (interval inside), *violated* (outside), *inconclusive*.
+
+    Parameters
+    ----------
+    model
+        A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), or a
+        callable from a table to predictions.
+    X, y
+        Held-out people and their outcomes; not the data the model was trained on.
+    margin
+        Largest average penalty regarded as harmless, in units of the prediction (0.02 is two percentage points of a
+        probability), or with ``relative`` as a share of the mean prediction. It belongs to those who regulate, not to
+        the data: fix it beforehand.
+    optional, available
+        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A pucboost booster knows the former.
+    weight, exposure
+        Weights of rows. With an exposure, ``y`` are counts or sums over it, and the model predicts per unit.
+    loss
+        ``"squared"``, ``"binary"``, ``"poisson"``, ``"quantile"`` (with ``alpha``), or ``"auto"``: from the booster's
+        objective, else from the outcomes.
+    target_class
+        The class to audit, for a model with several; ``y`` is then compared with it.
+    favourable
+        ``"lower"`` (premiums) or ``"higher"`` (approval): which predictions people prefer.
+    subgroups
+        Sets of people by base features, to be judged separately as well: a dict name → True/False per row, or one label
+        per row.
+    clusters
+        One label per row; rows with the same label (several years of one person) are not independent.
+    train_data
+        ``(X, y)`` the model was trained on. The models of reference are then trained on them, and it can be seen which
+        sets training never saw, and whether the audit data are the training data.
+    truth
+        A simulator with ``puc_prediction(X)``, or the justified predictions, where they are known.
+    min_count
+        Sets with fewer people are not tested.
+    max_masks
+        Test at most so many sets, the most frequent ones.
+    level
+        Confidence of each one-sided test, and of the two-sided intervals shown.
+    simultaneous
+        ``"max-t"``, ``"bonferroni"`` or ``"none"``: how verdicts on several sets are kept jointly valid.
+    nuisance
+        LightGBM parameters for the models of outcome and availability, or a pair of scikit-learn estimators
+        (outcome, availability).
+    folds, seed, num_threads
+        Folds of the cross-fitting (at least 3), seed, threads.
+    progress
+        Show a progress bar; by default on a terminal only.
+
+    Returns
+    -------
+    AuditReport
+        ``passed``, ``verdict``, ``penalty`` (a DataFrame), ``to_html``, ``to_json``, ``to_markdown``, ``plot_*``.
+
+    Examples
+    --------
+    >>> from pucboost.simulate import LogisticFamily
+    >>> family = LogisticFamily.teaser()
+    >>> people = family.sample(2000, seed=0)
+    >>> report = audit(family.puc_prediction, people.X, people.y, optional=family.optional, margin=0.05)
+    >>> report.verdict
+    'certified'
+    """
+    start = time.perf_counter()
+    _check_settings(margin, level, simultaneous, min_count, folds, favourable)
+    consent, categories = consent_and_categories(model)
+    if target_class is not None:
+        y = np.asarray(y) == target_class
+    people, notes = read_people(
+        X, y, consent, optional, available, weight, exposure, subgroups, clusters, categories, num_threads
+    )
+    audited = AuditedModel(model, people, target_class, num_threads)
+    chosen = choose_loss(loss, alpha, model, people.y)
+    chosen.check(audited.given, people.y)
+    if relative and not chosen.is_mean:
+        raise ValueError(
+            "relative=True needs a penalty in units of the prediction; that of a quantile is a probability."
+        )
+    if np.ptp(audited.given) == 0:
+        notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
+    masks = _tested_masks(people, min_count, max_masks)
+    training = _training(train_data, model, people, notes)
+    crossfits = FITS_PER_MASK * len({*masks, 0}) + people.consent.n_groups + (2 if training.table is None else 0)
+
+    with _progress(crossfits * folds, progress) as advance:
+        fitter = CrossFitter(people, _nuisance(nuisance), folds, seed, num_threads, advance)
+        everybody = fitter.view(0)
+        nothing = score_mask(people, audited, chosen, everybody, 0)
+        informative = companions.informativeness(people, nothing, everybody)
+        scored = [
+            nothing if mask == 0 else score_mask(people, audited, chosen, fitter.view(mask), mask) for mask in masks
+        ]
+        base, unrestricted = _references(people, chosen, fitter, training, seed, num_threads)
+
+    mean_prediction = float(np.average(audited.given, weights=people.weight))
+    bound = margin * abs(mean_prediction) if relative else float(margin)
+    penalties, critical = estimate_penalties(
+        people, audited, chosen, scored, min_count, bound, level, simultaneous, seed
+    )
+    penalties += _untested(people, masks, min_count, max_masks)
+    verdict, reason = overall(penalties, bound, chosen.describe)
+    withheld = audited.masked(np.arange(len(people)), 0)
+    support, warnings = companions.describe_support(people, masks, training.masks_seen)
+    silent = people.shared == 0
+    compared = [
+        (np.ones(len(people), dtype=bool), base, ("everybody", "base features only")),
+        (~silent, base, ("people who share something", "base features only")),
+        (np.ones(len(people), dtype=bool), unrestricted, ("everybody", "unrestricted")),
+    ]
+    calibration = [
+        companions.masked_calibration(people, withheld, "everybody, everything optional erased", level, chosen),
+        companions.masked_calibration(people, audited.given, "everybody, as they come", level, chosen),
+    ]
+    return AuditReport(
+        verdict=verdict,
+        reason=reason,
+        margin=bound,
+        relative_margin=margin if relative else None,
+        level=level,
+        simultaneous=SIMULTANEOUS[simultaneous],
+        critical_value=critical,
+        loss=chosen.title,
+        unit=chosen.unit,
+        favourable=favourable,
+        mean_prediction=mean_prediction,
+        penalties=tuple(penalties),
+        inference_from_silence=companions.compare_losses(
+            people, chosen, audited.given, base, silent, ("people who share nothing", "base features only"), level
+        ),
+        non_degradation=tuple(
+            companions.compare_losses(people, chosen, audited.given, other, who, names, level)
+            for who, other, names in compared
+        ),
+        informativeness=tuple(informative),
+        averages=tuple(companions.average_predictions(people, audited.given, base, unrestricted, masks)),
+        sharing_effect=companions.sharing_effect(people, audited, withheld, favourable),
+        balance=tuple(companions.book_balance(people, audited.given, masks, level)),
+        support=support,
+        puc_gap=None if truth is None else companions.gap_to_truth(people, audited.given, truth, masks),
+        calibration=tuple(c for c in calibration if c is not None),
+        scatter=tuple(companions.scatter_of_silent(people, audited.given, base, child_seed(seed, 5))),
+        provenance=_provenance(people, audited, seed, folds, min_count, training, nuisance, start),
+        warnings=(*notes, *warnings),
+    )
+
+
+def _check_settings(margin: Any, level: Any, simultaneous: Any, min_count: Any, folds: Any, favourable: Any) -> None:
+    if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 < margin < float("inf"):
+        raise ValueError(f"margin must be a positive number, the largest harmless average penalty; got {margin!r}.")
+    if not 0.5 < level < 1:
+        raise ValueError(f"level must lie between 0.5 and 1, for example 0.95; got {level!r}.")
+    if simultaneous not in SIMULTANEOUS:
+        raise ValueError(f"simultaneous must be one of {', '.join(map(repr, SIMULTANEOUS))}; got {simultaneous!r}.")
+    if min_count < 2:
+        raise ValueError(f"min_count must be at least 2, got {min_count!r}.")
+    if folds < 3:
+        raise ValueError(f"folds must be at least 3: one to predict, and one for each of two models; got {folds!r}.")
+    if favourable not in ("lower", "higher"):
+        raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
+
+
+def _tested_masks(people: People, min_count: int, max_masks: int) -> list[int]:
+    """Return the sets to test: nothing first, everything last, between them the most frequent first."""
+    masks = [mask for mask, count in people.mask_counts.items() if count >= min_count][:max_masks]
+    return sorted(masks, key=lambda mask: (mask != 0, mask == people.everything))
+
+
+def _nuisance(nuisance: Any) -> Mapping[str, Any] | Estimators:
+    if nuisance is None:
+        return {}
+    if isinstance(nuisance, Mapping):
+        return nuisance
+    if isinstance(nuisance, (tuple, list)) and len(nuisance) == 2 and all(hasattr(one, "fit") for one in nuisance):
+        return Estimators(*nuisance)
+    raise ValueError(
+        "nuisance must be a dict of LightGBM parameters or a pair of scikit-learn estimators (outcome, availability); "
+        f"got {nuisance!r}."
+    )
+
+
+@dataclass(frozen=True)
+class _Training:
+    """What is known of the data the model was trained on."""
+
+    masks_seen: frozenset[int] | None
+    table: SourceTable | None = None
+    shared: Array | None = None
+
+
+def _training(train_data: Any, model: Any, people: People, notes: list[str]) -> _Training:
+    summary = getattr(model, "puc_summary", None)
+    if train_data is None:
+        seen = getattr(summary, "masks_seen", None)
+        if summary is not None and summary.label_hash == label_hash(people.y):
+            notes.append(_SAME_DATA.format("The outcomes are exactly those the model was trained on"))
+        return _Training(None if seen is None else frozenset(seen))
+    if not isinstance(train_data, (tuple, list)) or len(train_data) not in (2, 3):
+        raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
+    X, y, *weight = train_data
+    source = row_source(with_categories(X), people.source.pandas_categorical)
+    people.consent.check_table(source)
+    table = read_dataset(Dataset(source, y, weight=weight[0] if weight else None), "train_data")
+    shared = people.consent.presence(source)
+    known = row_hashes(source, table.label)
+    share = float(np.isin(row_hashes(people.source, people.y), known).mean())
+    if share > SUSPICIOUS_OVERLAP:
+        notes.append(_SAME_DATA.format(f"{share:.0%} of the audited rows are rows of train_data"))
+    return _Training(frozenset(np.unique(shared).tolist()), table, shared)
+
+
+_SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."
+SUSPICIOUS_OVERLAP = 0.5
+
+
+def row_hashes(source: RowSource, y: Array) -> Array:
+    """Return a hash of every row with its outcome."""
+    parts = []
+    for lo, hi in source.blocks():
+        block = np.column_stack([source.window(lo, hi), y[lo:hi]]).astype(np.float32).astype(np.float64)
+        out = np.empty((len(block), 2), dtype=np.uint64)
+        hash_rows(block, block.view(np.uint64), np.zeros(len(block), dtype=np.uint64), 0, len(block), out)
+        parts.append(out[:, 0])
+    return np.concatenate(parts)
+
+
+def _references(
+    people: People, loss: Loss, fitter: CrossFitter, training: _Training, seed: int, num_threads: int | None
+) -> tuple[Array, Array]:
+    """Return predictions of a base-features model and of an unrestricted one, which may read the silence.
+
+    Trained on the training data if there are any, else cross-fitted on the audit data.
+    """
+    nothing = np.zeros_like(people.shared)
+    params = loss.lightgbm_params
+    if training.table is None or training.shared is None:
+        base, free = (fitter.reference_view(shown).cross_fit(people.y, params) for shown in (nothing, people.shared))
+        return base, free
+    pairs = ((np.zeros_like(training.shared), nothing), (training.shared, people.shared))
+    base, free = (
+        fit_reference(training.table, shown_train, people, shown, params, child_seed(seed, 4), num_threads)
+        for shown_train, shown in pairs
+    )
+    return base, free
+
+
+def _untested(people: People, masks: list[int], min_count: int, max_masks: int) -> list[Penalty]:
+    """Return entries for the most frequent sets that were not tested, and one for all others."""
+    rest = [(mask, count) for mask, count in people.mask_counts.items() if mask not in masks]
+    entries = []
+    for mask, count in rest[:MAX_UNTESTED_SHOWN]:
+        few = f"{count} people, fewer than the {min_count} asked for."
+        note = few if count < min_count else f"Beyond the {max_masks} most frequent sets."
+        groups = tuple(group for g, group in enumerate(people.consent.group_names) if mask >> g & 1)
+        entries.append(not_testable(people.name(mask), groups, None, count, len(people.at_least(mask)), note))
+    further = rest[MAX_UNTESTED_SHOWN:]
+    if further:
+        count = sum(count for _, count in further)
+        note = f"{len(further)} further sets, too rare to be tested."
+        entries.append(not_testable("other sets", None, None, count, count, note))
+    return entries
+
+
+MAX_UNTESTED_SHOWN = 10
+
+
+@contextmanager
+def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[], None]]:
+    """Show a bar on the terminal's stderr while models are fitted; elsewhere nothing."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("fitting nuisance models", total=total)
+        yield lambda: bar.advance(task)
+
+
+_PACKAGES = ("lightgbm", "numpy", "scikit-learn", "scipy", "xgboost")
+
+
+def _provenance(
+    people: People,
+    model: AuditedModel,
+    seed: int,
+    folds: int,
+    min_count: int,
+    training: _Training,
+    nuisance: Any,
+    start: float,
+) -> Provenance:
+    consent = people.consent
+    optional = set(consent.group_columns.tolist())
+    from .. import __version__
+
+    versions = {"python": sys.version.split()[0], "pucboost": __version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:  # installed in some other way
+            continue
+    if isinstance(nuisance, (tuple, list)):
+        described = f"scikit-learn: {nuisance[0]!r}, {nuisance[1]!r}"
+    else:
+        settings = ", ".join(f"{k}={v}" for k, v in {**LIGHTGBM_PARAMS, **(nuisance or {})}.items() if k in _TELLING)
+        described = f"LightGBM, early-stopped ({settings})"
+    return Provenance(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows=len(people),
+        seed=seed,
+        folds=folds,
+        min_count=min_count,
+        reference_data="the audit data, cross-fitted" if training.table is None else "the training data",
+        data_hash=people.fingerprint(),
+        model_hash=model.fingerprint,
+        model_kind=model.kind,
+        consent={g: tuple(consent.feature_names[c] for c in columns) for g, columns in consent.groups.items()},
+        base_features=tuple(name for j, name in enumerate(consent.feature_names) if j not in optional),
+        versions=versions,
+        nuisance=described,
+        seconds=round(time.perf_counter() - start, 1),
+    )
+
+
+_TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")

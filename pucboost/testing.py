@@ -1,0 +1,52 @@
+"""Consent as a test: ``puc.testing.assert_consent`` for a project's own pytest suite."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .auditing.results import INCONCLUSIVE, VIOLATED, AuditReport
+from .auditing.run import audit
+
+OUTCOMES = (VIOLATED, INCONCLUSIVE)
+"""What may fail a test or a build."""
+
+
+def assert_consent(
+    model: Any, X: Any, y: Any, *, margin: float, fail_on: Any = OUTCOMES, **options: Any
+) -> AuditReport:
+    """Audit a model and raise an AssertionError with the findings unless it is certified.
+
+    Parameters
+    ----------
+    model, X, y, margin, **options
+        As in :func:`pucboost.audit`.
+    fail_on
+        Which verdicts fail: ``("violated", "inconclusive")``, or ``"violated"`` alone where data are few.
+
+    Returns
+    -------
+    AuditReport
+        The report, for further assertions.
+
+    Examples
+    --------
+    >>> from pucboost.simulate import LogisticFamily
+    >>> family = LogisticFamily.teaser()
+    >>> people = family.sample(2000, seed=0)
+    >>> assert_consent(family.puc_prediction, people.X, people.y, optional=family.optional, margin=0.05).passed
+    True
+    """
+    failing = check_fail_on(fail_on)
+    report = audit(model, X, y, margin=margin, **options)
+    if report.verdict in failing:
+        raise AssertionError(str(report))
+    return report
+
+
+def check_fail_on(fail_on: Any) -> tuple[str, ...]:
+    """Return the verdicts that fail, or raise."""
+    failing = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
+    for verdict in failing:
+        if verdict not in OUTCOMES:
+            raise ValueError(f"fail_on must be of {', '.join(map(repr, OUTCOMES))}; got {verdict!r}.")
+    return failing

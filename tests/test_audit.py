@@ -1,0 +1,831 @@
+"""The audit: estimates against a naive twin, verdicts where the truth is known, every kind of model, bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import xgboost as xgb
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
+from tools import QUIET
+
+import pucboost as puc
+from pucboost.auditing import companions, penalty
+from pucboost.auditing.inputs import read_people
+from pucboost.auditing.losses import Loss, choose_loss
+from pucboost.auditing.nuisance import CrossFitter, random_folds
+from pucboost.demo import insurance_family
+from pucboost.simulate import LogisticFamily
+from pucboost.simulate.families import expit
+
+TEASER = LogisticFamily.teaser()
+HARMLESS = replace(TEASER, U=np.zeros_like(TEASER.U), lam=np.zeros_like(TEASER.lam), sharing=0.7)
+PAPER = replace(LogisticFamily.paper(), sharing=0.6)
+FAST = {"num_threads": 1}
+
+
+def audit(model: Any, people: Any, family: Any = TEASER, **options: Any) -> puc.AuditReport:
+    options = {"margin": 0.02, "optional": family.optional, "num_threads": 1, **options}
+    return puc.audit(model, people.X, people.y, **options)
+
+
+class Known(BaseEstimator):
+    """A nuisance model that knows the truth and needs no fit."""
+
+    def __init__(self, truth: Any = None) -> None:
+        self.truth = truth
+
+    def __sklearn_clone__(self) -> Known:
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Known:
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.truth(X)
+
+
+def silence_probability(family: LogisticFamily, base: Any) -> Any:
+    """P(A = nothing | b) for a family with one group."""
+    p = expit(base @ family.w + family.t)
+    unlikely, likely = family._share(base)
+    return 1 - (p * likely[:, 0] + (1 - p) * unlikely[:, 0])
+
+
+def known_nuisance(family: LogisticFamily) -> tuple[Known, Known]:
+    def outcome(X: Any) -> Any:
+        return expit(X[:, :2] @ family.w + family.t)
+
+    return Known(outcome), Known(lambda X: silence_probability(family, X[:, :2]))
+
+
+# The estimate -------------------------------------------------------------------------------------------------------
+
+
+def test_penalty_equals_the_formula_written_out_person_by_person() -> None:
+    people = TEASER.sample(800, seed=3)
+    f = TEASER.puc_prediction(people.X) + 0.03
+    f = np.clip(f, 0, 1)
+    weight = np.random.default_rng(0).integers(1, 4, 800).astype(float)
+    report = audit(lambda X: f, people, weight=weight, nuisance=known_nuisance(TEASER))
+    nothing = next(p for p in report.penalties if p.name == "nothing")
+
+    total, size = 0.0, 0.0
+    parts = []
+    e = silence_probability(TEASER, people.X[:, :2])
+    for i in range(800):
+        g = 1 / (1 + math.exp(-(people.X[i, :2] @ TEASER.w + TEASER.t)))
+        d = 0.0 if people.available[i, 0] else 1.0
+        w = weight[i] / weight.mean()
+        parts.append((w * (d * (f[i] - g) - e[i] * (people.y[i] - g)), w * d))
+        total, size = total + parts[-1][0], size + parts[-1][1]
+    theta = total / size
+    error = math.sqrt(sum((score - own * theta) ** 2 for score, own in parts)) / size
+    assert nothing.estimate is not None
+    assert nothing.estimate.value == pytest.approx(theta, abs=1e-12)
+    assert nothing.estimate.standard_error == pytest.approx(error, rel=1e-12)
+    assert nothing.estimate.upper - theta == pytest.approx(1.959964 * error, rel=1e-5)
+    assert nothing.people == int((~people.available[:, 0]).sum())
+    assert nothing.comparable == 800
+
+
+def test_rows_repeated_in_clusters_equal_weights() -> None:
+    people = TEASER.sample(500, seed=4)
+    copies = np.random.default_rng(1).integers(1, 4, 500)
+    rows = np.repeat(np.arange(500), copies)
+    known = {"nuisance": known_nuisance(TEASER), "optional": [2], "margin": 0.02, "num_threads": 1}
+    f = TEASER.puc_prediction
+    weighted = puc.audit(f, people.X, people.y, weight=copies, **known)
+    repeated = puc.audit(f, people.X[rows], people.y[rows], clusters=rows, **known)
+    once = puc.audit(f, people.X[rows], people.y[rows], **known)
+    for one, other in zip(weighted.penalties, repeated.penalties, strict=True):
+        assert one.estimate.value == pytest.approx(other.estimate.value, abs=1e-12)
+        assert one.estimate.standard_error == pytest.approx(other.estimate.standard_error, rel=1e-9)
+    assert once.penalties[0].estimate.standard_error < repeated.penalties[0].estimate.standard_error
+
+
+def test_pooled_penalty_is_the_average_over_sets() -> None:
+    people = PAPER.sample(3000, seed=1)
+    report = audit(PAPER.puc_prediction, people, PAPER)
+    pooled = next(p for p in report.penalties if p.groups is None)
+    sets = [p for p in report.penalties if p.decisive and p.groups is not None]
+    assert len(sets) == 7
+    assert pooled.people == sum(p.people for p in sets)
+    average = sum(p.people * p.estimate.value for p in sets) / pooled.people
+    assert pooled.estimate.value == pytest.approx(average, abs=1e-12)
+
+
+def test_everything_shared_is_shown_but_does_not_decide() -> None:
+    people = PAPER.sample(3000, seed=1)
+    full = people.available.all(axis=1)
+
+    def unfair_to_sharers(X: Any) -> Any:
+        return np.clip(PAPER.puc_prediction(X) + 0.4 * ~np.isnan(X).any(axis=1), 0, 1)
+
+    report = audit(unfair_to_sharers, people, PAPER, margin=0.07)
+    entry = next(p for p in report.penalties if p.name == "everything")
+    assert not entry.decisive
+    assert entry.people == int(full.sum())
+    assert entry.verdict == "violated"
+    assert report.verdict != "violated"
+
+
+def test_halves_are_disjoint_and_exclude_their_fold() -> None:
+    people, _ = read_people(TEASER.sample(500, 0).X, np.arange(500) % 2, None, [2], *[None] * 6, 1)
+    fitter = CrossFitter(people, {}, 5, 0, 1)
+    view = fitter.view(0)
+    seen = np.zeros(500, dtype=int)
+    for k in range(5):
+        inside, first, second = view.halves(k)
+        assert set(inside) | set(first) | set(second) == set(range(500))
+        assert len(inside) + len(first) + len(second) == 500
+        assert abs(len(first) - len(second)) <= 2
+        seen[inside] += 1
+    assert (seen == 1).all()
+
+
+def test_clusters_stay_in_one_fold() -> None:
+    cluster = np.repeat(np.arange(50), 4)
+    fold = random_folds(200, 5, 0, cluster)
+    assert (fold.reshape(50, 4) == fold[::4, None]).all()
+    assert np.bincount(fold).tolist() == [40] * 5
+
+
+# Against the truth --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", [TEASER, HARMLESS], ids=["informative", "not informative"])
+def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamily) -> None:
+    """A light version of ``python -m benchmarks.run audit``: 60 repetitions, bounds of three standard errors."""
+    distance = []
+    for seed in range(60):
+        sample = family.sample(2000, seed)
+        people, _ = read_people(sample.X, sample.y, None, [2], *[None] * 6, 1)
+        view = CrossFitter(people, {}, 5, seed, 1).view(0)
+        model = type("Model", (), {"given": family.puc_prediction(sample.X)})()
+        scores = penalty.score_mask(people, model, Loss("binary"), view, 0)
+        theta = scores.score.sum() / scores.size.sum()
+        error = np.sqrt(((scores.score - scores.size * theta) ** 2).sum()) / scores.size.sum()
+        distance.append(theta / error)
+    z = np.array(distance)
+    assert (np.abs(z) > 1.96).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 60)
+    assert 0.9 - 3 * math.sqrt(0.09 / 60) <= (np.abs(z) < 1.645).mean()
+    assert abs(z.mean()) < 0.6  # the bias is a fraction of a standard error
+    assert 0.7 < z.std() < 1.35
+
+
+def test_plain_model_is_violated_and_pucboost_is_not() -> None:
+    family = insurance_family()
+    train, test = family.sample(10_000, 0), family.sample(6000, 1)
+    params = {**QUIET, "objective": "binary", "learning_rate": 0.1}
+    plain = lgb.train(params, lgb.Dataset(train.X, train.y), 40)
+    fair = puc.train({**params, "optional": family.optional}, lgb.Dataset(train.X, train.y), 40)
+    bad = audit(plain, test, family, margin=0.05, truth=family)
+    good = audit(fair, test, family, margin=0.05, truth=family)
+    assert bad.verdict == "violated"
+    assert not bad.passed
+    assert good.verdict == "certified"
+    assert good.passed
+    for report in (bad, good):
+        for p in report.penalties:
+            if p.groups is not None:
+                truth = report.puc_gap.mean_by_mask[p.name]
+                assert abs(p.estimate.value - truth) < 4 * p.estimate.standard_error
+    assert bad.puc_gap.squared > 3 * good.puc_gap.squared
+    # The paper's table of changes: for the silent the unrestricted model departs from the base model.
+    silent = next(a for a in bad.averages if a.name == "nothing")
+    assert abs(silent.unrestricted_model - silent.base_model) > 0.05
+    silent = next(a for a in good.averages if a.name == "nothing")
+    assert abs(silent.model - silent.base_model) < 0.03
+    # Price of protection: on people as they come the unrestricted model is better.
+    price = next(c for c in good.non_degradation if c.other == "unrestricted")
+    assert price.difference.lower > 0
+
+
+def test_flat_surcharge_passes_the_loss_comparison_and_is_violated() -> None:
+    people = HARMLESS.sample(12_000, 5)
+
+    def surcharged(X: Any) -> Any:
+        return np.clip(HARMLESS.puc_prediction(X) + 0.06 * np.isnan(X[:, 2]), 0, 1)
+
+    report = audit(surcharged, people, HARMLESS)
+    assert report.verdict == "violated"
+    assert "more than their data justify" in report.reason
+    nothing = next(p for p in report.penalties if p.name == "nothing")
+    assert 0.03 < nothing.estimate.value < 0.08
+    # The paper's restriction asks that silence not *lower* the loss; a surcharge raises it.
+    assert report.inference_from_silence.difference.lower > 0
+
+
+def test_informative_withholding_is_noticed_and_harmless_is_not() -> None:
+    noticed = audit(TEASER.puc_prediction, TEASER.sample(4000, 2)).informativeness[0]
+    harmless = audit(HARMLESS.puc_prediction, HARMLESS.sample(4000, 2), HARMLESS).informativeness[0]
+    assert noticed.p_value < 1e-6
+    assert abs(noticed.correlation) > 0.1
+    assert harmless.p_value > 0.01
+    assert abs(harmless.correlation) < 0.05
+
+
+def test_covariance_measure_has_its_level() -> None:
+    rejected = []
+    for seed in range(60):
+        sample = HARMLESS.sample(1000, seed)
+        people, _ = read_people(sample.X, sample.y, None, [2], *[None] * 6, 1)
+        view = CrossFitter(people, {}, 5, seed, 1).view(0)
+        outcome = view.cross_fit(people.y, {"objective": "binary"}, 0)
+        nothing = penalty.MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
+        rejected.append(companions.informativeness(people, nothing, view)[0].p_value < 0.1)
+    assert np.mean(rejected) <= 0.1 + 3 * math.sqrt(0.09 / 60)
+
+
+def test_subgroup_alone_is_penalised() -> None:
+    people = HARMLESS.sample(12_000, 6)
+    old = people.X[:, 0] > 1
+
+    def hard_on_the_old(X: Any) -> Any:
+        return np.clip(HARMLESS.puc_prediction(X) + 0.1 * (np.isnan(X[:, 2]) & (X[:, 0] > 1)), 0, 1)
+
+    report = audit(hard_on_the_old, people, HARMLESS, subgroups={"old": old, "young": ~old}, margin=0.05)
+    assert report.verdicts["nothing | old"] == "violated"
+    assert report.verdicts["nothing | young"] == "certified"
+    assert report.verdict == "violated"
+    labels = np.where(old, "old", "young")
+    again = audit(hard_on_the_old, people, HARMLESS, subgroups=labels, margin=0.05)
+    assert again.verdicts == report.verdicts
+
+
+def test_sharing_effect_and_bonus_against_quotes() -> None:
+    train, test = PAPER.sample(4000, 0), PAPER.sample(1500, 1)
+    booster = puc.train({**QUIET, "objective": "binary", "optional": PAPER.optional}, lgb.Dataset(train.X, train.y), 20)
+    effect = puc.audit(booster, test.X, test.y, margin=0.02, num_threads=1).sharing_effect
+    given, withheld = booster.predict(test.X), puc.predict(booster, test.X, sharing="withheld")
+    best = puc.predict(booster, test.X, sharing="best")
+    who = test.available.any(axis=1)
+    assert effect.people == int(who.sum())
+    assert effect.mean == pytest.approx((given - withheld)[who].mean())
+    assert effect.share_worse_off == pytest.approx((given > withheld)[who].mean())
+    assert effect.mean_bonus == pytest.approx((given - best)[who].mean())
+    assert effect.share_with_better_subset == pytest.approx((given > best)[who].mean())
+    assert effect.quantiles["0.5"] == pytest.approx(np.quantile((given - withheld)[who], 0.5), abs=1e-2)
+    assert sum(effect.histogram.shares) == pytest.approx(1)
+    higher = puc.audit(booster, test.X, test.y, margin=0.02, favourable="higher", num_threads=1).sharing_effect
+    most = puc.predict(booster, test.X, sharing="best", favourable="higher")
+    assert higher.mean_bonus == pytest.approx((most - given)[who].mean())
+
+
+def test_balance_is_actual_over_expected() -> None:
+    people = TEASER.sample(3000, 7)
+    report = audit(TEASER.puc_prediction, people)
+    f = TEASER.puc_prediction(people.X)
+    everybody, nothing = report.balance[0], next(b for b in report.balance if b.name == "nothing")
+    assert everybody.ratio.value == pytest.approx(people.y.sum() / f.sum())
+    silent = ~people.available[:, 0]
+    assert nothing.ratio.value == pytest.approx(people.y[silent].sum() / f[silent].sum())
+    assert nothing.cost.value == pytest.approx((people.y - f)[silent].mean())
+    # A correct model under informative withholding is not balanced on the silent.
+    assert not nothing.ratio.lower <= 1 <= nothing.ratio.upper
+    # The interval is that of a ratio: compare with the bootstrap.
+    rng = np.random.default_rng(0)
+    draws = [(lambda i: people.y[i].sum() / f[i].sum())(rng.integers(0, 3000, 3000)) for _ in range(400)]
+    assert everybody.ratio.standard_error == pytest.approx(np.std(draws), rel=0.15)
+
+
+# Losses -------------------------------------------------------------------------------------------------------------
+
+
+def claims(n: int, seed: int) -> tuple[Any, Any, Any]:
+    """Counts over exposures: base rate exp(0.4·b), a group shared less often by those with high rates."""
+    rng = np.random.default_rng(seed)
+    b, z = rng.normal(size=(2, n))
+    exposure = rng.uniform(0.2, 2.0, n)
+    y = rng.poisson(exposure * np.exp(0.4 * b + 0.5 * z - 0.125))
+    z[rng.random(n) < expit(1.5 * z)] = np.nan
+    return np.column_stack([b, z]), y.astype(float), exposure
+
+
+def test_exposure_makes_a_rate_of_a_count() -> None:
+    X, y, exposure = claims(4000, 0)
+    known = {"optional": [1], "margin": 0.05, "num_threads": 1, "loss": "poisson"}
+    model = lambda X: np.exp(0.4 * X[:, 0])  # noqa: E731
+    counts = puc.audit(model, X, y, exposure=exposure, **known)
+    rates = puc.audit(model, X, y / exposure, weight=exposure, **known)
+    assert counts.penalties == rates.penalties
+    assert counts.loss == "Poisson deviance"
+    nothing = next(p for p in counts.penalties if p.name == "nothing")
+    # E[Y | b] = exp(0.4·b): those who share nothing get what their base data justify.
+    assert abs(nothing.estimate.value) < 4 * nothing.estimate.standard_error
+    assert nothing.estimate.standard_error < 0.04
+
+
+def test_quantile_audit_finds_the_justified_quantile_and_a_surcharge() -> None:
+    rng = np.random.default_rng(8)
+    n = 6000
+    b = rng.normal(size=n)
+    y = b + rng.normal(size=n)
+    X = np.column_stack([b, rng.normal(size=n)])
+    X[rng.random(n) < expit(y - b), 1] = np.nan  # the silent have higher outcomes than their base data say
+    z90 = 1.2815515655446004
+    fair = puc.audit(
+        lambda X: X[:, 0] + z90, X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.05, num_threads=1
+    )
+    assert fair.verdict == "certified"
+    assert "0.9" in fair.loss
+    dear = puc.audit(
+        lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 3.0, z90),
+        X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.05, num_threads=1,
+    )  # fmt: skip
+    nothing = next(p for p in dear.penalties if p.name == "nothing")
+    assert nothing.estimate.value == pytest.approx(0.9987 - 0.9, abs=0.02)
+    assert dear.verdict == "violated"
+    assert dear.calibration == ()
+
+
+@pytest.mark.parametrize(
+    ("params", "name", "alpha"),
+    [
+        ({"objective": "binary"}, "binary", 0.5),
+        ({"objective": "regression"}, "squared", 0.5),
+        ({"objective": "poisson"}, "poisson", 0.5),
+        ({"objective": "tweedie"}, "poisson", 0.5),
+        ({"objective": "quantile", "alpha": 0.8}, "quantile", 0.8),
+        ({"objective": "l1"}, "quantile", 0.5),
+    ],
+)
+def test_loss_is_read_from_a_lightgbm_booster(params: dict[str, Any], name: str, alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
+    assert choose_loss("auto", None, lgb.train({**params, **QUIET}, lgb.Dataset(X, y), 2), y) == Loss(name, alpha)
+
+
+@pytest.mark.parametrize(
+    ("params", "name", "alpha"),
+    [
+        ({"objective": "binary:logistic"}, "binary", 0.5),
+        ({"objective": "count:poisson"}, "poisson", 0.5),
+        ({"objective": "reg:quantileerror", "quantile_alpha": 0.7}, "quantile", 0.7),
+    ],
+)
+def test_loss_is_read_from_an_xgboost_booster(params: dict[str, Any], name: str, alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
+    chosen = choose_loss("auto", None, xgb.train({**params, "nthread": 1}, xgb.DMatrix(X, y), 2), y)
+    assert chosen.name == name
+    assert chosen.alpha == pytest.approx(alpha)
+
+
+def test_loss_without_a_booster_follows_the_outcomes() -> None:
+    assert choose_loss("auto", None, print, np.array([0.0, 1.0])).name == "binary"
+    assert choose_loss("auto", None, print, np.array([0.0, 2.5])).name == "squared"
+
+
+# Joint verdicts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        (-0.01, 0.01, "certified"),
+        (-0.02, 0.02, "certified"),
+        (0.021, 0.03, "violated"),
+        (-0.05, -0.03, "violated"),
+        (0.01, 0.03, "inconclusive"),
+        (-0.03, 0.03, "inconclusive"),
+    ],
+)
+def test_decide(lower: float, upper: float, verdict: str) -> None:
+    assert penalty.decide(lower, upper, 0.02) == verdict
+
+
+def test_critical_values() -> None:
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(5, 20_000))
+    independent /= np.sqrt((independent**2).sum(axis=1, keepdims=True))
+    ones = np.ones(5)
+    sidak = penalty.normal_quantile((1 + 0.9 ** (1 / 5)) / 2)
+    assert penalty.critical_value(independent, ones, 0.95, "max-t", 0) == pytest.approx(sidak, abs=0.02)
+    same = np.repeat(independent[:1], 5, axis=0)
+    single = penalty.normal_quantile(0.95)
+    assert penalty.critical_value(same, ones, 0.95, "max-t", 0) == pytest.approx(single, abs=0.02)
+    assert penalty.critical_value(independent, ones, 0.95, "bonferroni", 0) == pytest.approx(
+        penalty.normal_quantile(0.99)
+    )
+    assert penalty.critical_value(independent, ones, 0.95, "none", 0) == single
+
+
+def test_rows_to_decide_halves_with_the_width() -> None:
+    assert penalty.rows_to_decide(0.0, 0.04, 0.02, 1000) == 4000
+    assert penalty.rows_to_decide(0.03, 0.02, 0.02, 1000) in (4000, 4001)  # 0.03 − 0.02 is not quite 0.01
+    assert penalty.rows_to_decide(0.02, 0.02, 0.02, 1000) is None
+
+
+def test_rows_to_decide_really_decide() -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(500, 11), margin=0.02)
+    assert report.verdict == "inconclusive"
+    needed = max(p.rows_to_decide for p in report.penalties if p.decisive and p.rows_to_decide)
+    assert f"{needed:,} rows" in report.reason
+    assert audit(TEASER.puc_prediction, TEASER.sample(2 * needed, 12), margin=0.02).verdict == "certified"
+
+
+def test_relative_margin() -> None:
+    people = TEASER.sample(2000, 0)
+    report = audit(TEASER.puc_prediction, people, margin=0.1, relative=True)
+    assert report.margin == pytest.approx(0.1 * TEASER.puc_prediction(people.X).mean())
+    assert report.relative_margin == 0.1
+
+
+def test_stricter_corrections_widen_intervals() -> None:
+    people = PAPER.sample(3000, 1)
+    reports = {s: audit(PAPER.puc_prediction, people, PAPER, simultaneous=s) for s in ("none", "max-t", "bonferroni")}
+    widths = [reports[s].critical_value for s in ("none", "max-t", "bonferroni")]
+    assert widths[0] < widths[1] < widths[2]
+    estimates = {tuple(p.estimate for p in r.penalties) for r in reports.values()}
+    assert len(estimates) == 1
+
+
+# Models of every kind -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Any, Any, Any, Any]:
+    train, test = PAPER.sample(3000, 0), PAPER.sample(1200, 1)
+    return train.X, train.y, test.X, test.y
+
+
+def numbers(report: puc.AuditReport) -> list[Any]:
+    return [(p.people, p.estimate.value if p.estimate else None) for p in report.penalties]
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_booster_and_callable_agree(data: Any, engine: str) -> None:
+    X, y, X_test, y_test = data
+    params = {"engine": engine, "optional": PAPER.optional, "objective": "binary", **QUIET}
+    booster = puc.train(params, puc.Dataset(X, y), 10)
+    options = {"margin": 0.02, "num_threads": 1}
+    known = puc.audit(booster, X_test, y_test, **options)
+    called = puc.audit(lambda table: puc.predict(booster, table), X_test, y_test, optional=PAPER.optional, **options)
+    for (people, one), (same, other) in zip(numbers(known), numbers(called), strict=True):
+        assert people == same
+        assert one == pytest.approx(other, abs=1e-7)
+    assert known.sharing_effect.mean == pytest.approx(called.sharing_effect.mean, abs=1e-7)
+    assert known.provenance.model_hash is not None
+
+
+def test_plain_boosters_need_optional(data: Any) -> None:
+    X, y, X_test, y_test = data
+    for booster in (
+        lgb.train({"objective": "binary", **QUIET}, lgb.Dataset(X, y), 5),
+        xgb.train({"objective": "binary:logistic", "nthread": 1}, xgb.DMatrix(X, y), 5),
+    ):
+        with pytest.raises(ValueError, match=r"no consent schema.*optional=\[columns\]"):
+            puc.audit(booster, X_test, y_test, margin=0.02)
+        report = puc.audit(booster, X_test, y_test, margin=0.02, optional=PAPER.optional, num_threads=1)
+        assert report.loss == "log loss"
+
+
+def test_anchored_model(data: Any) -> None:
+    X, y, X_test, y_test = data
+    params = {"objective": "binary", "optional": PAPER.optional, "anchor": "base", **QUIET}
+    model = puc.train(params, puc.Dataset(X, y), 10)
+    report = puc.audit(model, X_test, y_test, margin=0.02, num_threads=1)
+    assert report.provenance.model_kind == "pucboost AnchoredModel"
+    assert len(report.penalties) >= 8
+
+
+@pytest.mark.parametrize("container", ["numpy", "pandas", "polars"])
+def test_estimators_get_their_own_container(data: Any, container: str) -> None:
+    X, y, X_test, y_test = data
+    wrap = {
+        "numpy": np.asarray,
+        "pandas": lambda t: pd.DataFrame(t, columns=PAPER.feature_names),
+        "polars": lambda t: pl.DataFrame(t, schema=PAPER.feature_names, orient="row").fill_nan(None),
+    }[container]
+    model = HistGradientBoostingClassifier(max_iter=20, random_state=0).fit(wrap(X), y)
+    table = wrap(X_test)
+    before = table.clone() if container == "polars" else table.copy()
+    report = puc.audit(model, table, y_test, optional=PAPER.optional, margin=0.02, num_threads=1)
+    direct = puc.audit(
+        lambda t: model.predict_proba(wrap(t))[:, 1],
+        X_test,
+        y_test,
+        optional=PAPER.optional,
+        margin=0.02,
+        num_threads=1,
+    )
+    assert numbers(report) == numbers(direct)
+    assert report.sharing_effect == direct.sharing_effect
+    if container == "polars":
+        assert table.equals(before)
+    else:
+        np.testing.assert_array_equal(np.asarray(table), np.asarray(before))
+
+
+def test_text_columns_of_a_pipeline_are_read_as_categories() -> None:
+    rng = np.random.default_rng(0)
+    region = rng.choice(["north", "south"], 600)
+    z = np.where(rng.random(600) < 0.5, None, rng.choice(["good", "bad"], 600)).astype(object)
+    X = pd.DataFrame({"region": region, "score": z})
+    y = (rng.random(600) < np.where(region == "north", 0.3, 0.6)).astype(float)
+    seen = []
+
+    def model(table: Any) -> Any:
+        seen.append(table)
+        return np.where(table["region"] == "north", 0.3, 0.6)
+
+    report = puc.audit(model, X, y, optional=["score"], margin=0.1, num_threads=1)
+    assert report.verdict in ("certified", "inconclusive")
+    assert all(table["region"].tolist()[0] in ("north", "south") for table in seen)
+    assert any(table["score"].isna().all() for table in seen)
+
+
+def test_one_class_of_several() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = rng.integers(0, 3, 900)
+    X[rng.random(900) < 0.4, 1] = np.nan
+    model = lambda t: np.tile([0.3, 0.3, 0.4], (len(t), 1))  # noqa: E731
+    with pytest.raises(ValueError, match=r"returns 3 values per row.*target_class"):
+        puc.audit(model, X, y, optional=[1], margin=0.1)
+    report = puc.audit(model, X, y, optional=[1], margin=0.1, target_class=2, num_threads=1)
+    assert report.mean_prediction == pytest.approx(0.4)
+    assert report.balance[0].actual == pytest.approx((y == 2).mean())
+    with pytest.raises(ValueError, match="target_class is 5"):
+        puc.audit(model, X, y, optional=[1], margin=0.1, target_class=5)
+
+
+def test_scikit_learn_nuisance() -> None:
+    from sklearn.linear_model import LogisticRegression
+
+    people = TEASER.sample(3000, 0)
+    report = audit(TEASER.puc_prediction, people, nuisance=(LogisticRegression(), LogisticRegression()))
+    lightgbm = audit(TEASER.puc_prediction, people)
+    assert "LogisticRegression" in report.provenance.nuisance
+    one, other = (next(p for p in r.penalties if p.name == "nothing").estimate for r in (report, lightgbm))
+    assert abs(one.value - other.value) < 2 * other.standard_error
+    assert one.value != other.value
+
+
+def test_categories_of_a_booster_are_kept() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"kind": pd.Categorical(rng.choice(["a", "b", "c"], 800)), "z": rng.normal(size=800)})
+    frame.loc[rng.random(800) < 0.4, "z"] = np.nan
+    y = (frame["kind"] == "b").to_numpy(float)
+    flip = rng.random(800) < 0.2
+    y[flip] = 1 - y[flip]
+    booster = puc.train({"objective": "binary", "optional": ["z"], **QUIET}, lgb.Dataset(frame, y), 10)
+    other = frame.assign(kind=frame["kind"].cat.reorder_categories(["c", "b", "a"]))
+    one, two = (puc.audit(booster, t, y, margin=0.1, num_threads=1) for t in (frame, other))
+    assert numbers(one) == numbers(two)
+
+
+# What is known of training ------------------------------------------------------------------------------------------
+
+
+def test_training_data_are_recognised(data: Any) -> None:
+    X, y, X_test, y_test = data
+    booster = puc.train({"objective": "binary", "optional": PAPER.optional, **QUIET}, lgb.Dataset(X, y), 5)
+    seen = puc.audit(booster, X, y, margin=0.02, num_threads=1)
+    assert any("trained on" in warning for warning in seen.warnings)
+    fresh = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1)
+    assert not any("trained on" in warning for warning in fresh.warnings)
+    overlap = puc.audit(booster, X[:1000], y[:1000], margin=0.02, num_threads=1, train_data=(X, y))
+    assert any("100% of the audited rows are rows of train_data" in warning for warning in overlap.warnings)
+    given = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1, train_data=(X, y))
+    assert given.warnings == fresh.warnings
+    assert numbers(given) == numbers(fresh)
+    # The models of reference now come from the training data.
+    assert given.averages[0].base_model != fresh.averages[0].base_model
+
+
+def test_what_training_saw_survives_the_model_file(data: Any, tmp_path: Any) -> None:
+    X, y, *_ = data
+    for engine in ("lightgbm", "xgboost"):
+        params = {"objective": "binary", "optional": PAPER.optional, "engine": engine, **QUIET}
+        booster = puc.train(params, puc.Dataset(X, y), 3)
+        puc.save_model(booster, tmp_path / "model")
+        assert puc.load_model(tmp_path / "model").puc_summary == booster.puc_summary
+        assert booster.puc_summary.masks_seen == tuple(range(8))
+
+
+def test_sets_that_training_never_saw(data: Any) -> None:
+    X, y, X_test, y_test = data
+    some = ~np.isnan(X[:, 2])
+    booster = puc.train({"objective": "binary", "optional": PAPER.optional, **QUIET}, lgb.Dataset(X[some], y[some]), 5)
+    report = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1)
+    assert report.support.unseen_people == int(np.isnan(X_test[:, 2]).sum())
+    assert "nothing" in report.support.unseen_in_training
+    assert any("training never saw" in warning for warning in report.warnings)
+
+
+# The result ---------------------------------------------------------------------------------------------------------
+
+
+def test_result_is_frozen_plain_data_and_repeatable() -> None:
+    people = PAPER.sample(1500, 2)
+    before = people.X.copy()
+    one, two = (audit(PAPER.puc_prediction, people, PAPER, truth=PAPER) for _ in range(2))
+    np.testing.assert_array_equal(people.X, before)
+    first, second = one.to_dict(), two.to_dict()
+    for volatile in ("date", "seconds"):
+        first["provenance"].pop(volatile)
+        second["provenance"].pop(volatile)
+    assert first == second
+    with pytest.raises(FrozenInstanceError):
+        one.margin = 1  # type: ignore[misc]
+    read = json.loads(one.to_json())
+    assert read["schema_version"] == 1
+    assert read["passed"] == one.passed
+    assert read["verdict"] == one.verdict
+    assert len(read["penalties"]) == len(one.penalties) == len(one.penalty)
+    assert one.penalty["verdict"].tolist() == [p.verdict for p in one.penalties]
+    assert next(iter(one.verdicts)) == "overall"
+    assert read["puc_gap"]["squared"] == 0.0
+    assert read["provenance"]["data_hash"] == two.provenance.data_hash
+    other = audit(PAPER.puc_prediction, PAPER.sample(1500, 3), PAPER)
+    assert other.provenance.data_hash != one.provenance.data_hash
+
+
+def test_threads_and_seed() -> None:
+    people = TEASER.sample(1500, 0)
+    one = audit(TEASER.puc_prediction, people)
+    two = audit(TEASER.puc_prediction, people, num_threads=2)
+    assert numbers(one) == numbers(two)
+    other = audit(TEASER.puc_prediction, people, seed=1)
+    assert numbers(other) != numbers(one)
+
+
+def test_json_is_written_whole_or_not_at_all(tmp_path: Any) -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(500, 0))
+    path = tmp_path / "audit.json"
+    assert path.write_text(report.to_json(path), encoding="utf-8")
+    assert json.loads(path.read_text(encoding="utf-8"))["verdict"] == report.verdict
+    with pytest.raises(FileNotFoundError):
+        report.to_json(tmp_path / "missing" / "audit.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["audit.json"]
+
+
+def test_assert_consent() -> None:
+    people = HARMLESS.sample(8000, 0)
+    options = {"optional": [2], "margin": 0.03, "num_threads": 1}
+    assert puc.testing.assert_consent(HARMLESS.puc_prediction, people.X, people.y, **options).passed
+
+    def dear(X: Any) -> Any:
+        return np.clip(HARMLESS.puc_prediction(X) + 0.2 * np.isnan(X[:, 2]), 0, 1)
+
+    with pytest.raises(AssertionError, match="violated"):
+        puc.testing.assert_consent(dear, people.X, people.y, **options)
+    few = (people.X[:400], people.y[:400])
+    with pytest.raises(AssertionError, match="inconclusive"):
+        puc.testing.assert_consent(HARMLESS.puc_prediction, *few, **options)
+    assert not puc.testing.assert_consent(HARMLESS.puc_prediction, *few, fail_on="violated", **options).passed
+    with pytest.raises(ValueError, match="fail_on must be of"):
+        puc.testing.assert_consent(dear, people.X, people.y, fail_on="certified", **options)
+
+
+# Too little, and wrong, input ---------------------------------------------------------------------------------------
+
+
+def test_rare_sets_get_no_number() -> None:
+    people = PAPER.sample(1200, 0)
+    report = audit(PAPER.puc_prediction, people, PAPER, min_count=150)
+    untested = [p for p in report.penalties if p.verdict == "not testable"]
+    assert untested
+    for p in untested:
+        assert p.people < 150
+        assert p.estimate is p.verdict_lower is p.verdict_upper is p.percent is None
+        assert "fewer than the 150" in p.note
+    assert report.support.untested_people == sum(p.people for p in untested)
+    assert any("too rare to be tested" in warning for warning in report.warnings)
+    json.loads(report.to_json())
+
+
+def test_too_few_people_for_anything() -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(60, 0))
+    assert report.verdict == "inconclusive"
+    assert "large enough" in report.reason
+    assert all(p.estimate is None for p in report.penalties)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_everybody_or_nobody_shares(shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+    if not shared:
+        X[:, 2] = np.nan
+    y = (rng.random(1000) < expit(X[:, 0])).astype(float)
+    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[2], margin=0.1, num_threads=1)
+    entry = report.informativeness[0]
+    assert entry.p_value is None
+    assert entry.note == ("Everybody shares it: not testable." if shared else "Nobody shares it: not testable.")
+    assert report.verdict == ("inconclusive" if shared else "certified")
+    assert (report.sharing_effect is None) is (not shared)
+    assert report.inference_from_silence.difference is None if shared else True
+    json.loads(report.to_json())
+
+
+def test_constant_predictions_are_audited_with_a_warning() -> None:
+    people = TEASER.sample(1000, 0)
+    report = audit(lambda X: np.full(len(X), 0.5), people)
+    assert any("0.5 for everybody" in warning for warning in report.warnings)
+
+
+def test_zero_weights_are_left_out() -> None:
+    people = TEASER.sample(1000, 0)
+    weight = np.ones(1000)
+    weight[::2] = 0
+    report = audit(TEASER.puc_prediction, people, weight=weight)
+    alone = puc.audit(TEASER.puc_prediction, people.X[1::2], people.y[1::2], optional=[2], margin=0.02, num_threads=1)
+    assert numbers(report) == numbers(alone)
+    assert "500 rows with weight 0 are left out." in report.warnings
+
+
+def with_value(values: Any, row: int, value: float) -> Any:
+    out = np.array(values, dtype=float)
+    out[row] = value
+    return out
+
+
+GOOD = TEASER.sample(300, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 0}, "margin must be a positive number"),
+        ({"margin": float("nan")}, "margin must be a positive number"),
+        ({"level": 1.0}, "level must lie between"),
+        ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
+        ({"min_count": 0}, "min_count must be at least 2"),
+        ({"folds": 2}, "folds must be at least 3"),
+        ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),
+        ({"loss": "hinge"}, "loss must be 'auto' or one of"),
+        ({"loss": "quantile"}, "needs alpha"),
+        ({"loss": "quantile", "alpha": 2.0}, "alpha must lie between 0 and 1"),
+        ({"optional": ["z9"]}, "optional names column 'z9'"),
+        ({"optional": None}, "no consent schema"),
+        ({"weight": np.zeros(300)}, "All weights are 0"),
+        ({"weight": with_value(np.ones(300), 7, -1)}, "weight is -1.0 in row 7"),
+        ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0 in row 7"),
+        ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must say True or False"),
+        ({"subgroups": np.ones(3)}, "subgroups must have one label"),
+        ({"clusters": np.ones(3)}, "clusters must have one label"),
+        ({"nuisance": 3}, "nuisance must be a dict"),
+        ({"train_data": 3}, r"train_data must be \(X, y\)"),
+        ({"truth": np.ones(3)}, "truth must give one prediction"),
+        ({"optional": {"nothing": [2]}}, "group is called 'nothing'"),
+        ({"loss": "quantile", "alpha": 0.5, "relative": True}, "relative=True needs a penalty"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audit(TEASER.puc_prediction, GOOD, **options)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ones(300), "Every outcome is 1: with one class only"),
+        (with_value(GOOD.y, 4, np.nan), "y is nan in row 4"),
+        (GOOD.y[:-1], "y must have one value for each of the 300 rows"),
+        (["yes"] * 300, "y must be numeric"),
+    ],
+)
+def test_bad_outcomes(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        puc.audit(TEASER.puc_prediction, GOOD.X, y, optional=[2], margin=0.02)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda X: np.ones(3), r"returned shape \(3,\) for 300 rows"),
+        (lambda X: with_value(np.full(300, 0.5), 9, np.nan), "prediction is nan in row 9"),
+        (lambda X: with_value(np.full(300, 0.5), 9, 1.5), "prediction is 1.5 in row 9; loss='binary' needs prob"),
+        (lambda X: np.ones((300, 4)), "returns 4 values per row"),
+    ],
+)
+def test_bad_models(model: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audit(model, GOOD)
+
+
+def test_other_than_a_model() -> None:
+    with pytest.raises(TypeError, match="Cannot audit a str"):
+        audit("model.txt", GOOD)
+
+
+def test_booster_with_another_table(data: Any) -> None:
+    X, y, X_test, y_test = data
+    booster = puc.train({"objective": "binary", "optional": PAPER.optional, **QUIET}, lgb.Dataset(X, y), 3)
+    with pytest.raises(ValueError, match="4 columns"):
+        puc.audit(booster, X_test[:, :4], y_test, margin=0.02)
+    with pytest.raises(ValueError, match="trained under"):
+        puc.audit(booster, X_test, y_test, margin=0.02, optional=[2])
+    assert puc.audit(booster, X_test, y_test, margin=0.02, optional=PAPER.optional, num_threads=1) is not None
