@@ -1,4 +1,4 @@
-"""Run a study: ``python -m benchmarks.run speed|engines|quotes|memory|quality|anchored [--quick]``.
+"""Run a study: ``python -m benchmarks.run NAME [--quick]``.
 
 A full run keeps its rows in ``benchmarks/results/NAME.csv`` and puts the table into ``benchmarks/BENCHMARKS.md``; a
 quick one only prints, to see that the study works.
@@ -11,7 +11,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from . import anchored, engines, harness, memory, quality, quotes, speed
+from . import anchored, audit, audit_time, engines, harness, memory, quality, quotes, speed
 
 STUDIES = {
     "speed": speed.study,
@@ -20,6 +20,8 @@ STUDIES = {
     "memory": memory.study,
     "quality": quality.study,
     "anchored": anchored.study,
+    "audit": audit.study,
+    "audit_time": audit_time.study,
 }
 
 
