@@ -118,7 +118,7 @@ def test_weights_and_exposure(folder: Path) -> None:
         ("fair.txt", ["--fail-on", "certified"], "fail_on must be of"),
         ("fair.txt", ["--optional", "score"], "knows what is optional"),
         ("plain.txt", [], "no consent schema"),
-        ("plain.txt", ["--optional", "scores"], "names column 'scores'"),
+        ("plain.txt", ["--optional", "scores"], "no column 'scores' (--optional)"),
         ("people.csv", ["--optional", "score"], "cannot read a model from"),
         ("missing.txt", [], "No such file"),
     ],

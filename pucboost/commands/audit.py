@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .base import TABLE_FILES, Commands, add_quiet, flat, ignore_share, load, names, note, one_line, progress
 from .batches import features_of
-from .train import read_group
+from .train import read_groups
 
 if TYPE_CHECKING:
     from ..auditing.results import AuditReport
@@ -175,11 +175,5 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
     if consent is not None:
         raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
     feature_names = model.feature_names if is_booster(model, "xgboost") else model.feature_name()
-    groups: dict[str, list[str]] = {}
-    for text in given.optional:
-        group, columns = read_group(text, file)
-        if group in groups:
-            raise DataError(f"--optional names group {group!r} twice")
-        groups[group] = columns
-    model.consent = Consent.declare(groups, feature_names or file.columns)
+    model.consent = Consent.declare(read_groups(given.optional, file), feature_names or file.columns)
     return model

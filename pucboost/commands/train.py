@@ -180,13 +180,7 @@ def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
     check_columns(file, categorical, "--categorical")
     if given.label == given.weight:
         raise DataError(f"column {given.label!r} is both label and weight")
-    groups: dict[str, list[str]] = {}
-    for text in given.optional:
-        group, columns = read_group(text, file)
-        if group in groups:
-            raise DataError(f"--optional names group {group!r} twice")
-        check_columns(file, columns, "--optional")
-        groups[group] = columns
+    groups = read_groups(given.optional, file)
     for column in [*categorical, *(column for columns in groups.values() for column in columns)]:
         if column in not_features or column in ignored:
             raise DataError(f"column {column!r} is label, weight or ignored, so it cannot be optional or categorical")
@@ -215,7 +209,22 @@ def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
     return _Columns(features, groups)
 
 
-def read_group(text: str, file: TableFile) -> tuple[str, list[str]]:
+def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
+    """Read what ``--optional`` says: group → columns."""
+    from ..feature_files import check_columns
+    from ..files import DataError
+
+    groups: dict[str, list[str]] = {}
+    for text in optional:
+        group, columns = _group(text, file)
+        if group in groups:
+            raise DataError(f"--optional names group {group!r} twice")
+        check_columns(file, columns, "--optional")
+        groups[group] = columns
+    return groups
+
+
+def _group(text: str, file: TableFile) -> tuple[str, list[str]]:
     """Read ``COL`` or ``GROUP=COL,COL``."""
     from ..files import DataError
 
