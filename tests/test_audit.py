@@ -829,3 +829,16 @@ def test_booster_with_another_table(data: Any) -> None:
     with pytest.raises(ValueError, match="trained under"):
         puc.audit(booster, X_test, y_test, margin=0.02, optional=[2])
     assert puc.audit(booster, X_test, y_test, margin=0.02, optional=PAPER.optional, num_threads=1) is not None
+
+
+def test_models_of_reference_are_not_undersmoothed() -> None:
+    """Grown beyond what predicts best they would make every audited model look good."""
+    people = TEASER.sample(3000, 0)
+    read, _ = read_people(people.X, people.y, None, [2], *[None] * 6, 1)
+    fitter = CrossFitter(read, {}, 5, 0, 1)
+    best = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, {"objective": "binary"})
+    rough = fitter.view(0).cross_fit(read.y, {"objective": "binary"})
+    truth = TEASER.base_prediction(people.X)
+    assert ((best - truth) ** 2).mean() < 0.8 * ((rough - truth) ** 2).mean()
+    loss = Loss("binary")
+    assert loss.pointwise(best, people.y).mean() < loss.pointwise(rough, people.y).mean()

@@ -75,26 +75,25 @@ class LightGBMLearner:
         The same people with weights and column types.
     params
         LightGBM parameters.
+    undersmooth
+        Factor on the number of rounds that predicts best.
     """
 
-    def __init__(self, rows: MaskedRows, table: SourceTable, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, rows: MaskedRows, table: SourceTable, params: Mapping[str, Any], undersmooth: float = 1.0
+    ) -> None:
         from ..engines.lightgbm import VirtualDataset
 
-        self._rows, self._weight, self._params = rows, table.weight, dict(params)
+        self._rows, self._weight, self._params, self._undersmooth = rows, table.weight, dict(params), undersmooth
         self._binned = VirtualDataset(VirtualTable(rows, table), params=self._params).construct()
 
     def fit(self, train: Array, target: Array, objective: Mapping[str, Any], seed: int) -> Callable[[Array], Array]:
         """Fit on the rows ``train``; return a function from row numbers to predictions."""
-        booster = self.train(train, target, objective, seed, UNDERSMOOTH)
+        booster = self.train(train, target, objective, seed)
         return lambda index: self._predict(booster, index)
 
-    def train(
-        self, train: Array, target: Array, objective: Mapping[str, Any], seed: int, undersmooth: float = 1.0
-    ) -> Any:
-        """Train a booster on the rows ``train``, a fifth of them held out for early stopping.
-
-        ``undersmooth`` is the factor on the number of rounds that predicts best.
-        """
+    def train(self, train: Array, target: Array, objective: Mapping[str, Any], seed: int) -> Any:
+        """Train a booster on the rows ``train``, a fifth of them held out for early stopping."""
         import lightgbm as lgb
 
         params = {**self._params, **objective, "seed": seed % 2**31}
@@ -109,7 +108,7 @@ class LightGBMLearner:
             callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
             keep_training_booster=True,
         )
-        rounds = math.ceil(undersmooth * booster.best_iteration)
+        rounds = math.ceil(self._undersmooth * booster.best_iteration)
         while booster.current_iteration() < rounds and not booster.update():
             pass
         booster.best_iteration = min(rounds, booster.current_iteration())
@@ -201,10 +200,17 @@ class CrossFitter:
         return self._view(rows, np.full(len(rows), mask, dtype=np.uint64), mask, self._nuisance)
 
     def reference_view(self, shown: Array) -> View:
-        """Return everybody with the masks given; for models of reference, which are LightGBM's in any case."""
-        return self._view(np.arange(len(self.people)), shown, 0, LIGHTGBM_PARAMS)
+        """Return everybody with the masks given, for models of reference: LightGBM's, as good as they predict."""
+        return self._view(np.arange(len(self.people)), shown, 0, LIGHTGBM_PARAMS, undersmooth=1.0)
 
-    def _view(self, rows: Array, shown: Array, mask: int, nuisance: Mapping[str, Any] | Estimators) -> View:
+    def _view(
+        self,
+        rows: Array,
+        shown: Array,
+        mask: int,
+        nuisance: Mapping[str, Any] | Estimators,
+        undersmooth: float = UNDERSMOOTH,
+    ) -> View:
         consent, table = self.people.consent, self._table.subset(rows)
         stream = MaskedRows(table.source, consent, plan_masks(shown, "none"), num_threads=self._threads)
         learner: Learner
@@ -212,7 +218,7 @@ class CrossFitter:
             learner = EstimatorLearner(stream, table, visible_columns(consent, mask), nuisance)
         else:
             threads = {} if self._threads is None else {"num_threads": self._threads}
-            learner = LightGBMLearner(stream, table, {**LIGHTGBM_PARAMS, **threads, **nuisance})
+            learner = LightGBMLearner(stream, table, {**LIGHTGBM_PARAMS, **threads, **nuisance}, undersmooth)
         return View(self, learner, rows)
 
 
