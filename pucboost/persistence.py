@@ -79,6 +79,16 @@ def load_model(filename: str | Path) -> Any:
     Returns
     -------
     lgb.Booster, xgb.Booster or AnchoredModel
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc, tempfile
+    >>> X = np.random.default_rng(0).normal(size=(100, 2)); X[::3, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, X[:, 0]), 5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     puc.save_model(booster, f"{folder}/model.txt")
+    ...     bool((puc.load_model(f"{folder}/model.txt").predict(X) == booster.predict(X)).all())
+    True
     """
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
@@ -100,6 +110,15 @@ def consent_of(model: Any) -> Consent | None:
     ----------
     model
         A booster of either engine, however it was loaded or copied, or the path of a model file.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb, numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> puc.consent_of(puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, X[:, 0]), 2))
+    Consent(Column_1: [Column_1]; 1 base columns)
+    >>> puc.consent_of(lgb.train({"verbosity": -1}, lgb.Dataset(X, X[:, 0]), 2)) is None
+    True
     """
     if isinstance(model, (str, Path)):
         content = Path(model).read_bytes()

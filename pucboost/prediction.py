@@ -494,6 +494,15 @@ def monotonicity(
         As in :func:`predict`.
     favourable, max_subsets, num_threads
         As in :func:`predict`.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
+    >>> found = puc.monotonicity(booster, X, favourable="lower")
+    >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus
+    (200, True, 0.0)
     """
     _check_favourable(favourable)
     reader = Reader(booster, X, False, num_threads)

@@ -7,6 +7,8 @@ from typing import Any
 from .auditing.results import INCONCLUSIVE, VIOLATED, AuditReport
 from .auditing.run import audit
 
+__all__ = ["assert_consent"]
+
 OUTCOMES = (VIOLATED, INCONCLUSIVE)
 """What may fail a test or a build."""
 

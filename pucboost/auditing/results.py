@@ -229,6 +229,17 @@ class AuditReport:
 
     ``passed`` says whether the model was certified; ``penalty`` is the decisive table; ``to_html``, ``to_markdown``,
     ``to_json`` write it down, ``plot_*`` draw it.
+
+    Examples
+    --------
+    >>> import json, pucboost as puc
+    >>> family = puc.simulate.LogisticFamily.teaser()
+    >>> people = family.sample(1000, seed=0)
+    >>> report = puc.audit(family.puc_prediction, people.X, people.y, optional=[2], margin=0.2)
+    >>> report.passed, report.verdicts["nothing"], report.penalty["people"].tolist()
+    (True, 'certified', [542, 458])
+    >>> json.loads(report.to_json())["schema_version"]
+    1
     """
 
     verdict: str

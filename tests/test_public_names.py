@@ -1,0 +1,37 @@
+"""Every public name is documented with an example that the doctests run."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import pucboost as puc
+
+RESULTS = {"Family", "Sample", "Response", "Round", "StrategicWorld", "Objective"}
+"""What functions return or classes build on; the examples are with those."""
+
+
+def public() -> list[tuple[str, Any]]:
+    found = [(name, getattr(puc, name)) for name in puc.__all__]
+    for module in [value for _, value in found if inspect.ismodule(value)]:
+        names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+        found += [(f"{module.__name__}.{name}", getattr(module, name)) for name in names]
+    own = [(n, v) for n, v in found if callable(v) and getattr(v, "__module__", "").startswith("pucboost")]
+    return [(name, value) for name, value in own if name.rpartition(".")[2] not in RESULTS]
+
+
+@pytest.mark.parametrize(("name", "value"), public(), ids=lambda x: x if isinstance(x, str) else "")
+def test_documented_with_an_example(name: str, value: Any) -> None:
+    text = inspect.getdoc(value) or ""
+    assert ">>> " in text, f"{name} has no example"
+    assert inspect.signature(value) is not None
+
+
+def test_all_names_load() -> None:
+    for name in puc.__all__:
+        assert getattr(puc, name) is not None
+    assert set(puc.__all__) <= set(dir(puc))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = puc.nonsense
