@@ -21,6 +21,7 @@ STUDIES = {
     "quality": quality.study,
     "anchored": anchored.study,
     "audit": audit.study,
+    "audit_power": audit.power_study,
     "audit_time": audit_time.study,
 }
 
