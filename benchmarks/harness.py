@@ -144,7 +144,15 @@ def ratios_in_short(name: str) -> str:
     return table(["", "compared with", "ratio"], [[row["what"], row["compared with"], row["ratio"]] for row in rows])
 
 
+def audit_in_short() -> str:
+    """Return how often the true model is flagged, by ours and by naive tests."""
+    rows = read_csv("audit")
+    columns = ["family", "withholding", "what", "95 % interval excludes 0", "90 % interval covers"]
+    return table(columns, [[row[column] or "–" for column in columns] for row in rows])
+
+
 SHORT_FORMS = {
+    "audit": audit_in_short,
     "quality": quality_in_short,
     "speed": lambda: ratios_in_short("speed"),
     "engines": lambda: ratios_in_short("engines"),
