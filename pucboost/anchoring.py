@@ -11,6 +11,7 @@ with everything optional erased.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,8 +23,9 @@ from .engines.base import VirtualTable
 from .engines.params import is_booster
 from .objectives import Objective
 from .plan import PlanSummary, plan_masks
+from .schema import categories_of
 from .stream import MaskedRows, SelectedRows
-from .tables import row_source
+from .tables import Categories, eager, is_frame, row_source
 
 Array = np.ndarray[Any, Any]
 
@@ -43,32 +45,57 @@ class Anchor:
     model: Any
     consent: Consent
 
-    def raw(self, X: Any) -> Array:
-        """Return the anchor's raw scores, one per row (and class)."""
-        return self._checked(self._predict(X, raw=True), X)
+    def raw(self, X: Any, codes: Categories | None = None) -> Array:
+        """Return the anchor's raw scores, one per row (and class); ``codes`` says what those in an array stand for."""
+        return self._checked(self._predict(X, codes, raw=True), X)
 
-    def response(self, X: Any, objective: Objective) -> Array:
-        """Return the anchor's predictions: a booster's own, bit for bit, or the inverse link of a callable's scores."""
+    def response(self, X: Any, raw: Array, objective: Objective, codes: Categories | None = None) -> Array:
+        """Return the anchor's predictions: a booster's own, bit for bit, or the inverse link of its ``raw`` scores."""
         if is_booster(self.model):
-            return self._checked(self._predict(X, raw=False), X)
-        return objective.response(self.raw(X))
+            return self._checked(self._predict(X, codes, raw=False), X)
+        return objective.response(raw)
 
-    def _predict(self, X: Any, raw: bool) -> Any:
-        table = erase_optional(X, self.consent)
+    def _predict(self, X: Any, codes: Categories | None, raw: bool) -> Any:
         if is_booster(self.model, "lightgbm"):
-            return self.model.predict(self._known_columns(table, self.model.feature_name()), raw_score=raw)
+            keep = self._known_columns(self.model.feature_name())
+            return np.concatenate([self.model.predict(block, raw_score=raw) for block in self._blocks(X, keep, codes)])
         if is_booster(self.model, "xgboost"):
             import xgboost as xgb
 
-            known = self._known_columns(table, self.model.feature_names or [None] * self.model.num_features())
-            names = None if hasattr(known, "columns") else self.model.feature_names
-            types = None if hasattr(known, "columns") else self.model.feature_types
-            matrix = xgb.DMatrix(known, feature_names=names, feature_types=types, enable_categorical=True)
-            return self.model.predict(matrix, output_margin=raw)
-        return self.model(table)
+            names, types = self.model.feature_names, self.model.feature_types
+            keep = self._known_columns(names or [None] * self.model.num_features())
+            matrices = (
+                xgb.DMatrix(block, feature_names=names, feature_types=types) for block in self._blocks(X, keep, codes)
+            )
+            return np.concatenate([self.model.predict(matrix, output_margin=raw) for matrix in matrices])
+        return self.model(erase_optional(X, self.consent))
 
-    def _known_columns(self, table: Any, wanted: Any) -> Any:
-        """Return the columns an existing booster was trained on, by name where it has names, else by position.
+    def _blocks(self, X: Any, keep: list[int], codes: Categories | None) -> Iterator[Array]:
+        """Yield the columns a booster was trained on as numbers, categories as its own codes, nothing optional."""
+        known = categories_of(self.model)
+        known = None if known is None else _located(known, keep, codes)
+        recoded: dict[int, Array] = {}
+        if is_frame(X):
+            source, columns = row_source(_select(X, keep), known), list(range(len(keep)))
+            if known is None and source.coded:
+                name = self.consent.feature_names[keep[source.coded[0]]]
+                raise ValueError(
+                    f"The anchor does not tell the categories it was trained on, so column {name!r} cannot be read. "
+                    "Pass a callable that uses it."
+                )
+        else:
+            source, columns = row_source(X), keep
+            recoded = _recoding(codes, keep, known)
+        erased = np.isin(keep, self.consent.group_columns)
+        for lo, hi in source.blocks():
+            block = source.window(lo, hi)[:, columns]
+            block[:, erased] = np.nan
+            for j, code in recoded.items():
+                block[:, j] = code[np.nan_to_num(block[:, j], nan=-1).astype(np.int64).clip(-1, len(code) - 1)]
+            yield block
+
+    def _known_columns(self, wanted: Any) -> list[int]:
+        """Return which columns an existing booster was trained on, by name where it has names, else by position.
 
         A booster without names of its own has as many features as the table, or as its base columns. LightGBM stores
         names with underscores for spaces.
@@ -92,19 +119,52 @@ class Anchor:
                 f"The anchor has {len(wanted)} features; the table has {len(names)} columns, {len(base)} of them "
                 "not optional. Train the anchor on the same columns, or pass a callable."
             )
-        if keep == list(range(len(names))):
-            return table
-        return table.iloc[:, keep] if hasattr(table, "iloc") else table[:, keep]
+        return keep
 
     def _checked(self, scores: Any, X: Any) -> Array:
         array: Array = np.asarray(scores)
-        n = row_source(X).n_rows
+        n = X.shape[0] if hasattr(X, "shape") else row_source(X).n_rows
         if array.ndim not in (1, 2) or len(array) != n or not np.issubdtype(array.dtype, np.number):
             raise ValueError(f"The anchor must give one raw score for each of the {n} rows, got shape {array.shape}.")
         bad = np.flatnonzero(~np.isfinite(array.reshape(n, -1)).all(axis=1))
         if len(bad):
             raise ValueError(f"The anchor's score is not finite in row {bad[0]} ({len(bad)} such rows).")
         return array
+
+
+def _select(frame: Any, columns: list[int]) -> Any:
+    """Return some columns of a DataFrame or Arrow table."""
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, columns]
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True)[:, columns].to_native()
+
+
+def _located(known: Categories, keep: list[int], codes: Categories | None) -> Categories:
+    """Return categories of the columns ``keep`` with their places, if the table they are taken from tells."""
+    if known.columns is not None or codes is None or codes.columns is None:
+        return known
+    places = [j for j, column in enumerate(keep) if column in codes.columns]
+    return Categories(known.values, places) if len(places) == len(known.values) else known
+
+
+def _recoding(codes: Categories | None, keep: list[int], known: Categories | None) -> dict[int, Array]:
+    """Return the codes in ``known`` of what the codes in the columns ``keep`` stand for, where that differs.
+
+    The last of them, −1, is missing.
+    """
+    if codes is None or not codes.values or known is None or not known.values:
+        return {}
+    here = codes.by_column(())
+    theirs = known.by_column([j for j, column in enumerate(keep) if column in here])
+    recoded = {}
+    for j, values in theirs.items():
+        given = here.get(keep[j])
+        if given is not None and list(given) != list(values):
+            place = {value: code for code, value in enumerate(values)}
+            recoded[j] = np.array([*(place.get(value, np.nan) for value in given), np.nan])
+    return recoded
 
 
 def erase_optional(X: Any, consent: Consent) -> Any:
@@ -114,17 +174,14 @@ def erase_optional(X: Any, consent: Consent) -> Any:
 
 def erase_columns(X: Any, columns: list[int]) -> Any:
     """Return a copy of a table with all values of some columns missing; DataFrames stay DataFrames of their kind."""
-    import narwhals.dependencies as nwd
-
-    if nwd.is_pandas_dataframe(X):
-        import pandas as pd
-
-        erased = {X.columns[j]: _all_missing(X.iloc[:, j], pd) for j in columns}
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        erased = {X.columns[j]: _all_missing(X.iloc[:, j]) for j in columns}
         out = X.copy(deep=False)
         for name, values in erased.items():
             out[name] = values
         return out
-    if nwd.is_into_dataframe(X):
+    if is_frame(X):
         import narwhals as nw
 
         frame = nw.from_native(X, eager_only=True)
@@ -136,12 +193,14 @@ def erase_columns(X: Any, columns: list[int]) -> Any:
     return table
 
 
-def _all_missing(column: Any, pd: Any) -> Any:
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return pd.Series(pd.Categorical.from_codes(np.full(len(column), -1), dtype=column.dtype), index=column.index)
-    if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
-        return pd.Series([None] * len(column), index=column.index, dtype=column.dtype)
-    return pd.Series(np.full(len(column), np.nan), index=column.index)
+def _all_missing(column: Any) -> Any:
+    """Return a column without values, of the same type if that has missing values, else of floats."""
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype) or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
+        return pd.Series(np.full(len(column), np.nan), index=column.index)
+    return pd.Series([None] * len(column), index=column.index, dtype=dtype)
 
 
 @dataclass(frozen=True)
@@ -198,7 +257,7 @@ def start_from(virtual: VirtualTable, anchor: Anchor, name: str) -> SelectedTabl
 
 def with_scores(table: SourceTable, anchor: Anchor) -> SourceTable:
     """Return the table with the anchor's raw scores as initial scores."""
-    return replace(table, init_score=anchor.raw(table.container()).astype(np.float64))
+    return replace(table, init_score=anchor.raw(table.container(), table.source.categories).astype(np.float64))
 
 
 def erased(table: SourceTable, consent: Consent, threads: int | None) -> VirtualTable:
@@ -239,39 +298,28 @@ class AnchoredModel:
         raw_score
             Return raw scores instead of predictions.
         """
-        source = row_source(X)
+        X, codes = eager(X), categories_of(self)
+        source = row_source(X, codes)
         self.consent.check_table(source)
         shares = self.consent.presence(source) != 0
-        out = self.anchor.raw(X) if raw_score else self.anchor.response(X, self.objective)
-        if not shares.any():
-            return out
-        rows = _rows_of(X, shares)
-        start = out[shares] if raw_score else self.anchor.raw(rows)
-        if is_booster(self.booster, "lightgbm"):
-            raw = start + self.booster.predict(rows, raw_score=True)
-            added = raw if raw_score else self.objective.response(raw)
-        else:
-            import xgboost as xgb
-
-            if hasattr(rows, "tocsr"):  # XGBoost would read a value that is not stored as missing
-                rows = source.take(np.flatnonzero(shares))
-            names = None if hasattr(rows, "columns") else self.booster.feature_names
-            matrix = xgb.DMatrix(rows, base_margin=start, feature_names=names, enable_categorical=True)
-            raw = self.booster.predict(matrix, output_margin=True)
-            added = raw if raw_score else self.objective.response(raw)
-        out = np.array(out)
-        out[shares] = added
+        start = self.anchor.raw(X, codes)
+        out = np.array(start if raw_score else self.anchor.response(X, start, self.objective, codes))
+        for lo, hi in source.blocks():
+            some = np.flatnonzero(shares[lo:hi])
+            if len(some):
+                raw = self._add_trees(source.window(lo, hi)[some], start[lo + some])
+                out[lo + some] = raw if raw_score else self.objective.response(raw)
         return out
 
+    def _add_trees(self, rows: Array, start: Array) -> Any:
+        """Return raw scores, given those of the anchor."""
+        if is_booster(self.booster, "lightgbm"):
+            return start + self.booster.predict(rows, raw_score=True)
+        import xgboost as xgb
 
-def _rows_of(X: Any, keep: Array) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[np.flatnonzero(keep)]
-    return (
-        X[np.flatnonzero(keep)]
-        if isinstance(X, np.ndarray) or hasattr(X, "tocsr")
-        else row_source(X).take(np.flatnonzero(keep))
-    )
+        names, types = self.booster.feature_names, self.booster.feature_types
+        matrix = xgb.DMatrix(rows, base_margin=start, feature_names=names, feature_types=types)
+        return self.booster.predict(matrix, output_margin=True)
 
 
 @dataclass

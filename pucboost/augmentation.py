@@ -11,7 +11,7 @@ from .consent import Consent
 from .datasets import check_positions
 from .plan import check_augmentation, plan_masks
 from .stream import MaskedRows
-from .tables import RowSource, as_weight, row_source
+from .tables import RowSource, as_weight, eager, is_frame, row_source
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ def augment(
 
     Parameters
     ----------
-    X : array, CSR matrix, pandas, polars or Arrow table
+    X : array, CSR matrix, pandas, polars or Arrow table (a polars LazyFrame is collected)
     y : labels, one per row; any type
     optional : list of columns, or dict group -> columns
     augmentation : {"balanced", "exhaustive", "fixed", "none"}
@@ -54,7 +54,8 @@ def augment(
     Returns
     -------
     X_augmented
-        A DataFrame of the same library for pandas and polars, an Arrow table for Arrow, else an array.
+        A DataFrame of the same library for pandas and polars, an Arrow table for Arrow, else an array. Numbers and
+        booleans are floats there, text and categories are what they were.
     y_augmented : array
     weight : array, with mean 1 over the copies (times ``sample_weight``)
     source_row : array
@@ -70,6 +71,7 @@ def augment(
     ([[1.0, nan], [1.0, 5.0], [2.0, nan]], [10, 10, 20], [0, 0, 1])
     """
     check_augmentation(augmentation)
+    X = eager(X)
     source = row_source(X)
     names = source.feature_names or [f"Column_{j}" for j in range(source.n_columns)]
     check_positions(optional, source)
@@ -98,7 +100,7 @@ def augment(
 
 def _check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
     """A number in a column of category codes would be read as the category of that number."""
-    coded = [j for j in source.categorical if j in consent.group_columns]
+    coded = [j for j in source.coded if j in consent.group_columns]
     if coded and not math.isnan(fill_value):
         raise ValueError(
             f"fill_value={fill_value!r} cannot stand for a withheld category in column "
@@ -108,20 +110,27 @@ def _check_fill_value(fill_value: float, source: RowSource, consent: Consent) ->
 
 def _like(original: Any, table: Array, source: RowSource, names: list[str]) -> Any:
     """Put the table into the kind of container the caller uses; without copying, for pandas."""
-    import narwhals.dependencies as nwd
-
-    if nwd.is_pandas_dataframe(original):
+    if not is_frame(original):
+        return table
+    codes = {j: np.nan_to_num(table[:, j], nan=-1).astype(np.int32) for j in source.coded}
+    categories = dict(zip(source.coded, source.pandas_categorical or (), strict=True))
+    if hasattr(original, "iloc"):
         import pandas as pd
 
         frame = pd.DataFrame(table, columns=[*original.columns, *names[source.n_columns :]], copy=False)
-        coded = [j for j, dtype in enumerate(original.dtypes) if isinstance(dtype, pd.CategoricalDtype)]
-        for j in coded:
-            codes = np.nan_to_num(table[:, j], nan=-1).astype(np.int64)
-            frame[original.columns[j]] = pd.Categorical.from_codes(codes, dtype=original.dtypes.iloc[j])
+        for j, dtype in ((j, original.dtypes.iloc[j]) for j in source.coded):
+            values = pd.Categorical.from_codes(codes[j], categories=pd.Index(categories[j]))
+            frame[original.columns[j]] = pd.Series(values).astype(dtype)
         return frame
-    if nwd.is_into_dataframe(original):
-        import narwhals as nw
+    import narwhals as nw
+    import pyarrow as pa
 
-        backend = nw.get_native_namespace(original)
-        return nw.from_numpy(table, schema=names, backend=backend).to_native()
-    return table
+    given = nw.from_native(original, eager_only=True)
+    rows = nw.from_numpy(table, schema=names, backend=given.implementation)
+    for j in source.coded:
+        places, has_order = pa.array(codes[j], mask=codes[j] < 0), j not in source.categorical
+        values = pa.DictionaryArray.from_arrays(places, pa.array(categories[j]), ordered=has_order)
+        column = nw.from_arrow(pa.table({names[j]: values}), backend=given.implementation).get_column(names[j])
+        dtype = given.schema[names[j]]
+        rows = rows.with_columns(column if column.dtype == dtype else column.cast(dtype))
+    return rows.to_native()

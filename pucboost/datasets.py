@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 
 from .consent import Consent
-from .tables import RowSource, SubsetSource, as_vector, as_weight, row_source
+from .tables import Categories, RowSource, SubsetSource, as_vector, as_weight, eager, row_source
 
 Array = np.ndarray[Any, Any]
 
@@ -17,7 +18,9 @@ Array = np.ndarray[Any, Any]
 class Dataset(lgb.Dataset):
     """``lgb.Dataset`` that knows which of its columns are optional.
 
-    Takes the arguments of ``lgb.Dataset``, and two more:
+    Takes the arguments of ``lgb.Dataset``, and two more. With optional columns, ``data`` may hold text and categories
+    in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them. (Of
+    pandas categories LightGBM's rule holds: those it does not name are read as numbers.)
 
     Parameters
     ----------
@@ -114,10 +117,12 @@ class SourceTable:
     def read_back(self, dataset: lgb.Dataset, name: str) -> SourceTable:
         """Read what a user's ``fpreproc`` made of :meth:`to_dataset`; the matrix there holds category codes."""
         table = read_dataset(dataset, name)
+        if not table.source.coded and table.source.n_columns == self.source.n_columns:
+            table.source.coded = self.source.coded
         return replace(table, pandas_categorical=self.pandas_categorical)
 
 
-def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[Any]] | None = None) -> SourceTable:
+def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None = None) -> SourceTable:
     """Return the raw content of a Dataset, checked; the Dataset itself is not changed.
 
     Parameters
@@ -126,18 +131,20 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
         An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
     name
         How errors call it.
-    pandas_categories
+    categories
         Categories of the training table.
     """
     if dataset.used_indices is not None and dataset.reference is not None:
-        whole = read_dataset(dataset.reference, name, pandas_categories)
+        whole = read_dataset(dataset.reference, name, categories)
         return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
     if dataset.data is None:
         raise ValueError(
             f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
             "with free_raw_data=False, or pass one that was not used yet."
         )
-    source = row_source(dataset.data, pandas_categories)
+    data = eager(dataset.data)
+    source = row_source(data, categories)
+    _check_categories(source, name)
     n = source.n_rows
     if dataset.position is not None:
         raise ValueError(f"{name} has positions, which belong to ranking; that is not defined with optional features.")
@@ -151,6 +158,9 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
     categorical = dataset.categorical_feature
     if categorical == "auto" or categorical is None:
         categorical = list(source.categorical) if source.pandas_categorical is not None else "auto"
+    elif isinstance(categorical, (list, tuple)):
+        known = {names.index(c) if isinstance(names, list) and c in names else c for c in categorical}
+        categorical = [*categorical, *(j for j in source.never_numbers if j not in known)]
     return SourceTable(
         source=source,
         label=_read_label(_field(dataset, "label"), name, n),
@@ -163,8 +173,20 @@ def read_dataset(dataset: lgb.Dataset, name: str, pandas_categories: list[list[A
         params=dict(dataset.params or {}),
         optional=getattr(dataset, "optional", None),
         available=getattr(dataset, "available", None),
-        data=dataset.data if hasattr(dataset.data, "shape") else None,
+        data=data if hasattr(data, "shape") else None,
     )
+
+
+def _check_categories(source: RowSource, name: str) -> None:
+    """Refuse categories that a model cannot keep: dates, or the intervals that ``pandas.cut`` makes."""
+    for j, values in zip(source.coded, source.pandas_categorical or (), strict=False):
+        other = [value for value in values if not isinstance(value, (str, Real, np.bool_))]
+        if other:
+            column = j if source.feature_names is None else source.feature_names[j]
+            raise ValueError(
+                f"Column {column!r} of {name} has the category {other[0]!r}, which a model cannot keep; categories "
+                "must be text, numbers or booleans. Convert them, for example with .cat.rename_categories(str)."
+            )
 
 
 def _field(dataset: lgb.Dataset, name: str) -> Any:

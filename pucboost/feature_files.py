@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from .engines.params import is_booster
 from .files import Batch, DataError, TableFile
-from .prediction import categories_of
+from .schema import categories_of
 from .tables import ArraySource
 
 if TYPE_CHECKING:
@@ -340,21 +339,20 @@ def similar(column: str, columns: Sequence[str]) -> str:
 def category_columns(model: Any, feature_names: Sequence[str]) -> dict[str, list[Any]]:
     """Return the categories of each category column a model was trained on.
 
-    XGBoost keeps the type of every column. LightGBM keeps the categories in the order of their columns, and which
-    columns these are as the parameter ``categorical_feature``.
+    Of a LightGBM model without a summary, or of an earlier version, it is only known which columns were named in the
+    parameter ``categorical_feature``.
     """
     categories = categories_of(model)
-    if not categories:
+    if categories is None or not categories.values:
         return {}
-    booster = getattr(model, "booster", model)  # an anchored model has its trees in there
-    if is_booster(booster, "xgboost"):
-        positions = [j for j, kind in enumerate(booster.feature_types or ()) if kind == "c"]
-    else:
-        kept = booster.params.get("categorical_feature", booster.params.get("categorical_column"))
+    positions = categories.columns
+    if positions is None:
+        params = getattr(model, "booster", model).params  # an anchored model has its trees in there
+        kept = params.get("categorical_feature", params.get("categorical_column"))
         positions = sorted(int(j) for j in kept or ())
-    if len(positions) != len(categories):
+    if len(positions) != len(categories.values):
         raise DataError(
             "the model was trained on a DataFrame with ordered categories, or with a categorical_feature of its own, "
             "and does not tell which columns have which categories; use puc.predict or puc.quote in Python"
         )
-    return {feature_names[j]: values for j, values in zip(positions, categories, strict=True)}
+    return {feature_names[j]: list(values) for j, values in zip(positions, categories.values, strict=True)}

@@ -16,11 +16,11 @@ from .compaction import mean_hessian, merge_people, merge_virtual_rows, wants_co
 from .consent import Consent
 from .datasets import Dataset, SourceTable, declares_something, read_dataset, resolve_consent
 from .engines.base import Engine, EngineFacts, Validation, VirtualTable, engine_named
-from .engines.params import Settings, split_params
+from .engines.params import Settings, is_booster, split_params
 from .objectives import Objective, objective_for
 from .persistence import consent_of
 from .plan import ENGINE_MAX_ROWS, PlanSummary, child_seed, default_copies, plan_masks
-from .schema import label_hash
+from .schema import categories_of, label_hash
 from .stream import MaskedRows
 
 Array = np.ndarray[Any, Any]
@@ -102,6 +102,23 @@ class TrainingJob:
                 UserWarning,
                 stacklevel=3,
             )
+        if is_booster(init_model):
+            self._check_same_categories(init_model)
+
+    def _check_same_categories(self, init_model: Any) -> None:
+        """Raise if the codes in the trees of ``init_model`` stand for other categories than those of the table."""
+        before, now = categories_of(init_model), self.table.source.categories
+        if before is None or not before.values or not now.values:
+            return  # nothing known, or codes given by hand
+        there, here = before.by_column(self.table.source.coded), now.by_column(())
+        for j, name in enumerate(self.table.names):
+            known, given = list(there.get(j, ())), list(here.get(j, ()))
+            if given[: len(known)] != known:  # more of them may follow
+                raise ValueError(
+                    f"Column {name!r} has the categories {given[:5]} …, init_model was trained on {known[:5]} …, so "
+                    "its codes would be misread. Give the column the categories of init_model, in their order, as a "
+                    "pandas category, and new ones behind them."
+                )
 
     def augment(
         self, table: SourceTable, augmentation: str, seed: int, limit: int, what: str, compact: bool | str = False
@@ -176,7 +193,7 @@ class TrainingJob:
                 f"Every item in valid_sets must be a Dataset object. Item {number} has type "
                 f"'{type(valid_set).__name__}'."
             )
-        table = read_dataset(valid_set, f"validation set {number}", self.table.pandas_categorical)
+        table = read_dataset(valid_set, f"validation set {number}", self.table.source.categories)
         check_labels(self.objective, self.settings.engine, table.label, f"label of validation set {number}")
         own = resolve_consent(table, None, f"validation set {number}")
         if own is not None and own.groups != self.consent.groups:
@@ -194,8 +211,12 @@ class TrainingJob:
 
     def summary(self, virtual: VirtualTable) -> PlanSummary:
         """Return what a model keeps of its training table."""
-        summary = virtual.rows.plan.summary(virtual.table.weight)
-        return replace(summary, source_rows=virtual.people, label_hash=label_hash(self.table.label))
+        return replace(
+            virtual.rows.plan.summary(virtual.table.weight),
+            source_rows=virtual.people,
+            label_hash=label_hash(self.table.label),
+            coded_columns=tuple(self.table.source.coded),
+        )
 
 
 def check_labels(objective: Objective | None, engine: str, label: Array, name: str) -> None:

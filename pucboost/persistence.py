@@ -18,7 +18,7 @@ from .anchoring import Anchor, AnchoredModel
 from .consent import Consent
 from .engines.params import is_booster
 from .files import write_whole
-from .schema import model_schema, read_schema
+from .schema import SCHEMA_KEY, model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
 _KEY = "pucboost:"
@@ -128,8 +128,6 @@ def consent_of(model: Any) -> Consent | None:
         return None if schema is None else read_schema(schema, str(model))[0]
     consent: Consent | None = getattr(model, "consent", None)
     if consent is None and is_booster(model, "xgboost"):
-        from .engines.xgboost import SCHEMA_KEY
-
         kept = model.attr(SCHEMA_KEY)
         return None if kept is None else read_schema(json.loads(kept), "the booster")[0]
     return consent
@@ -189,8 +187,6 @@ def _load(content: bytes) -> tuple[Any, dict[str, Any] | None]:
 
 def _load_xgboost(content: bytes) -> tuple[Any, dict[str, Any] | None]:
     import xgboost as xgb
-
-    from .engines.xgboost import SCHEMA_KEY
 
     booster = xgb.Booster(model_file=bytearray(content))
     kept = booster.attr(SCHEMA_KEY)

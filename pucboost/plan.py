@@ -109,6 +109,8 @@ class PlanSummary:
     """The sets of groups shared by source rows, as masks; None if there are too many to keep."""
     label_hash: str | None = None
     """Hash of the training labels, by which an audit recognises training data."""
+    coded_columns: tuple[int, ...] | None = None
+    """Positions of the columns of the training table that hold categories; None in models of earlier versions."""
 
     def __str__(self) -> str:
         return (

@@ -5,7 +5,6 @@ Masked rows are built in batches and handed to the booster; 2^r copies of the ta
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from .kernels.rows import gather_masked_columns, gather_masked_rows
 from .kernels.threads import run_in_ranges, thread_count
 from .persistence import consent_of
 from .plan import shared_counts
+from .schema import categories_of
 from .stream import BATCH_BYTES
 from .tables import RowSource, row_source
 
@@ -102,17 +102,6 @@ class Reader:
             block = self.source.take(rows[lo : lo + step])
             parts.append(self.predict(block, np.arange(len(block)), np.full(len(block), mask)))
         return np.concatenate(parts)
-
-
-def categories_of(booster: Any) -> list[list[Any]] | None:
-    """Return the categories of the DataFrame a booster was trained on, so that a new table gets the same codes."""
-    if isinstance(booster, AnchoredModel):
-        booster = booster.booster
-    if is_booster(booster, "xgboost"):
-        from .engines.xgboost import CATEGORIES_KEY
-
-        return json.loads(booster.attr(CATEGORIES_KEY) or "null") or None
-    return getattr(booster, "pandas_categorical", None) or None
 
 
 def _predictor(booster: Any, raw_score: bool) -> Callable[[Array], Array]:

@@ -82,7 +82,7 @@ def train(
         _, engine_params = split_params(params)
         return lgb.train(
             engine_params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
-            keep_training_booster, callbacks,
+            keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
     job.check_continues(init_model)
     if job.settings.anchor is not None:

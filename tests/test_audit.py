@@ -108,7 +108,8 @@ def test_rows_repeated_in_clusters_equal_weights() -> None:
     once = puc.audit(f, people.X[rows], people.y[rows], **known)
     for one, other in zip(weighted.penalties, repeated.penalties, strict=True):
         assert one.estimate.value == pytest.approx(other.estimate.value, abs=1e-12)
-        assert one.estimate.standard_error == pytest.approx(other.estimate.standard_error, rel=1e-9)
+        few = math.sqrt(500 / 499)  # the usual correction for 500 clusters
+        assert few * one.estimate.standard_error == pytest.approx(other.estimate.standard_error, rel=1e-9)
     assert once.penalties[0].estimate.standard_error < repeated.penalties[0].estimate.standard_error
 
 
@@ -339,11 +340,11 @@ def test_quantile_audit_finds_the_justified_quantile_and_a_surcharge() -> None:
     assert fair.verdict == "certified"
     assert "0.9" in fair.loss
     dear = puc.audit(
-        lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 3.0, z90),
-        X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.05, num_threads=1,
+        lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 2.0, z90),
+        X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.04, num_threads=1,
     )  # fmt: skip
     nothing = next(p for p in dear.penalties if p.name == "nothing")
-    assert nothing.estimate.value == pytest.approx(0.9987 - 0.9, abs=0.02)
+    assert nothing.estimate.value == pytest.approx(0.977 - 0.9, abs=0.015)
     assert dear.verdict == "violated"
     assert dear.calibration == ()
 
@@ -664,7 +665,7 @@ def test_threads_and_seed() -> None:
 def test_json_is_written_whole_or_not_at_all(tmp_path: Any) -> None:
     report = audit(TEASER.puc_prediction, TEASER.sample(500, 0))
     path = tmp_path / "audit.json"
-    assert path.write_text(report.to_json(path), encoding="utf-8")
+    report.to_json(path)
     assert json.loads(path.read_text(encoding="utf-8"))["verdict"] == report.verdict
     with pytest.raises(FileNotFoundError):
         report.to_json(tmp_path / "missing" / "audit.json")
@@ -726,7 +727,7 @@ def test_everybody_or_nobody_shares(shared: bool) -> None:
     assert entry.note == ("Everybody shares it: not testable." if shared else "Nobody shares it: not testable.")
     assert report.verdict == ("inconclusive" if shared else "certified")
     assert (report.sharing_effect is None) is (not shared)
-    assert report.inference_from_silence.difference is None if shared else True
+    assert (report.inference_from_silence.difference is None) is shared
     json.loads(report.to_json())
 
 
@@ -762,7 +763,7 @@ GOOD = TEASER.sample(300, 0)
         ({"margin": float("nan")}, "margin must be a positive number"),
         ({"level": 1.0}, "level must lie between"),
         ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
-        ({"min_count": 0}, "min_count must be at least 2"),
+        ({"min_count": 0}, "min_count must be at least 10"),
         ({"folds": 2}, "folds must be at least 3"),
         ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),
         ({"loss": "hinge"}, "loss must be 'auto' or one of"),
@@ -842,3 +843,229 @@ def test_models_of_reference_are_not_undersmoothed() -> None:
     assert ((best - truth) ** 2).mean() < 0.8 * ((rough - truth) ** 2).mean()
     loss = Loss("binary")
     assert loss.pointwise(best, people.y).mean() < loss.pointwise(rough, people.y).mean()
+
+
+# What a review found ------------------------------------------------------------------------------------------------
+
+
+def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heart of the estimate: for every fold they are trained on disjoint rows, and on none of that fold."""
+    from pucboost.auditing import nuisance
+
+    trained: list[tuple[bool, set[int]]] = []
+    original = nuisance.LightGBMLearner.fit
+
+    def spy(self: Any, train: Any, target: Any, objective: Any, seed: int) -> Any:
+        is_share = bool(np.isin(target, (0, 1)).all()) and objective == {"objective": "binary"}
+        trained.append((is_share, set(train.tolist())))
+        return original(self, train, target, objective, seed)
+
+    monkeypatch.setattr(nuisance.LightGBMLearner, "fit", spy)
+    sample = TEASER.sample(400, 0)
+    people, _ = read_people(sample.X, sample.y, None, [2], *[None] * 6, 1)
+    fitter = CrossFitter(people, {}, 5, 0, 1)
+    model = type("Model", (), {"given": TEASER.puc_prediction(sample.X)})()
+    penalty.score_mask(people, model, Loss("binary"), fitter.view(0), 0)
+    share, outcome = ([rows for kind, rows in trained if kind is wanted] for wanted in (True, False))
+    assert len(share) == len(outcome) == 10
+    for k in range(10):  # role by role, fold by fold: in the order in which scores pair them
+        fold = set(np.flatnonzero(fitter.fold == k % 5).tolist())
+        assert not share[k] & outcome[k]
+        assert not (share[k] | outcome[k]) & fold
+        assert len(share[k] | outcome[k]) == 400 - len(fold)
+
+
+def test_companions_respect_weights() -> None:
+    people = TEASER.sample(900, 0)
+    weight = np.where(people.X[:, 0] > 0, 3.0, 0.5)
+    f = np.clip(TEASER.puc_prediction(people.X) + 0.1 * people.X[:, 1] / 10, 0.01, 0.99)
+    table = {tuple(np.nan_to_num(row, nan=-9.0)): i for i, row in enumerate(people.X)}
+
+    def model(X: Any) -> Any:
+        found = [table.get(tuple(np.nan_to_num(row, nan=-9.0))) for row in X]
+        return np.array([0.4 if i is None else f[i] for i in found])
+
+    report = audit(model, people, weight=weight, truth=np.full(900, 0.5))
+    silent = ~people.available[:, 0]
+
+    def mean(values: Any, who: Any) -> float:
+        return float((weight * values)[who].sum() / weight[who].sum())
+
+    everybody = np.ones(900, dtype=bool)
+    assert report.mean_prediction == pytest.approx(mean(f, everybody))
+    average = next(a for a in report.averages if a.name == "nothing")
+    assert average.model == pytest.approx(mean(f, silent))
+    assert average.outcome == pytest.approx(mean(people.y, silent))
+    balance = next(b for b in report.balance if b.name == "nothing")
+    assert balance.actual == pytest.approx(mean(people.y, silent))
+    assert balance.expected == pytest.approx(mean(f, silent))
+    loss = -(people.y * np.log(f) + (1 - people.y) * np.log1p(-f))
+    assert report.inference_from_silence.loss == pytest.approx(mean(loss, silent))
+    assert report.puc_gap.squared == pytest.approx(mean((f - 0.5) ** 2, everybody))
+    assert report.sharing_effect.mean == pytest.approx(mean(f - 0.4, ~silent))
+    assert report.support.effective_sample_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    bins = report.calibration[1].bins
+    assert sum(b.people for b in bins) == 900
+    assert sum(abs(b.outcome - b.prediction) for b in bins) / len(bins) < 0.15
+    nothing = next(p for p in report.penalties if p.name == "nothing")
+    assert nothing.percent == pytest.approx(100 * nothing.estimate.value / mean(f, silent))
+
+
+def test_holm_adjustment() -> None:
+    from pucboost.auditing.results import Informativeness
+
+    found = [Informativeness(g, 0.5, 0.1, 1.0, p, None) for g, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))]
+    adjusted = {f.group: f.adjusted_p_value for f in companions._with_holm(found)}
+    assert adjusted == pytest.approx({"b": 0.03, "c": 0.06, "a": 0.06})
+
+
+def test_without_events_nothing_is_said() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    X[rng.random(2000) < 0.5, 1] = np.nan
+    y = np.zeros(2000)
+    y[:4] = 1
+    report = puc.audit(lambda t: np.full(len(t), 0.002), X, y, optional=[1], margin=0.001, num_threads=1)
+    assert report.verdict == "inconclusive"
+    assert all(p.verdict == "not testable" for p in report.penalties)
+    assert "rarer outcome" in report.penalties[0].note
+
+
+def test_few_clusters_are_not_testable() -> None:
+    people = TEASER.sample(1000, 0)
+    report = audit(TEASER.puc_prediction, people, clusters=np.arange(1000) % 4)
+    assert report.verdict == "inconclusive"
+    assert "4 clusters" in report.penalties[0].note
+
+
+def test_early_stopping_watches_whole_clusters() -> None:
+    people = TEASER.sample(200, 0)
+    rows = np.repeat(np.arange(200), 5)
+    read, _ = read_people(people.X[rows], people.y[rows], None, [2], *[None] * 4, rows, None, 1)
+    learner = CrossFitter(read, {}, 5, 0, 1).view(0).learner
+    fit, stop = learner._split(np.arange(1000), 0)
+    assert not set(rows[fit]) & set(rows[stop])
+    assert len(fit) + len(stop) == 1000
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [1, 2], ["no", "yes"]])
+def test_classes_go_by_their_labels(classes: list[Any]) -> None:
+    people = TEASER.sample(800, 0)
+    y = np.asarray(classes)[people.y.astype(int)]
+    model = HistGradientBoostingClassifier(max_iter=10, random_state=0).fit(people.X, y)
+    usual = puc.audit(model, people.X, y, optional=[2], margin=0.05, num_threads=1)
+    named = puc.audit(model, people.X, y, optional=[2], margin=0.05, num_threads=1, target_class=classes[1])
+    other = puc.audit(model, people.X, y, optional=[2], margin=0.05, num_threads=1, target_class=classes[0])
+    assert usual.balance[0].actual == pytest.approx(people.y.mean())
+    assert numbers(usual) == numbers(named)
+    assert other.balance[0].actual == pytest.approx(1 - people.y.mean())
+    assert other.mean_prediction == pytest.approx(1 - usual.mean_prediction)
+    with pytest.raises(ValueError, match="classes of the model are"):
+        puc.audit(model, people.X, y, optional=[2], margin=0.05, target_class="maybe")
+    with pytest.raises(ValueError, match="none of the classes"):
+        puc.audit(model, people.X, np.full(800, 7), optional=[2], margin=0.05)
+
+
+def test_two_values_per_row_need_a_choice() -> None:
+    people = TEASER.sample(300, 0)
+    with pytest.raises(ValueError, match="returns 2 values per row"):
+        audit(lambda X: np.full((len(X), 2), 0.5), people)
+    with pytest.raises(ValueError, match="returns one value per row"):
+        audit(TEASER.puc_prediction, people, target_class=0)
+
+
+def test_columns_in_another_order_are_refused() -> None:
+    people = TEASER.sample(500, 0)
+    frame = pd.DataFrame(people.X, columns=["a", "b", "z"])
+    for booster in (
+        lgb.train({"objective": "binary", **QUIET}, lgb.Dataset(frame, people.y), 3),
+        xgb.train({"objective": "binary:logistic", "nthread": 1}, xgb.DMatrix(frame, people.y), 3),
+    ):
+        with pytest.raises(ValueError, match="Column 0 is 'b', the model expects 'a'"):
+            puc.audit(booster, frame[["b", "a", "z"]], people.y, optional=["z"], margin=0.1)
+        with pytest.raises(ValueError, match="trained on 3 columns"):
+            puc.audit(booster, people.X[:, 1:], people.y, optional=[1], margin=0.1)
+
+
+def test_shares_as_outcomes() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    y = expit(X[:, 0] + 0.3 * rng.normal(size=1500))
+    X[rng.random(1500) < 0.5, 1] = np.nan
+    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[1], loss="binary", margin=0.05, num_threads=1)
+    assert report.averages[0].base_model == pytest.approx(y.mean(), abs=0.05)
+    assert report.verdict == "certified"
+
+
+def test_rare_counts_do_not_stop_it() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    X[rng.random(1500) < 0.5, 1] = np.nan
+    y = (rng.random(1500) < 0.01).astype(float)
+    report = puc.audit(lambda t: np.full(len(t), 0.01), X, y, optional=[1], loss="poisson", margin=0.05, num_threads=1)
+    assert report.loss == "Poisson deviance"
+
+
+def test_a_quantile_that_outcomes_equal_is_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    X[::2, 1] = np.nan
+    y = np.where(np.arange(400) % 3 == 0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="outcomes equal the quantile predicted"):
+        puc.audit(lambda t: np.zeros(len(t)), X, y, optional=[1], loss="quantile", alpha=0.5, margin=0.05)
+
+
+def test_models_that_change_their_input_leave_ours_alone() -> None:
+    people = TEASER.sample(400, 0)
+    before, frame = people.X.copy(), pd.DataFrame(people.X, columns=["a", "b", "z"])
+
+    def fills(X: Any) -> Any:
+        X[np.isnan(X)] = 0
+        return np.full(len(X), 0.5)
+
+    def extends(table: Any) -> Any:
+        table["new"] = 1
+        return np.full(len(table), 0.5)
+
+    audit(fills, people)
+    np.testing.assert_array_equal(people.X, before)
+    puc.audit(extends, frame, people.y, optional=["z"], margin=0.1, num_threads=1)
+    assert list(frame.columns) == ["a", "b", "z"]
+
+
+def test_names_lightgbm_would_not_take() -> None:
+    people = TEASER.sample(500, 0)
+    frame = pd.DataFrame(people.X, columns=["a[0]", 'b,"c"', "z:1"])
+    report = puc.audit(lambda t: np.full(len(t), 0.5), frame, people.y, optional=["z:1"], margin=0.1, num_threads=1)
+    assert numbers(report) == numbers(audit(lambda t: np.full(len(t), 0.5), people, margin=0.1))
+
+
+def test_numpy_settings_reach_the_file() -> None:
+    people = TEASER.sample(300, 0)
+    report = audit(
+        TEASER.puc_prediction, people, margin=np.float32(0.1), level=np.float32(0.95), seed=np.int64(1),
+        min_count=np.int64(50), folds=np.int64(5),
+    )  # fmt: skip
+    assert json.loads(report.to_json())["margin"] == pytest.approx(0.1)
+
+
+def test_missing_labels() -> None:
+    people = TEASER.sample(400, 0)
+    labels = np.where(np.arange(400) % 3 == 0, None, "x").astype(object)
+    assert {p.subgroup for p in audit(TEASER.puc_prediction, people, subgroups=labels).penalties} >= {"x", "missing"}
+    with pytest.raises(ValueError, match="clusters has no label in row 0"):
+        audit(TEASER.puc_prediction, people, clusters=labels)
+
+
+def test_objective_of_an_engines_own_estimator() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    model = lgb.LGBMRegressor(objective="quantile", alpha=0.8, n_estimators=2, verbose=-1).fit(X, X[:, 0])
+    assert choose_loss("auto", None, model, X[:, 0]) == Loss("quantile", 0.8)
+
+
+def test_zeros_that_mean_missing() -> None:
+    people = TEASER.sample(600, 0)
+    X = np.nan_to_num(people.X, nan=0.0)
+    params = {"objective": "binary", "optional": [2], "zero_as_missing": True, **QUIET}
+    booster = puc.train(params, lgb.Dataset(X, people.y), 5)
+    report = puc.audit(booster, X, people.y, margin=0.1, num_threads=1)
+    assert {p.name: p.people for p in report.penalties}["nothing"] == int((~people.available[:, 0]).sum())

@@ -203,7 +203,7 @@ def test_availability_is_any_present(n_columns: int, data: Any) -> None:
         (np.array([["a", "b"]]), ValueError, "must be numeric, got an array of dtype <U1"),
         (np.zeros(3), ValueError, r"2 dimensions, got an array of shape \(3,\)"),
         (np.zeros((0, 2)), ValueError, "The feature table has no rows"),
-        (pd.DataFrame({"a": [1.0], "b": ["x"]}), ValueError, "Column 'b' has dtype"),
+        (pd.DataFrame({"a": [1.0], "b": [["x"]]}), ValueError, "Column 'b' holds a list in row 0"),
         (pd.DataFrame([[1.0, 2.0]], columns=["a", "a"]), ValueError, "Column 'a' appears more than once"),
         (
             pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-01-01"])}),
@@ -221,5 +221,5 @@ def test_bad_tables(table: Any, error: Any, message: str) -> None:
 
 def test_bad_polars_column() -> None:
     pl = pytest.importorskip("polars")
-    with pytest.raises(ValueError, match="Column 'b' has dtype String"):
-        Consent.declare(["b"], ["a", "b"]).availability(pl.DataFrame({"a": [1.0], "b": ["x"]}))
+    with pytest.raises(ValueError, match="Column 'b' has dtype Binary"):
+        Consent.declare(["b"], ["a", "b"]).availability(pl.DataFrame({"a": [1.0], "b": [b"x"]}))

@@ -299,6 +299,8 @@ def describe_support(
 def gap_to_truth(people: People, model: Array, truth: Any, masks: list[int]) -> PucGap:
     """Compare with a simulator that knows the justified prediction (``puc_prediction``), or with that itself."""
     justified = np.asarray(truth.puc_prediction(people.container) if hasattr(truth, "puc_prediction") else truth)
+    if people.kept is not None and len(justified) != len(people):
+        justified = justified[people.kept]
     if justified.shape != model.shape:
         raise ValueError(f"truth must give one prediction for each of the {len(people)} rows, got {justified.shape}.")
     distance = model - justified

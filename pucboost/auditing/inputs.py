@@ -15,12 +15,14 @@ from ..consent import Consent
 from ..datasets import check_positions, declares_something
 from ..engines.params import is_booster
 from ..persistence import consent_of
-from ..prediction import Reader, categories_of, subset_name
-from ..tables import RowSource, SubsetSource, as_vector, as_weight, row_source
+from ..prediction import Reader, subset_name
+from ..schema import categories_of
+from ..tables import Categories, RowSource, SubsetSource, as_vector, as_weight, eager, row_source
 
 Array = np.ndarray[Any, Any]
 
 
+MAX_SUBGROUPS = 200
 RESERVED = ("nothing", "everything", "overall", "everybody")
 
 
@@ -39,6 +41,8 @@ class People:
     """Number of the cluster of each row, where several rows belong together."""
     container: Any
     """The user's own table."""
+    kept: Array | None = None
+    """Numbers of the rows that are left, if some had no weight."""
 
     def __len__(self) -> int:
         return len(self.y)
@@ -85,11 +89,13 @@ def read_people(
     exposure: Any,
     subgroups: Any,
     clusters: Any,
-    categories: list[list[Any]] | None,
+    categories: Categories | None,
     num_threads: int | None,
+    zero_as_missing: bool = False,
 ) -> tuple[People, list[str]]:
     """Check everything given about people, and return it with warnings."""
-    source = row_source(with_categories(X), categories)
+    X = with_categories(X)
+    source = row_source(X, categories)
     n = source.n_rows
     names = source.feature_names or (
         list(consent.feature_names) if consent else [f"Column_{j}" for j in range(source.n_columns)]
@@ -105,19 +111,20 @@ def read_people(
             raise ValueError(f"exposure is 0 in row {int(np.argmin(units))}; drop rows without exposure.")
         # A count over an exposure is a rate that weighs as much as its exposure.
         outcome, weights = outcome / units, weights * units
-    shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
+    shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
     notes: list[str] = []
     members, cluster = _read_subgroups(subgroups, n), _read_clusters(clusters, n)
     if not weights.any():
         raise ValueError("All weights are 0; nobody is left to audit.")
+    keep = None
     if not weights.all():
         keep = np.flatnonzero(weights)
         notes.append(f"{n - len(keep):,} rows with weight 0 are left out.")
-        X, source = _rows_of(X, keep), SubsetSource(source, keep)
+        X, source = _some_of(X, source, keep), SubsetSource(source, keep)
         outcome, weights, shared = outcome[keep], weights[keep], shared[keep]
         members = {name: flags[keep] for name, flags in members.items()}
         cluster = None if cluster is None else cluster[keep]
-    return People(source, consent, shared, outcome, weights / weights.mean(), members, cluster, X), notes
+    return People(source, consent, shared, outcome, weights / weights.mean(), members, cluster, X, keep), notes
 
 
 def _consent(known: Consent | None, optional: Any, names: list[str], source: RowSource) -> Consent:
@@ -147,28 +154,22 @@ def _check_names(consent: Consent) -> None:
 
 
 def with_categories(X: Any) -> Any:
-    """Return a DataFrame whose text columns are categories, so that they can be read as numbers; else ``X``."""
-    import narwhals.dependencies as nwd
-
-    if not nwd.is_pandas_dataframe(X):
-        return X
-    import pandas as pd
-
-    text = [j for j, dtype in enumerate(X.dtypes) if pd.api.types.is_string_dtype(dtype) or dtype.kind == "O"]
-    if not text:
-        return X
-    return X.assign(**{X.columns[j]: X.iloc[:, j].astype("category") for j in text})
+    """Return a table as a model can be asked about it, a lazy one collected; text is read as categories anyway."""
+    return eager(X)
 
 
 def _read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
     if subgroups is None:
         return {}
     if not isinstance(subgroups, Mapping):
-        labels = np.asarray(subgroups)
-        if labels.shape != (n,):
-            raise ValueError(f"subgroups must have one label for each of the {n} rows, got shape {labels.shape}.")
-        return {str(label): labels == label for label in np.unique(labels)}
-    read = {}
+        code, names = _read_labels(subgroups, "subgroups", n)
+        if len(names) > MAX_SUBGROUPS:
+            raise ValueError(f"subgroups has {len(names)} labels; at most {MAX_SUBGROUPS} can be judged separately.")
+        labelled = {("missing" if name is None else str(name)): code == k for k, name in enumerate(names)}
+        if len(labelled) < len(names):
+            raise ValueError("subgroups has labels of different kinds that read the same, such as 3 and '3'.")
+        return labelled
+    read: dict[str, Array] = {}
     for name, members in subgroups.items():
         flags = np.asarray(members)
         if flags.shape != (n,) or (flags.dtype != np.bool_ and not np.isin(flags, (0, 1)).all()):
@@ -176,6 +177,8 @@ def _read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
                 f"Subgroup {name!r} must say True or False for each of the {n} rows, got dtype {flags.dtype} and "
                 f"shape {flags.shape}."
             )
+        if str(name) in read:
+            raise ValueError(f"Two subgroups are called {str(name)!r}; rename one of them.")
         read[str(name)] = flags.astype(bool)
     return read
 
@@ -183,12 +186,23 @@ def _read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
 def _read_clusters(clusters: Any, n: int) -> Array | None:
     if clusters is None:
         return None
-    labels = np.asarray(clusters)
-    if labels.shape != (n,):
-        raise ValueError(f"clusters must have one label for each of the {n} rows, got shape {labels.shape}.")
     # Numbered as they appear: how labels sort, as numbers or as text, must not change the folds.
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
+    code, names = _read_labels(clusters, "clusters", n)
+    if None in names:
+        row = int(np.argmax(code == names.index(None)))
+        raise ValueError(f"clusters has no label in row {row}; every row needs to say where it belongs.")
+    return code
+
+
+def _read_labels(values: Any, name: str, n: int) -> tuple[Array, list[Any]]:
+    """Return labels as numbers in order of appearance, and the labels; missing ones are None."""
+    import pandas as pd
+
+    labels = np.asarray(values)
+    if labels.shape != (n,):
+        raise ValueError(f"{name} must have one label for each of the {n} rows, got shape {labels.shape}.")
+    code, found = pd.factorize(labels, use_na_sentinel=False)
+    return np.asarray(code), [None if pd.isna(label) else label for label in found]
 
 
 def _check_finite(values: Array, name: str) -> None:
@@ -215,6 +229,7 @@ class AuditedModel:
         self._people, self._target, self._table = people, target_class, people.container
         self._reader: Reader | None = None
         if is_booster(model) or isinstance(model, AnchoredModel):
+            _check_booster_columns(model, people.source)
             self._reader = Reader(model, people.source, False, num_threads, consent=people.consent)
             self.kind = type(model).__module__.split(".")[0] + " " + type(model).__name__
         else:
@@ -225,7 +240,24 @@ class AuditedModel:
     def _as_given(self) -> Any:
         if self._reader is not None:
             return self._reader.predict_masked(self._people.shared)
-        return self._call(self._table)
+        if hasattr(self._table, "tocsr") and not np.array_equal(
+            self._people.consent.presence(self._people.source), self._people.shared
+        ):
+            raise ValueError(
+                "In a sparse table withheld values are zeros to a model that is not a booster. Pass a dense table "
+                "with NaN."
+            )
+        # A copy: the model may do with it what it likes.
+        return self._in_blocks(np.arange(len(self._people)), [])
+
+    def _in_blocks(self, rows: Array, hidden: list[int]) -> Array:
+        """Ask the model about some people, with some columns erased."""
+        step = max(1, 64_000_000 // (8 * max(1, self._people.source.n_columns)))
+        parts = []
+        for lo in range(0, len(rows), step):
+            part = _some_of(self._table, self._people.source, rows[lo : lo + step])
+            parts.append(np.asarray(self._call(erase_columns(part, hidden) if hidden else part)))
+        return np.concatenate(parts)
 
     def masked(self, rows: Array, mask: int) -> Array:
         """Predict some people with every group outside ``mask`` erased."""
@@ -233,29 +265,28 @@ class AuditedModel:
             return np.empty(0)
         if self._reader is not None:
             return self._checked(self._reader.predict_rows(rows, np.uint64(mask)), len(rows))
-        parts = []
-        consent = self._people.consent
-        hidden = [c for g, cs in enumerate(consent.groups.values()) if not mask >> g & 1 for c in cs]
-        step = max(1, 64_000_000 // (8 * max(1, self._people.source.n_columns)))
-        for lo in range(0, len(rows), step):
-            part = _rows_of(self._table, rows[lo : lo + step])
-            parts.append(np.asarray(self._call(erase_columns(part, hidden))))
-        return self._checked(np.concatenate(parts), len(rows))
+        groups = enumerate(self._people.consent.groups.values())
+        hidden = [column for g, columns in groups if not mask >> g & 1 for column in columns]
+        return self._checked(self._in_blocks(rows, hidden), len(rows))
 
     def _checked(self, prediction: Any, n: int) -> Array:
         array = np.asarray(prediction, dtype=np.float64)
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim == 2 and len(array) == n:
-            if self._target is None and array.shape[1] != 2:
+            if self._target is None:
                 raise ValueError(
                     f"The model returns {array.shape[1]} values per row. Say which class to audit with target_class=0 "
                     f"… {array.shape[1] - 1}."
                 )
-            target = 1 if self._target is None else self._target
-            if not 0 <= target < array.shape[1]:
-                raise ValueError(f"target_class is {target}, but the model has classes 0 … {array.shape[1] - 1}.")
-            array = array[:, target]
+            if not 0 <= self._target < array.shape[1]:
+                raise ValueError(f"target_class is {self._target}, but the model has classes 0 … {array.shape[1] - 1}.")
+            array = array[:, self._target]
+        elif self._target not in (None, 1):
+            raise ValueError(
+                f"target_class is {self._target}, but the model returns one value per row, that of class 1. Leave it "
+                "out."
+            )
         if array.shape != (n,):
             raise ValueError(f"The model returned shape {array.shape} for {n} rows; one prediction per row is needed.")
         bad = np.flatnonzero(~np.isfinite(array))
@@ -278,8 +309,59 @@ def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:
     )
 
 
+def _check_booster_columns(model: Any, source: RowSource) -> None:
+    """Raise if a plain booster was trained on other columns, or on the same in another order."""
+    trees = model.booster if isinstance(model, AnchoredModel) else model
+    if is_booster(trees, "xgboost"):
+        names, count = trees.feature_names, trees.num_features()
+    else:
+        names, count = trees.feature_name(), trees.num_feature()
+    if count != source.n_columns:
+        raise ValueError(f"The model was trained on {count} columns, the table has {source.n_columns} columns.")
+    nameless = names is None or all(name == f"Column_{j}" for j, name in enumerate(names))
+    if source.feature_names is not None and not nameless:
+        for j, (here, there) in enumerate(zip(source.feature_names, names, strict=True)):
+            if here.replace(" ", "_") != there.replace(" ", "_"):  # LightGBM keeps names without spaces
+                raise ValueError(
+                    f"Column {j} is {here!r}, the model expects {there!r} there. Select the columns in the order used "
+                    "for training."
+                )
+
+
+def outcome_of_class(model: Any, y: Any, target_class: Any) -> tuple[Any, int | None]:
+    """Return y as 0 and 1 for the class to audit, and the number of the model's output that belongs to it.
+
+    The classes of a scikit-learn classifier are its labels, those of other models 0, 1, …
+    """
+    classes = getattr(model, "classes_", None)
+    if classes is None or is_booster(model):
+        if target_class is None:
+            return y, None
+        return np.asarray(y) == target_class, int(target_class)
+    labels = np.asarray(classes).tolist()
+    if target_class is None:
+        if len(labels) != 2:
+            raise ValueError(f"The model returns {len(labels)} values per row. Say which class to audit: {labels}.")
+        target_class = labels[1]
+    if target_class not in labels:
+        raise ValueError(f"target_class is {target_class!r}, but the classes of the model are {labels}.")
+    given = np.asarray(y)
+    strange = np.flatnonzero(~np.isin(given, np.asarray(classes)))
+    if len(strange):
+        raise ValueError(
+            f"y is {given[strange[0]]!r} in row {strange[0]}, which is none of the classes of the model: {labels}."
+        )
+    return (given == target_class).astype(np.float64), labels.index(target_class)
+
+
+def _some_of(table: Any, source: RowSource, rows: Array) -> Any:
+    """Return some rows of a table in its own container, as a copy; as numbers where it is none of the usual ones."""
+    if isinstance(table, RowSource) or not hasattr(table, "shape"):
+        return source.take(rows)
+    return _rows_of(table, rows)
+
+
 def _rows_of(table: Any, rows: Array) -> Any:
-    """Return some rows of a table in its own container."""
     import narwhals.dependencies as nwd
 
     if nwd.is_pandas_dataframe(table):
@@ -288,7 +370,7 @@ def _rows_of(table: Any, rows: Array) -> Any:
         import narwhals as nw
 
         return nw.from_native(table, eager_only=True)[rows.tolist()].to_native()
-    return np.asarray(table)[rows] if isinstance(table, (list, tuple)) else table[rows]
+    return table[rows]
 
 
 def _model_hash(model: Any) -> str | None:
@@ -307,7 +389,7 @@ def _model_hash(model: Any) -> str | None:
         return None
 
 
-def consent_and_categories(model: Any) -> tuple[Consent | None, list[list[Any]] | None]:
+def consent_and_categories(model: Any) -> tuple[Consent | None, Categories | None]:
     """Return what a booster knows of its training table."""
     if not (is_booster(model) or isinstance(model, AnchoredModel)):
         return None, None

@@ -47,7 +47,8 @@ class Loss:
         """Objective of a model for the justified prediction itself."""
         if self.name == "quantile":
             return {"objective": "quantile", "alpha": self.alpha}
-        return {"objective": {"squared": "regression"}.get(self.name, self.name)}
+        # LightGBM's own "binary" reads every positive label as 1; shares need the same loss under its other name.
+        return {"objective": {"squared": "regression", "binary": "cross_entropy"}.get(self.name, self.name)}
 
     @property
     def title(self) -> str:
@@ -133,9 +134,26 @@ def _level(alpha: float | None) -> float:
     return float(alpha)
 
 
+def booster_within(model: Any) -> Any:
+    """Return the booster of an anchored model or of an engine's scikit-learn class, else the model itself."""
+    if is_booster(model):
+        return model
+    for name in ("booster", "booster_"):
+        if is_booster(getattr(model, name, None)):
+            return getattr(model, name)
+    return model.get_booster() if hasattr(model, "get_booster") else model
+
+
+def reads_zero_as_missing(model: Any) -> bool:
+    """Return whether a LightGBM booster was trained with ``zero_as_missing``."""
+    if not is_booster(model, "lightgbm"):
+        return False
+    return re.search(r"^\[zero_as_missing: 1\]$", model.model_to_string(num_iteration=1), re.MULTILINE) is not None
+
+
 def _objective_of(model: Any) -> tuple[str | None, float | None]:
     """Return the objective of a booster, and the level if it is a quantile."""
-    trees = getattr(model, "booster", model) if not is_booster(model) else model
+    trees = booster_within(model)
     if is_booster(trees, "lightgbm"):
         # "binary sigmoid:1"; the level of a quantile stands among the parameters at the end of the model's text.
         name = next(iter((trees.dump_model(num_iteration=1).get("objective") or "").split()), None)
@@ -146,5 +164,10 @@ def _objective_of(model: Any) -> tuple[str | None, float | None]:
 
         learner = json.loads(trees.save_config())["learner"]["objective"]
         levels = learner.get("quantile_loss_param", {}).get("quantile_alpha")
-        return learner["name"], float(str(levels).strip("[]")) if levels else None
+        several = [float(level) for level in str(levels).strip("[]").split(",")] if levels else []
+        if len(several) > 1:
+            raise ValueError(
+                f"The model predicts {len(several)} quantiles at once; audit a function that returns one of them."
+            )
+        return learner["name"], several[0] if several else None
     return None, None

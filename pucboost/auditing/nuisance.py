@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -77,13 +77,23 @@ class LightGBMLearner:
         LightGBM parameters.
     undersmooth
         Factor on the number of rounds that predicts best.
+    cluster
+        Which rows belong together: early stopping must not watch rows whose like were trained on.
     """
 
     def __init__(
-        self, rows: MaskedRows, table: SourceTable, params: Mapping[str, Any], undersmooth: float = 1.0
+        self,
+        rows: MaskedRows,
+        table: SourceTable,
+        params: Mapping[str, Any],
+        undersmooth: float = 1.0,
+        cluster: Array | None = None,
     ) -> None:
         from ..engines.lightgbm import VirtualDataset
 
+        self._cluster = cluster
+        # Names play no part here, and LightGBM does not take all of them.
+        table = replace(table, feature_name="auto")
         self._rows, self._weight, self._params, self._undersmooth = rows, table.weight, dict(params), undersmooth
         self._binned = VirtualDataset(VirtualTable(rows, table), params=self._params).construct()
 
@@ -97,9 +107,9 @@ class LightGBMLearner:
         import lightgbm as lgb
 
         params = {**self._params, **objective, "seed": seed % 2**31}
-        order = np.random.default_rng(child_seed(seed, 2)).permutation(len(train))
-        held = max(1, int(HOLDOUT * len(train)))
-        stop, fit = np.sort(train[order[:held]]), np.sort(train[order[held:]])
+        fit, stop = self._split(train, seed)
+        if len(fit) == 0 or (target[fit] == target[fit[0]]).all():
+            fit = np.sort(train)  # rare events, or the only cluster, that early stopping would have taken away
         booster = lgb.train(
             params,
             self._part(fit, target),
@@ -113,6 +123,14 @@ class LightGBMLearner:
             pass
         booster.best_iteration = min(rounds, booster.current_iteration())
         return booster
+
+    def _split(self, train: Array, seed: int) -> tuple[Array, Array]:
+        """Return the rows to fit and those early stopping watches."""
+        units = train if self._cluster is None else np.unique(self._cluster[train])
+        order = np.random.default_rng(child_seed(seed, 2)).permutation(len(units))
+        held = units[order[: max(1, int(HOLDOUT * len(units)))]]
+        watched = np.isin(train if self._cluster is None else self._cluster[train], held)
+        return np.sort(train[~watched]), np.sort(train[watched])
 
     def _part(self, index: Array, target: Array) -> Any:
         part = self._binned.subset(index.tolist()).construct()
@@ -213,12 +231,13 @@ class CrossFitter:
     ) -> View:
         consent, table = self.people.consent, self._table.subset(rows)
         stream = MaskedRows(table.source, consent, plan_masks(shown, "none"), num_threads=self._threads)
+        cluster = None if self.people.cluster is None else self.people.cluster[rows]
         learner: Learner
         if isinstance(nuisance, Estimators):
             learner = EstimatorLearner(stream, table, visible_columns(consent, mask), nuisance)
         else:
             threads = {} if self._threads is None else {"num_threads": self._threads}
-            learner = LightGBMLearner(stream, table, {**LIGHTGBM_PARAMS, **threads, **nuisance}, undersmooth)
+            learner = LightGBMLearner(stream, table, {**LIGHTGBM_PARAMS, **threads, **nuisance}, undersmooth, cluster)
         return View(self, learner, rows)
 
 
@@ -295,6 +314,8 @@ def fit_reference(
     """Train one early-stopped model on a training table and predict the people; ``shown`` masks say what it sees."""
     threads = {} if num_threads is None else {"num_threads": num_threads}
     seen = MaskedRows(train.source, people.consent, plan_masks(shown_train, "none"), num_threads=num_threads)
+    if (train.label == train.label[0]).all():
+        return np.full(len(people), float(train.label[0]))
     learner = LightGBMLearner(seen, train, {**LIGHTGBM_PARAMS, **threads})
     booster = learner.train(np.arange(len(train.label)), train.label.astype(np.float64), objective, seed)
     rows = MaskedRows(people.source, people.consent, plan_masks(shown, "none"), num_threads=num_threads)

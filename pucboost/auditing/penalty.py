@@ -38,6 +38,11 @@ FITS_PER_MASK = 4
 """Cross-fits: outcome and availability, each on either half."""
 _MAX_T_DRAWS = 50_000
 
+MIN_COUNT = 10
+MIN_EVENTS = 10
+"""Without some of either outcome among those compared, the standard error knows nothing of the noise in outcomes."""
+MIN_CLUSTERS = 30
+
 
 @dataclass(frozen=True)
 class MaskScores:
@@ -84,10 +89,24 @@ class _Claim:
     size: Array
     comparable: int
     decisive: bool
+    events: float
+    """How many of the rarer outcome there are among the people compared; infinite where outcomes are not events."""
 
     @property
     def people(self) -> int:
         return int((self.size > 0).sum())
+
+    def shortcoming(self, people: People, min_count: int) -> str:
+        """Say why there is too little to test, empty if there is enough."""
+        if self.people < min_count:
+            return f"{self.people} people, fewer than the {min_count} asked for."
+        if self.events < MIN_EVENTS:
+            few = f"{self.events:.0f} people with the rarer outcome among those compared"
+            return f"{few}; at least {MIN_EVENTS} are needed."
+        clusters = MIN_CLUSTERS if people.cluster is None else len(np.unique(people.cluster[self.size > 0]))
+        if clusters < MIN_CLUSTERS:
+            return f"{clusters} clusters; at least {MIN_CLUSTERS} are needed for a standard error."
+        return ""
 
 
 def estimate_penalties(
@@ -102,12 +121,19 @@ def estimate_penalties(
     seed: int,
 ) -> tuple[list[Penalty], float]:
     """Turn scores into penalties with verdicts, and return them with the critical value of the joint intervals."""
-    claims = _claims(people, scored)
-    testable = [claim for claim in claims if claim.people >= min_count]
+    claims = _claims(people, scored, loss)
+    shortcomings = {id(claim): claim.shortcoming(people, min_count) for claim in claims}
+    testable = [claim for claim in claims if not shortcomings[id(claim)]]
     influences = np.stack([_influence(claim, people) for claim in testable]) if testable else np.empty((0, 1))
-    thetas = [float(claim.score.sum() / claim.size.sum()) for claim in testable]
     # Influences are per cluster and sum to zero: the variance of a sum is the sum of squares.
     errors = np.sqrt((influences**2).sum(axis=1))
+    varied = errors > 0
+    shortcomings |= {
+        id(c): "No variation: nothing can be said about chance." for c, v in zip(testable, varied, strict=True) if not v
+    }
+    testable = [c for c, v in zip(testable, varied, strict=True) if v]
+    influences, errors = influences[varied], errors[varied]
+    thetas = [float(claim.score.sum() / claim.size.sum()) for claim in testable]
     decisive = np.array([claim.decisive for claim in testable], dtype=bool)
     critical = critical_value(influences[decisive], errors[decisive], level, simultaneous, seed)
     pointwise = normal_quantile((1 + level) / 2)
@@ -115,7 +141,7 @@ def estimate_penalties(
     penalties = []
     for claim in claims:
         if id(claim) not in estimates:
-            penalties.append(_too_few(claim, people, min_count))
+            penalties.append(_too_few(claim, people, shortcomings[id(claim)]))
             continue
         theta, error = estimates[id(claim)]
         mean = float((claim.size * model.given).sum() / claim.size.sum())
@@ -133,7 +159,7 @@ def estimate_penalties(
                 estimate=Estimate(theta, error, theta - pointwise * error, theta + pointwise * error),
                 verdict_lower=lower,
                 verdict_upper=upper,
-                percent=100 * theta / mean if mean and loss.is_mean else None,
+                percent=100 * theta / abs(mean) if mean and loss.is_mean else None,
                 mean_prediction=mean,
                 rows_to_decide=rows_to_decide(theta, critical * error, margin, len(people))
                 if verdict == INCONCLUSIVE
@@ -144,7 +170,7 @@ def estimate_penalties(
     return penalties, critical
 
 
-def _claims(people: People, scored: list[MaskScores]) -> list[_Claim]:
+def _claims(people: People, scored: list[MaskScores], loss: Loss) -> list[_Claim]:
     n = len(people)
     whole = [(people.name(s.mask), s, s.mask != people.everything or s.mask == 0) for s in scored]
     silent = [s for _, s, decisive in whole if decisive]
@@ -157,22 +183,43 @@ def _claims(people: People, scored: list[MaskScores]) -> list[_Claim]:
             parts.insert(0, (ALL_SILENT, None, silent, True))
         for name, mask, together, decisive in parts:
             score, size, compared = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+            events = 0.0
             for s in together:
                 score[s.rows] += s.score
                 size[s.rows] += s.size
                 compared[s.rows] = True
+                events = max(events, _rarer(s.target[members[s.rows]], loss))
             inside = members.astype(np.float64)
             claims.append(
-                _Claim(name, mask, subgroup, score * inside, size * inside, int((compared & members).sum()), decisive)
+                _Claim(
+                    name,
+                    mask,
+                    subgroup,
+                    score * inside,
+                    size * inside,
+                    int((compared & members).sum()),
+                    decisive,
+                    events,
+                )
             )
     return claims
+
+
+def _rarer(target: Array, loss: Loss) -> float:
+    if loss.name == "squared":
+        return math.inf
+    above, below = float((target > 0).sum()), float((target < 1).sum())
+    return above if loss.name == "poisson" else min(above, below)
 
 
 def _influence(claim: _Claim, people: People) -> Array:
     """Return each cluster's contribution to θ̂ − θ; without clusters each person's."""
     total = claim.size.sum()
     per_person = (claim.score - claim.size * (claim.score.sum() / total)) / total
-    return per_person if people.cluster is None else np.bincount(people.cluster, weights=per_person)
+    if people.cluster is None:
+        return np.asarray(per_person)
+    sums = np.bincount(people.cluster, weights=per_person)
+    return np.asarray(sums * math.sqrt(len(sums) / max(1, len(sums) - 1)))
 
 
 def normal_quantile(p: float) -> float:
@@ -225,14 +272,14 @@ def _groups(mask: int | None, people: People) -> tuple[str, ...] | None:
     return tuple(group for g, group in enumerate(people.consent.group_names) if mask >> g & 1)
 
 
-def _too_few(claim: _Claim, people: People, min_count: int) -> Penalty:
+def _too_few(claim: _Claim, people: People, why: str) -> Penalty:
     return not_testable(
         claim.name,
         _groups(claim.mask, people),
         claim.subgroup,
         claim.people,
         claim.comparable,
-        f"{claim.people} people, fewer than the {min_count} asked for.",
+        why,
     )
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,17 @@ from ..plan import child_seed
 from ..schema import label_hash
 from ..tables import RowSource, row_source
 from . import companions
-from .inputs import AuditedModel, People, consent_and_categories, read_people, with_categories
-from .losses import Loss, choose_loss
+from .inputs import (
+    AuditedModel,
+    People,
+    consent_and_categories,
+    outcome_of_class,
+    read_people,
+    with_categories,
+)
+from .losses import Loss, choose_loss, reads_zero_as_missing
 from .nuisance import LIGHTGBM_PARAMS, N_FOLDS, CrossFitter, Estimators, fit_reference
-from .penalty import FITS_PER_MASK, estimate_penalties, not_testable, overall, score_mask
+from .penalty import FITS_PER_MASK, MIN_COUNT, estimate_penalties, not_testable, overall, score_mask
 from .results import AuditReport, Penalty, Provenance
 
 Array = np.ndarray[Any, Any]
@@ -91,7 +99,7 @@ def audit(
         ``"squared"``, ``"binary"``, ``"poisson"``, ``"quantile"`` (with ``alpha``), or ``"auto"``: from the booster's
         objective, else from the outcomes.
     target_class
-        The class to audit, for a model with several; ``y`` is then compared with it.
+        The class to audit, for a model with several: one of the labels of a scikit-learn classifier, else its number.
     favourable
         ``"lower"`` (premiums) or ``"higher"`` (approval): which predictions people prefer.
     subgroups
@@ -100,8 +108,9 @@ def audit(
     clusters
         One label per row; rows with the same label (several years of one person) are not independent.
     train_data
-        ``(X, y)`` the model was trained on. The models of reference are then trained on them, and it can be seen which
-        sets training never saw, and whether the audit data are the training data.
+        ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates, and it is the
+        weight. The models of reference are then trained on them, and it can be seen which sets training never saw, and
+        whether the audit data are the training data.
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions, where they are known.
     min_count
@@ -135,24 +144,29 @@ def audit(
     'certified'
     """
     start = time.perf_counter()
-    _check_settings(margin, level, simultaneous, min_count, folds, favourable)
+    _check_settings(margin, level, simultaneous, min_count, max_masks, folds, favourable)
+    margin, level, min_count, folds, seed = float(margin), float(level), int(min_count), int(folds), int(seed)
     consent, categories = consent_and_categories(model)
-    if target_class is not None:
-        y = np.asarray(y) == target_class
+    outcome, output = outcome_of_class(model, y, target_class)
     people, notes = read_people(
-        X, y, consent, optional, available, weight, exposure, subgroups, clusters, categories, num_threads
-    )
-    audited = AuditedModel(model, people, target_class, num_threads)
+        X, outcome, consent, optional, available, weight, exposure, subgroups, clusters, categories, num_threads,
+        reads_zero_as_missing(model),
+    )  # fmt: skip
+    audited = AuditedModel(model, people, output, num_threads)
     chosen = choose_loss(loss, alpha, model, people.y)
     chosen.check(audited.given, people.y)
     if relative and not chosen.is_mean:
         raise ValueError(
             "relative=True needs a penalty in units of the prediction; that of a quantile is a probability."
         )
+    if not chosen.is_mean:
+        _check_no_ties(audited.given, people, margin)
+    if chosen.name == "binary" and np.isin(audited.given, (0, 1)).all():
+        notes.append("Every prediction is 0 or 1; an audit of decisions needs the probabilities behind them.")
     if np.ptp(audited.given) == 0:
         notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
     masks = _tested_masks(people, min_count, max_masks)
-    training = _training(train_data, model, people, notes)
+    training = _training(train_data, model, people, y, target_class, notes)
     crossfits = FITS_PER_MASK * len({*masks, 0}) + people.consent.n_groups + (2 if training.table is None else 0)
 
     with _progress(crossfits * folds, progress) as advance:
@@ -166,7 +180,11 @@ def audit(
         base, unrestricted = _references(people, chosen, fitter, training, seed, num_threads)
 
     mean_prediction = float(np.average(audited.given, weights=people.weight))
-    bound = margin * abs(mean_prediction) if relative else float(margin)
+    bound = margin * abs(mean_prediction) if relative else margin
+    if bound == 0:
+        raise ValueError(
+            "relative=True needs a mean prediction other than 0; give the margin in units of the prediction."
+        )
     penalties, critical = estimate_penalties(
         people, audited, chosen, scored, min_count, bound, level, simultaneous, seed
     )
@@ -217,15 +235,19 @@ def audit(
     )
 
 
-def _check_settings(margin: Any, level: Any, simultaneous: Any, min_count: Any, folds: Any, favourable: Any) -> None:
-    if isinstance(margin, bool) or not isinstance(margin, (int, float)) or not 0 < margin < float("inf"):
+def _check_settings(
+    margin: Any, level: Any, simultaneous: Any, min_count: Any, max_masks: Any, folds: Any, favourable: Any
+) -> None:
+    if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 < float(margin) < float("inf"):
         raise ValueError(f"margin must be a positive number, the largest harmless average penalty; got {margin!r}.")
     if not 0.5 < level < 1:
         raise ValueError(f"level must lie between 0.5 and 1, for example 0.95; got {level!r}.")
     if simultaneous not in SIMULTANEOUS:
         raise ValueError(f"simultaneous must be one of {', '.join(map(repr, SIMULTANEOUS))}; got {simultaneous!r}.")
-    if min_count < 2:
-        raise ValueError(f"min_count must be at least 2, got {min_count!r}.")
+    if min_count < MIN_COUNT:
+        raise ValueError(f"min_count must be at least {MIN_COUNT}, got {min_count!r}.")
+    if max_masks < 1:
+        raise ValueError(f"max_masks must be at least 1, got {max_masks!r}.")
     if folds < 3:
         raise ValueError(f"folds must be at least 3: one to predict, and one for each of two models; got {folds!r}.")
     if favourable not in ("lower", "higher"):
@@ -260,16 +282,29 @@ class _Training:
     shared: Array | None = None
 
 
-def _training(train_data: Any, model: Any, people: People, notes: list[str]) -> _Training:
+def _check_no_ties(f: Array, people: People, margin: float) -> None:
+    """Refuse a quantile audit where outcomes equal predictions: then P(Y ≤ f) jumps, and τ may lie within the jump."""
+    share = float(np.average(people.y == f, weights=people.weight))
+    if share > margin / 2:
+        raise ValueError(
+            f"{share:.1%} of the outcomes equal the quantile predicted, and so lie on neither side; the audit of a "
+            "quantile needs continuous outcomes."
+        )
+
+
+def _training(
+    train_data: Any, model: Any, people: People, given: Any, target_class: Any, notes: list[str]
+) -> _Training:
     summary = getattr(model, "puc_summary", None)
     if train_data is None:
         seen = getattr(summary, "masks_seen", None)
-        if summary is not None and summary.label_hash == label_hash(people.y):
+        if summary is not None and summary.label_hash is not None and summary.label_hash == _hash_of(given):
             notes.append(_SAME_DATA.format("The outcomes are exactly those the model was trained on"))
         return _Training(None if seen is None else frozenset(seen))
     if not isinstance(train_data, (tuple, list)) or len(train_data) not in (2, 3):
         raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
     X, y, *weight = train_data
+    y, _ = outcome_of_class(model, y, target_class)
     source = row_source(with_categories(X), people.source.pandas_categorical)
     people.consent.check_table(source)
     table = read_dataset(Dataset(source, y, weight=weight[0] if weight else None), "train_data")
@@ -279,6 +314,13 @@ def _training(train_data: Any, model: Any, people: People, notes: list[str]) -> 
     if share > SUSPICIOUS_OVERLAP:
         notes.append(_SAME_DATA.format(f"{share:.0%} of the audited rows are rows of train_data"))
     return _Training(frozenset(np.unique(shared).tolist()), table, shared)
+
+
+def _hash_of(y: Any) -> str | None:
+    try:
+        return label_hash(np.asarray(y))
+    except (TypeError, ValueError):  # text
+        return None
 
 
 _SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."

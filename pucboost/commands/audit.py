@@ -90,13 +90,15 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Audit, write the reports, and return the verdict as exit code."""
-    from ..files import check_can_be_written, open_table, write_whole
+    from ..files import DataError, check_can_be_written, open_table, write_whole
     from ..testing import OUTCOMES, check_fail_on
 
     failing = check_fail_on(flat(given.fail_on) or OUTCOMES)
-    for path in (given.html, given.json, given.markdown):
-        if path is not None:
-            check_can_be_written(path, given.model, given.data)
+    outputs = [path for path in (given.html, given.json, given.markdown) if path is not None]
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise DataError("two reports would be written to the same file; choose different names")
+    for path in outputs:
+        check_can_be_written(path, given.model, given.data)
     file = open_table(given.data)
     report = _audit(given, _load(given, file), file)
     # All are rendered before any is written: a report that cannot be made leaves no others behind.

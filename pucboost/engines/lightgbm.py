@@ -332,7 +332,15 @@ def train(
         valid_sets = [train_set if v is None else VirtualDataset(v, reference=train_set) for v, _ in valid]
         valid_names = [name for _, name in valid]
     return lgb.train(
-        params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
+        params,
+        train_set,
+        num_boost_round,
+        valid_sets,
+        valid_names,
+        feval,
+        init_model,
+        keep_training_booster,
+        callbacks=callbacks,  # by name: MLflow's autolog adds its own to what it finds there
     )
 
 

@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 import xgboost as xgb
 
-from ..schema import model_schema
+from ..schema import CATEGORIES_KEY, SCHEMA_KEY, model_schema
 from .base import EngineFacts, Validation, VirtualTable, rows_per_tree, times_rows
 from .params import whole_number
 from .translation import to_xgboost
 
 Array = np.ndarray[Any, Any]
-
-SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
-"""Attributes of a booster that keep the schema and the categories of a DataFrame in its model files."""
 
 _EARLY_STOPPING = "pucboost_early_stopping"
 """Where :func:`prepare` leaves early stopping among the parameters."""
@@ -40,9 +37,10 @@ class MaskedBatches(xgb.DataIter):
             "base_margin": virtual.init_score(),
         }
         self._names, self._types = feature_names(named_like), feature_types(named_like)
-        self._categories = dict(zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False))
+        coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
+        self._categories = {j: values for j, values in coded if values}  # XGBoost takes no empty list of categories
         if self._categories and self._types:
-            other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in self._categories]
+            other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in virtual.table.source.coded]
             if other:
                 raise ValueError(
                     f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
@@ -332,6 +330,8 @@ def train(
     )
     if evals:
         booster.evals_result = result
+    if train.table.source.coded:
+        _keep_categories(booster, train.table.pandas_categorical)
     return booster  # type: ignore[no-any-return]
 
 
@@ -436,7 +436,12 @@ def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: 
 
 def attach(booster: Any, consent: Any, summary: Any, categories: Any) -> Any:
     """Set ``consent`` and ``puc_summary``, and the attributes that keep them, and the categories, in model files."""
-    kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
-    booster.set_attr(**{SCHEMA_KEY: json.dumps(model_schema(consent, summary)), CATEGORIES_KEY: kept})
+    booster.set_attr(**{SCHEMA_KEY: json.dumps(model_schema(consent, summary))})
+    _keep_categories(booster, categories)
     booster.consent, booster.puc_summary = consent, summary
     return booster
+
+
+def _keep_categories(booster: Any, categories: Any) -> None:
+    kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
+    booster.set_attr(**{CATEGORIES_KEY: kept})
