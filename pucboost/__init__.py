@@ -9,12 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import objectives, simulate, testing
+    from . import metrics, objectives, simulate, testing
     from .auditing.results import AuditReport
     from .auditing.run import audit
     from .augmentation import augment
     from .consent import Consent
     from .datasets import Dataset
+    from .estimators import PUCClassifier, PUCRegressor
     from .persistence import consent_of, load_model, save_model
     from .prediction import monotonicity, predict, quote, sharing_value
     from .training import cv, train
@@ -25,6 +26,8 @@ _HOME = {
     "AuditReport": "auditing.results",
     "Consent": "consent",
     "Dataset": "datasets",
+    "PUCClassifier": "estimators",
+    "PUCRegressor": "estimators",
     "audit": "auditing.run",
     "augment": "augmentation",
     "consent_of": "persistence",
@@ -38,17 +41,20 @@ _HOME = {
     "train": "training",
 }
 
-_MODULES = ("objectives", "simulate", "testing")
+_MODULES = ("metrics", "objectives", "simulate", "testing")
 
 __all__ = [
     "AuditReport",
     "Consent",
     "Dataset",
+    "PUCClassifier",
+    "PUCRegressor",
     "audit",
     "augment",
     "consent_of",
     "cv",
     "load_model",
+    "metrics",
     "monotonicity",
     "objectives",
     "predict",
