@@ -94,7 +94,7 @@ def read_people(
     zero_as_missing: bool = False,
 ) -> tuple[People, list[str]]:
     """Check everything given about people, and return it with warnings."""
-    X = with_categories(X)
+    X = eager(X)
     source = row_source(X, categories)
     n = source.n_rows
     names = source.feature_names or (
@@ -151,11 +151,6 @@ def _check_names(consent: Consent) -> None:
     for reserved in RESERVED:
         if reserved in consent.groups:
             raise ValueError(f"A consent group is called {reserved!r}, which an audit calls something else. Rename it.")
-
-
-def with_categories(X: Any) -> Any:
-    """Return a table as a model can be asked about it, a lazy one collected; text is read as categories anyway."""
-    return eager(X)
 
 
 def _read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:

@@ -18,7 +18,7 @@ from ..datasets import Dataset, SourceTable, read_dataset
 from ..kernels.cells import hash_rows
 from ..plan import child_seed
 from ..schema import label_hash
-from ..tables import RowSource, row_source
+from ..tables import RowSource, eager, row_source
 from . import companions
 from .inputs import (
     AuditedModel,
@@ -26,7 +26,6 @@ from .inputs import (
     consent_and_categories,
     outcome_of_class,
     read_people,
-    with_categories,
 )
 from .losses import Loss, choose_loss, reads_zero_as_missing
 from .nuisance import LIGHTGBM_PARAMS, N_FOLDS, CrossFitter, Estimators, fit_reference
@@ -305,7 +304,7 @@ def _training(
         raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
     X, y, *weight = train_data
     y, _ = outcome_of_class(model, y, target_class)
-    source = row_source(with_categories(X), people.source.pandas_categorical)
+    source = row_source(eager(X), people.source.categories)
     people.consent.check_table(source)
     table = read_dataset(Dataset(source, y, weight=weight[0] if weight else None), "train_data")
     shared = people.consent.presence(source)
