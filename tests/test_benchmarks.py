@@ -30,7 +30,8 @@ def test_readme_shows_the_csv(name: str) -> None:
 
 
 def test_every_study_has_results() -> None:
-    assert STUDIES == ["anchored", "audit", "audit_power", "audit_time", "engines", "memory", "quality", "quotes", "speed"]
+    wanted = "anchored audit audit_power audit_time engines memory quality quotes speed"
+    assert wanted.split() == STUDIES
 
 
 @pytest.mark.parametrize("name", STUDIES)
