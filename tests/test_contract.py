@@ -555,3 +555,14 @@ def test_sliced_and_reloaded_xgboost_models_can_be_saved(tmp_path: Path) -> None
     for other in (booster[:2], xgb.Booster(model_file=tmp_path / "own.json")):
         puc.save_model(other, tmp_path / "again.json")
         assert puc.load_model(tmp_path / "again.json").consent == booster.consent
+
+
+def test_verbosity_of_one_call_is_not_that_of_the_next() -> None:
+    import xgboost as xgb
+
+    X, y = make_table(100)
+    before = xgb.get_config()
+    params = {"engine": "xgboost", "optional": [3], "verbosity": 0}
+    puc.train(params, puc.Dataset(X, y), 2)
+    puc.cv(params, puc.Dataset(X, y), 2, nfold=2)
+    assert xgb.get_config() == before

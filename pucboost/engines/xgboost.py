@@ -316,18 +316,19 @@ def train(
         objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
     evals = [(matrix if v is None else _matrix(v, params, train, matrix), name) for v, name in valid or ()]
     result: dict[str, Any] = {}
-    booster: Any = xgb.train(
-        params,
-        matrix,
-        num_boost_round,
-        evals=evals,
-        obj=objective,
-        evals_result=result,
-        verbose_eval=False,
-        xgb_model=init_model,
-        callbacks=callbacks,
-        custom_metric=metric,
-    )
+    with xgb.config_context():  # the verbosity of one call is not that of the next
+        booster: Any = xgb.train(
+            params,
+            matrix,
+            num_boost_round,
+            evals=evals,
+            obj=objective,
+            evals_result=result,
+            verbose_eval=False,
+            xgb_model=init_model,
+            callbacks=callbacks,
+            custom_metric=metric,
+        )
     if evals:
         booster.evals_result = result
     if train.table.source.coded:
@@ -390,19 +391,20 @@ def cv(
             objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
         return matrix, _matrix(valid, fold_params, train, matrix), fold_params
 
-    history: Any = xgb.cv(
-        params,
-        xgb.DMatrix(np.zeros((len(label), 1), dtype=np.float32), label=label),
-        num_boost_round,
-        nfold=len(folds),
-        folds=list(folds),
-        metrics=metrics if metrics is not None else (),
-        obj=objective,
-        fpreproc=exchange,
-        as_pandas=False,
-        callbacks=[*callbacks, keeper],
-        custom_metric=metric,
-    )
+    with xgb.config_context():
+        history: Any = xgb.cv(
+            params,
+            xgb.DMatrix(np.zeros((len(label), 1), dtype=np.float32), label=label),
+            num_boost_round,
+            nfold=len(folds),
+            folds=list(folds),
+            metrics=metrics if metrics is not None else (),
+            obj=objective,
+            fpreproc=exchange,
+            as_pandas=False,
+            callbacks=[*callbacks, keeper],
+            custom_metric=metric,
+        )
     names = {"test": "valid", "train": "train"}
     result: dict[str, Any] = {}
     for key, values in history.items():
