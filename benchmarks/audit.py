@@ -93,7 +93,7 @@ def repeat_once(scenario: SCENARIO) -> dict[str, Any]:
 
 def _naive_mean_differs(people: Any, family: LogisticFamily, f: Array, seed: int) -> bool:
     """Compare the average prediction of the silent with that of a fitted base model, as if that had no error."""
-    read, _ = read_people(people.X, people.y, None, family.optional, None, None, None, None, None, None, 1)
+    read, _ = read_people(people.X, people.y, optional=family.optional, num_threads=1)
     fitter = CrossFitter(read, {}, 5, seed, 1)
     base = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, {"objective": "binary"})
     difference = (f - base)[read.shared == 0]

@@ -322,6 +322,16 @@ class AnchoredModel:
         return self.booster.predict(matrix, output_margin=True)
 
 
+def is_tree_model(model: Any) -> bool:
+    """Return whether a model is a booster of either engine, or an anchored one."""
+    return is_booster(model) or isinstance(model, AnchoredModel)
+
+
+def trees_of(model: Any) -> Any:
+    """Return the booster of an anchored model, else the model itself."""
+    return model.booster if isinstance(model, AnchoredModel) else model
+
+
 @dataclass
 class SoftAnchorObjective:
     """ℓ(s, y) + λ/2·(s − anchor)² on copies that share nothing, ℓ(s, y) on all others.

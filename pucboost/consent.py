@@ -151,6 +151,15 @@ class Consent:
         bits[self.group_columns] = np.uint64(1) << self.column_groups.astype(np.uint64)
         return bits
 
+    def groups_of(self, mask: int) -> tuple[str, ...]:
+        """Return the names of the groups in a mask."""
+        return tuple(group for g, group in enumerate(self.group_names) if mask >> g & 1)
+
+    def columns_outside(self, mask: int) -> list[int]:
+        """Return the positions of the optional columns that are erased when only the groups of a mask are shown."""
+        bits = self.column_bits
+        return np.flatnonzero((bits != 0) & ((bits & np.uint64(mask)) == 0)).tolist()
+
     def availability(
         self, X: Any, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
     ) -> Array:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import difflib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self
@@ -22,8 +21,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
 
-from .anchoring import AnchoredModel
-from .auditing.inputs import _rows_of
+from .anchoring import trees_of
 from .consent import Consent
 from .datasets import Dataset, check_positions, declares_something
 from .engines.base import engine_named
@@ -32,7 +30,7 @@ from .engines.translation import TABLE, to_xgboost
 from .job import check_labels
 from .objectives import objective_for
 from .prediction import Reader, quote
-from .tables import RowSource, eager, is_frame, row_source
+from .tables import RowSource, eager, is_frame, row_source, rows_of
 from .training import train
 
 if TYPE_CHECKING:
@@ -209,7 +207,7 @@ class _PUCModel(BaseEstimator):  # type: ignore[misc]
         self._categories = source.categories
         if valid_sets:
             self.evals_result_ = record
-        self.best_iteration_ = _rounds_used(_trees_of(booster))
+        self.best_iteration_ = _rounds_used(trees_of(booster))
         self.booster_ = booster
         return self
 
@@ -377,7 +375,7 @@ class _PUCModel(BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> Array:
         """Share of each feature in the total gain of all splits."""
         check_is_fitted(self)
-        trees = _trees_of(self.booster_)
+        trees = trees_of(self.booster_)
         if is_booster(trees, "lightgbm"):
             gain = np.asarray(trees.feature_importance("gain"), dtype=np.float64)
         else:
@@ -670,7 +668,7 @@ def _without_weightless(table: Any, target: Array, weight: Array) -> tuple[Any, 
     if weight.all():
         return table, target, weight
     keep = np.flatnonzero(weight)
-    return _rows_of(table, keep), target[keep], weight[keep]
+    return rows_of(table, keep), target[keep], weight[keep]
 
 
 def declare_optional(optional: Any, source: RowSource) -> Consent:
@@ -815,28 +813,10 @@ def _train(
         import lightgbm as lgb
 
         callbacks = [*callbacks, lgb.record_evaluation(record)]
-    with _own_verbosity(params, engine):
-        booster = train(params, train_set, int(rounds), valid_sets or None, callbacks=callbacks or None)
+    booster = train(params, train_set, int(rounds), valid_sets or None, callbacks=callbacks or None)
     if engine == "xgboost" and valid_sets:
-        record = _trees_of(booster).evals_result
+        record = trees_of(booster).evals_result
     return booster, record
-
-
-def _own_verbosity(params: Mapping[str, Any], engine: str) -> AbstractContextManager[Any]:
-    """Let XGBoost warn of parameters it does not know, whatever was trained before.
-
-    Its ``verbosity`` is global: after one quiet training it would pass over a misspelt parameter in silence.
-    """
-    if engine != "xgboost":
-        return nullcontext()
-    import xgboost as xgb
-
-    given = any(_MAIN_NAME.get(key) == "verbosity" for key in params)
-    return xgb.config_context(verbosity=xgb.get_config()["verbosity"] if given else 1)
-
-
-def _trees_of(booster: Any) -> Any:
-    return booster.booster if isinstance(booster, AnchoredModel) else booster
 
 
 def _rounds_used(trees: Any) -> int:

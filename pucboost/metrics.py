@@ -24,14 +24,12 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from .anchoring import AnchoredModel, erase_columns
-from .auditing.inputs import _rows_of
+from .anchoring import is_tree_model
 from .consent import Consent
 from .datasets import declares_something
-from .engines.params import is_booster
 from .estimators import declare_optional
 from .persistence import consent_of
-from .prediction import Reader
+from .prediction import Reader, predict_tables
 from .tables import as_weight, eager, row_source
 
 Array = np.ndarray[Any, Any]
@@ -39,8 +37,6 @@ Array = np.ndarray[Any, Any]
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 
 RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
-_BATCH_VALUES = 8_000_000
-"""Values of masked rows that exist at a time, for models that are given tables."""
 
 
 def puc_scorer(
@@ -170,7 +166,7 @@ def mask_frequencies(X: Any, optional: Any, sample_weight: Any = None) -> dict[t
     consent = declare_optional(optional, source)
     weight = np.ones(source.n_rows) if sample_weight is None else as_weight(sample_weight, "weight", source.n_rows)
     shares = _observed(consent.presence(source), weight)
-    return {_groups(mask, consent): share for mask, share in shares.items()}
+    return {consent.groups_of(mask): share for mask, share in shares.items()}
 
 
 class PUCScorer:
@@ -340,7 +336,7 @@ def _known_consent(model: Any) -> Consent:
     """Return the consent schema of a model that has one."""
     for known in (model, getattr(model, "best_estimator_", None)):  # a fitted search
         consent = getattr(known, "consent_", None)
-        if consent is None and (is_booster(known) or isinstance(known, AnchoredModel)):
+        if consent is None and is_tree_model(known):
             consent = consent_of(known)
         if consent is not None and consent.n_groups:
             return consent  # type: ignore[no-any-return]
@@ -392,10 +388,6 @@ def _mask_of(groups: Any, consent: Consent) -> int:
     return mask
 
 
-def _groups(mask: int, consent: Consent) -> tuple[str, ...]:
-    return tuple(group for g, group in enumerate(consent.group_names) if mask >> g & 1)
-
-
 # ----- virtual rows, and models that are asked about them
 
 
@@ -427,7 +419,7 @@ def _as_estimator(
     model: Any, people: _People, cells: list[_Cell], scorer: Any, response: str | None, num_threads: int | None
 ) -> Any:
     """Return what a scorer takes for an estimator, and which answers for the virtual rows of all cells, in order."""
-    if not (is_booster(model) or isinstance(model, AnchoredModel)) and hasattr(model, "predict"):
+    if not is_tree_model(model) and hasattr(model, "predict"):
         return _MaskedEstimator(model, people, cells)
     values = _Values(model, people, cells, num_threads)
     needs = response or getattr(scorer, "_response_method", "predict")
@@ -437,16 +429,8 @@ def _as_estimator(
 
 
 def _ask(call: Callable[[Any], Any], people: _People, cells: list[_Cell]) -> Array:
-    """Call a function of tables for all virtual rows, batch by batch."""
-    groups = list(people.consent.groups.values())
-    step = max(1, _BATCH_VALUES // max(1, len(people.consent.feature_names)))
-    parts = []
-    for cell in cells:
-        hidden = [column for g, columns in enumerate(groups) if not cell.mask >> g & 1 for column in columns]
-        for lo in range(0, len(cell.rows), step):
-            part = _rows_of(people.table, cell.rows[lo : lo + step])
-            parts.append(np.asarray(call(erase_columns(part, hidden))))
-    return np.concatenate(parts)
+    """Call a function of tables for all virtual rows."""
+    return np.concatenate([predict_tables(call, people.table, c.rows, people.consent, c.mask) for c in cells])
 
 
 class _MaskedEstimator:
@@ -481,7 +465,7 @@ class _Values:
 
     def __call__(self) -> Array:
         model, people = self._model, self._people
-        if is_booster(model) or isinstance(model, AnchoredModel):
+        if is_tree_model(model):
             reader = Reader(model, people.table, False, self._num_threads, consent=people.consent)
             return np.concatenate([reader.predict_rows(cell.rows, np.uint64(cell.mask)) for cell in self._cells])
         if not callable(model):

@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .anchoring import AnchoredModel
+from .anchoring import AnchoredModel, erase_columns
 from .consent import Consent
 from .engines.params import is_booster
 from .kernels.rows import gather_masked_columns, gather_masked_rows
@@ -21,7 +22,7 @@ from .persistence import consent_of
 from .plan import shared_counts
 from .schema import categories_of
 from .stream import BATCH_BYTES
-from .tables import RowSource, row_source
+from .tables import RowSource, row_source, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,8 @@ Array = np.ndarray[Any, Any]
 MAX_GROUPS_OF_ALL_SUBSETS = 6
 MAX_GROUPS_OF_SHAPLEY = 12
 DEFAULT_MAX_SUBSETS = 4_096
+TABLE_VALUES = 8_000_000
+"""How many values a model that is given tables gets at a time."""
 FAMILIES = ("nothing", "alone", "all_but_one", "all")
 
 
@@ -59,8 +62,12 @@ class Reader:
         self.source: RowSource = row_source(X, categories_of(booster))
         consent.check_table(self.source)
         self.threads = thread_count(num_threads)
-        self.shared = consent.presence(self.source, num_threads=num_threads)
         self._predict = _predictor(booster, raw_score)
+
+    @cached_property
+    def shared(self) -> Array:
+        """Mask of what each person shares."""
+        return self.consent.presence(self.source, num_threads=self.threads)
 
     @property
     def n_rows(self) -> int:
@@ -127,6 +134,20 @@ def _best_rounds(booster: Any) -> tuple[int, int]:
     return (0, 0) if best is None else (0, int(best) + 1)
 
 
+def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:
+    """Ask a function of tables about some people with every group outside ``mask`` erased, batch by batch.
+
+    It gets copies in the table's own container, and may do with them what it likes.
+    """
+    hidden = consent.columns_outside(mask)
+    step = max(1, TABLE_VALUES // max(1, len(consent.feature_names)))
+    parts = []
+    for lo in range(0, len(rows), step):
+        part = rows_of(table, rows[lo : lo + step])
+        parts.append(np.asarray(call(erase_columns(part, hidden) if hidden else part)))
+    return np.concatenate(parts)
+
+
 def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
     """Return the masks of the subsets asked for, without repetition.
 
@@ -179,7 +200,7 @@ def _mask_of(groups: Iterable[str], consent: Consent) -> int:
 
 def subset_name(mask: int, consent: Consent) -> str:
     """Return how a subset is called in tables: its groups, joined by `` + ``, or ``nothing``."""
-    return " + ".join(group for g, group in enumerate(consent.group_names) if mask >> g & 1) or "nothing"
+    return " + ".join(consent.groups_of(mask)) or "nothing"
 
 
 def quote(
@@ -290,7 +311,7 @@ def predict(
     """
     if sharing not in ("as_given", "withheld", "best"):
         raise ValueError(f"sharing must be 'as_given', 'withheld' or 'best'; got {sharing!r}.")
-    _check_favourable(favourable)
+    check_favourable(favourable)
     if search not in ("exact", "greedy"):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
     reader = Reader(booster, X, raw_score, num_threads)
@@ -302,7 +323,8 @@ def predict(
     return (prediction, _groups_used(used, reader.consent)) if return_subset else prediction
 
 
-def _check_favourable(favourable: Any) -> None:
+def check_favourable(favourable: Any) -> None:
+    """Raise unless it is said which predictions people prefer."""
     if favourable not in ("lower", "higher"):
         raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
 
@@ -493,7 +515,7 @@ def monotonicity(
     >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus
     (200, True, 0.0)
     """
-    _check_favourable(favourable)
+    check_favourable(favourable)
     reader = Reader(booster, X, False, num_threads)
     sign = 1.0 if favourable == "lower" else -1.0
     given = sign * reader.predict_masked(reader.shared)

@@ -580,6 +580,7 @@ class SubsetSource(RowSource):
         self._whole, self._rows = whole, np.asarray(rows, dtype=np.int64)
         self.n_rows, self.n_columns, self.dtype = len(self._rows), whole.n_columns, whole.dtype
         self.feature_names, self.categorical, self.coded = whole.feature_names, whole.categorical, whole.coded
+        self.never_numbers = whole.never_numbers
         self.pandas_categorical = whole.pandas_categorical
         self.has_other_integer_labels = whole.has_other_integer_labels
 
@@ -686,6 +687,17 @@ def eager(data: Any) -> Any:
 
         return pa.table(data)
     return data
+
+
+def rows_of(table: Any, rows: Array) -> Any:
+    """Return some rows of a table in its own container, always a copy; as numbers where it has no rows to index."""
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    if is_frame(table):
+        import narwhals as nw
+
+        return nw.from_native(table, eager_only=True)[rows.tolist()].to_native()
+    return table[rows] if hasattr(table, "shape") else row_source(table).take(rows)
 
 
 def _is_sequence(data: Any) -> bool:

@@ -140,7 +140,7 @@ def test_everything_shared_is_shown_but_does_not_decide() -> None:
 
 
 def test_halves_are_disjoint_and_exclude_their_fold() -> None:
-    people, _ = read_people(TEASER.sample(500, 0).X, np.arange(500) % 2, None, [2], *[None] * 6, 1)
+    people, _ = read_people(TEASER.sample(500, 0).X, np.arange(500) % 2, optional=[2], num_threads=1)
     fitter = CrossFitter(people, {}, 5, 0, 1)
     view = fitter.view(0)
     seen = np.zeros(500, dtype=int)
@@ -169,7 +169,7 @@ def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamil
     distance = []
     for seed in range(60):
         sample = family.sample(2000, seed)
-        people, _ = read_people(sample.X, sample.y, None, [2], *[None] * 6, 1)
+        people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
         view = CrossFitter(people, {}, 5, seed, 1).view(0)
         model = type("Model", (), {"given": family.puc_prediction(sample.X)})()
         scores = penalty.score_mask(people, model, Loss("binary"), view, 0)
@@ -239,7 +239,7 @@ def test_covariance_measure_has_its_level() -> None:
     rejected = []
     for seed in range(60):
         sample = HARMLESS.sample(1000, seed)
-        people, _ = read_people(sample.X, sample.y, None, [2], *[None] * 6, 1)
+        people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
         view = CrossFitter(people, {}, 5, seed, 1).view(0)
         outcome = view.cross_fit(people.y, {"objective": "binary"}, 0)
         nothing = penalty.MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
@@ -835,7 +835,7 @@ def test_booster_with_another_table(data: Any) -> None:
 def test_models_of_reference_are_not_undersmoothed() -> None:
     """Grown beyond what predicts best they would make every audited model look good."""
     people = TEASER.sample(3000, 0)
-    read, _ = read_people(people.X, people.y, None, [2], *[None] * 6, 1)
+    read, _ = read_people(people.X, people.y, optional=[2], num_threads=1)
     fitter = CrossFitter(read, {}, 5, 0, 1)
     best = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, {"objective": "binary"})
     rough = fitter.view(0).cross_fit(read.y, {"objective": "binary"})
@@ -856,13 +856,12 @@ def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest
     original = nuisance.LightGBMLearner.fit
 
     def spy(self: Any, train: Any, target: Any, objective: Any, seed: int) -> Any:
-        is_share = bool(np.isin(target, (0, 1)).all()) and objective == {"objective": "binary"}
-        trained.append((is_share, set(train.tolist())))
+        trained.append(("availability" in objective, set(train.tolist())))
         return original(self, train, target, objective, seed)
 
     monkeypatch.setattr(nuisance.LightGBMLearner, "fit", spy)
     sample = TEASER.sample(400, 0)
-    people, _ = read_people(sample.X, sample.y, None, [2], *[None] * 6, 1)
+    people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
     fitter = CrossFitter(people, {}, 5, 0, 1)
     model = type("Model", (), {"given": TEASER.puc_prediction(sample.X)})()
     penalty.score_mask(people, model, Loss("binary"), fitter.view(0), 0)
@@ -941,7 +940,7 @@ def test_few_clusters_are_not_testable() -> None:
 def test_early_stopping_watches_whole_clusters() -> None:
     people = TEASER.sample(200, 0)
     rows = np.repeat(np.arange(200), 5)
-    read, _ = read_people(people.X[rows], people.y[rows], None, [2], *[None] * 4, rows, None, 1)
+    read, _ = read_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
     learner = CrossFitter(read, {}, 5, 0, 1).view(0).learner
     fit, stop = learner._split(np.arange(1000), 0)
     assert not set(rows[fit]) & set(rows[stop])

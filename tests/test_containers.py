@@ -543,7 +543,7 @@ def test_categorical_feature_beside_text() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_models_say_which_columns_have_which_categories(engine: str, tmp_path: Path) -> None:
     booster, _, expected = reference(engine)
-    path = tmp_path / "model"
+    path = tmp_path / "model.ubj"  # XGBoost warns of a file whose ending says nothing
     puc.save_model(booster, path)
     loaded = puc.load_model(path)
     assert loaded.puc_summary == booster.puc_summary

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ..anchoring import AnchoredModel, erase_columns
+from ..anchoring import AnchoredModel, is_tree_model, trees_of
 from ..consent import Consent
 from ..datasets import check_positions, declares_something
 from ..engines.params import is_booster
 from ..persistence import consent_of
-from ..prediction import Reader, subset_name
+from ..prediction import Reader, predict_tables, subset_name
 from ..schema import categories_of
-from ..tables import Categories, RowSource, SubsetSource, as_vector, as_weight, eager, row_source
+from ..tables import Categories, RowSource, SubsetSource, as_vector, as_weight, eager, row_source, rows_of
 
 Array = np.ndarray[Any, Any]
 
@@ -82,16 +82,17 @@ class People:
 def read_people(
     X: Any,
     y: Any,
-    consent: Consent | None,
-    optional: Any,
-    available: Any,
-    weight: Any,
-    exposure: Any,
-    subgroups: Any,
-    clusters: Any,
-    categories: Categories | None,
-    num_threads: int | None,
+    *,
+    consent: Consent | None = None,
+    categories: Categories | None = None,
+    optional: Any = None,
+    available: Any = None,
+    weight: Any = None,
+    exposure: Any = None,
+    subgroups: Any = None,
+    clusters: Any = None,
     zero_as_missing: bool = False,
+    num_threads: int | None = None,
 ) -> tuple[People, list[str]]:
     """Check everything given about people, and return it with warnings."""
     X = eager(X)
@@ -120,7 +121,7 @@ def read_people(
     if not weights.all():
         keep = np.flatnonzero(weights)
         notes.append(f"{n - len(keep):,} rows with weight 0 are left out.")
-        X, source = _some_of(X, source, keep), SubsetSource(source, keep)
+        X, source = rows_of(X, keep), SubsetSource(source, keep)
         outcome, weights, shared = outcome[keep], weights[keep], shared[keep]
         members = {name: flags[keep] for name, flags in members.items()}
         cluster = None if cluster is None else cluster[keep]
@@ -221,9 +222,9 @@ class AuditedModel:
     """
 
     def __init__(self, model: Any, people: People, target_class: int | None, num_threads: int | None) -> None:
-        self._people, self._target, self._table = people, target_class, people.container
+        self._people, self._target = people, target_class
         self._reader: Reader | None = None
-        if is_booster(model) or isinstance(model, AnchoredModel):
+        if is_tree_model(model):
             _check_booster_columns(model, people.source)
             self._reader = Reader(model, people.source, False, num_threads, consent=people.consent)
             self.kind = type(model).__module__.split(".")[0] + " " + type(model).__name__
@@ -235,24 +236,17 @@ class AuditedModel:
     def _as_given(self) -> Any:
         if self._reader is not None:
             return self._reader.predict_masked(self._people.shared)
-        if hasattr(self._table, "tocsr") and not np.array_equal(
+        if hasattr(self._people.container, "tocsr") and not np.array_equal(
             self._people.consent.presence(self._people.source), self._people.shared
         ):
             raise ValueError(
                 "In a sparse table withheld values are zeros to a model that is not a booster. Pass a dense table "
                 "with NaN."
             )
-        # A copy: the model may do with it what it likes.
-        return self._in_blocks(np.arange(len(self._people)), [])
+        return self._ask(np.arange(len(self._people)), self._people.everything)
 
-    def _in_blocks(self, rows: Array, hidden: list[int]) -> Array:
-        """Ask the model about some people, with some columns erased."""
-        step = max(1, 64_000_000 // (8 * max(1, self._people.source.n_columns)))
-        parts = []
-        for lo in range(0, len(rows), step):
-            part = _some_of(self._table, self._people.source, rows[lo : lo + step])
-            parts.append(np.asarray(self._call(erase_columns(part, hidden) if hidden else part)))
-        return np.concatenate(parts)
+    def _ask(self, rows: Array, mask: int) -> Array:
+        return predict_tables(self._call, self._people.container, rows, self._people.consent, mask)
 
     def masked(self, rows: Array, mask: int) -> Array:
         """Predict some people with every group outside ``mask`` erased."""
@@ -260,9 +254,7 @@ class AuditedModel:
             return np.empty(0)
         if self._reader is not None:
             return self._checked(self._reader.predict_rows(rows, np.uint64(mask)), len(rows))
-        groups = enumerate(self._people.consent.groups.values())
-        hidden = [column for g, columns in groups if not mask >> g & 1 for column in columns]
-        return self._checked(self._in_blocks(rows, hidden), len(rows))
+        return self._checked(self._ask(rows, mask), len(rows))
 
     def _checked(self, prediction: Any, n: int) -> Array:
         array = np.asarray(prediction, dtype=np.float64)
@@ -306,7 +298,7 @@ def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:
 
 def _check_booster_columns(model: Any, source: RowSource) -> None:
     """Raise if a plain booster was trained on other columns, or on the same in another order."""
-    trees = model.booster if isinstance(model, AnchoredModel) else model
+    trees = trees_of(model)
     if is_booster(trees, "xgboost"):
         names, count = trees.feature_names, trees.num_features()
     else:
@@ -349,25 +341,6 @@ def outcome_of_class(model: Any, y: Any, target_class: Any) -> tuple[Any, int | 
     return (given == target_class).astype(np.float64), labels.index(target_class)
 
 
-def _some_of(table: Any, source: RowSource, rows: Array) -> Any:
-    """Return some rows of a table in its own container, as a copy; as numbers where it is none of the usual ones."""
-    if isinstance(table, RowSource) or not hasattr(table, "shape"):
-        return source.take(rows)
-    return _rows_of(table, rows)
-
-
-def _rows_of(table: Any, rows: Array) -> Any:
-    import narwhals.dependencies as nwd
-
-    if nwd.is_pandas_dataframe(table):
-        return table.iloc[rows]
-    if nwd.is_into_dataframe(table):
-        import narwhals as nw
-
-        return nw.from_native(table, eager_only=True)[rows.tolist()].to_native()
-    return table[rows]
-
-
 def _model_hash(model: Any) -> str | None:
     if isinstance(model, AnchoredModel):
         parts = [_model_hash(model.anchor.model), _model_hash(model.booster)]
@@ -386,6 +359,4 @@ def _model_hash(model: Any) -> str | None:
 
 def consent_and_categories(model: Any) -> tuple[Consent | None, Categories | None]:
     """Return what a booster knows of its training table."""
-    if not (is_booster(model) or isinstance(model, AnchoredModel)):
-        return None, None
-    return consent_of(model), categories_of(model)
+    return (consent_of(model), categories_of(model)) if is_tree_model(model) else (None, None)

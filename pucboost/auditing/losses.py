@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..anchoring import is_tree_model, trees_of
 from ..engines.params import is_booster
 
 Array = np.ndarray[Any, Any]
@@ -136,11 +137,10 @@ def _level(alpha: float | None) -> float:
 
 def booster_within(model: Any) -> Any:
     """Return the booster of an anchored model or of an engine's scikit-learn class, else the model itself."""
-    if is_booster(model):
-        return model
-    for name in ("booster", "booster_"):
-        if is_booster(getattr(model, name, None)):
-            return getattr(model, name)
+    if is_tree_model(model):
+        return trees_of(model)
+    if is_booster(getattr(model, "booster_", None)):
+        return model.booster_
     return model.get_booster() if hasattr(model, "get_booster") else model
 
 

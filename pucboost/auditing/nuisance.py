@@ -16,7 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..consent import Consent
 from ..datasets import Dataset, SourceTable, read_dataset
 from ..engines.base import VirtualTable
 from ..plan import child_seed, plan_masks
@@ -48,6 +47,11 @@ LIGHTGBM_PARAMS: Mapping[str, Any] = {
     "force_row_wise": True,
     "feature_pre_filter": False,
 }
+
+
+def lightgbm_params(num_threads: int | None) -> dict[str, Any]:
+    """Return LightGBM's parameters for models of the audit."""
+    return dict(LIGHTGBM_PARAMS) if num_threads is None else {**LIGHTGBM_PARAMS, "num_threads": num_threads}
 
 
 def random_folds(n: int, n_folds: int, seed: int, cluster: Array | None = None) -> Array:
@@ -106,7 +110,8 @@ class LightGBMLearner:
         """Train a booster on the rows ``train``, a fifth of them held out for early stopping."""
         import lightgbm as lgb
 
-        params = {**self._params, **objective, "seed": seed % 2**31}
+        loss = {key: value for key, value in objective.items() if key != "availability"}
+        params = {**self._params, **loss, "seed": seed % 2**31}
         fit, stop = self._split(train, seed)
         if len(fit) == 0 or (target[fit] == target[fit[0]]).all():
             fit = np.sort(train)  # rare events, or the only cluster, that early stopping would have taken away
@@ -160,14 +165,14 @@ class EstimatorLearner:
     ----------
     rows, table
         As for :class:`LightGBMLearner`.
-    columns
-        Positions of the columns that are not erased.
+    erased
+        Positions of the columns that are erased.
     estimators
         For outcomes and for availability; cloned before use.
     """
 
-    def __init__(self, rows: MaskedRows, table: SourceTable, columns: Array, estimators: Estimators) -> None:
-        self._X, self._weight = rows.materialise()[:, columns], table.weight
+    def __init__(self, rows: MaskedRows, table: SourceTable, erased: list[int], estimators: Estimators) -> None:
+        self._X, self._weight = np.delete(rows.materialise(), erased, axis=1), table.weight
         self._estimators = estimators
 
     def fit(self, train: Array, target: Array, objective: Mapping[str, Any], seed: int) -> Callable[[Array], Array]:
@@ -219,7 +224,7 @@ class CrossFitter:
 
     def reference_view(self, shown: Array) -> View:
         """Return everybody with the masks given, for models of reference: LightGBM's, as good as they predict."""
-        return self._view(np.arange(len(self.people)), shown, 0, LIGHTGBM_PARAMS, undersmooth=1.0)
+        return self._view(np.arange(len(self.people)), shown, 0, {}, undersmooth=1.0)
 
     def _view(
         self,
@@ -234,17 +239,11 @@ class CrossFitter:
         cluster = None if self.people.cluster is None else self.people.cluster[rows]
         learner: Learner
         if isinstance(nuisance, Estimators):
-            learner = EstimatorLearner(stream, table, visible_columns(consent, mask), nuisance)
+            learner = EstimatorLearner(stream, table, consent.columns_outside(mask), nuisance)
         else:
-            threads = {} if self._threads is None else {"num_threads": self._threads}
-            learner = LightGBMLearner(stream, table, {**LIGHTGBM_PARAMS, **threads, **nuisance}, undersmooth, cluster)
+            params = {**lightgbm_params(self._threads), **nuisance}
+            learner = LightGBMLearner(stream, table, params, undersmooth, cluster)
         return View(self, learner, rows)
-
-
-def visible_columns(consent: Consent, mask: int) -> Array:
-    """Return the positions of the base columns and of the groups in ``mask``."""
-    bits = consent.column_bits
-    return np.flatnonzero((bits == 0) | ((bits & np.uint64(mask)) > 0))
 
 
 @dataclass(frozen=True)
@@ -277,25 +276,21 @@ class View:
             Train on the first (0) or second (1) half of the other folds alone; None means on both.
         """
         out = np.empty(len(self.rows))
-        options = {key: value for key, value in objective.items() if key != "availability"}
         for k in range(self.fitter.n_folds):
             inside, *parts = self.halves(k)
             train = np.sort(np.concatenate(parts)) if half is None else parts[half]
             if len(inside):
                 seed = child_seed(self.fitter.seed, 100 + 10 * k + (0 if half is None else half + 1))
-                out[inside] = self._fit(train, target, objective, options, seed)(inside)
+                out[inside] = self._fit(train, target, objective, seed)(inside)
             self.fitter.on_fit()
         return out
 
-    def _fit(
-        self, train: Array, target: Array, objective: Mapping[str, Any], options: Mapping[str, Any], seed: int
-    ) -> Callable[[Array], Array]:
+    def _fit(self, train: Array, target: Array, objective: Mapping[str, Any], seed: int) -> Callable[[Array], Array]:
         values = target[train]
         if len(train) < 2 or (values == values[0]).all():
             constant = float(values[0]) if len(train) else 0.0
             return lambda index: np.full(len(index), constant)
-        given = objective if isinstance(self.learner, EstimatorLearner) else options
-        return self.learner.fit(train, target, given, seed)
+        return self.learner.fit(train, target, objective, seed)
 
 
 AVAILABILITY: Mapping[str, Any] = {"objective": "binary", "availability": True}
@@ -312,11 +307,10 @@ def fit_reference(
     num_threads: int | None,
 ) -> Array:
     """Train one early-stopped model on a training table and predict the people; ``shown`` masks say what it sees."""
-    threads = {} if num_threads is None else {"num_threads": num_threads}
     seen = MaskedRows(train.source, people.consent, plan_masks(shown_train, "none"), num_threads=num_threads)
     if (train.label == train.label[0]).all():
         return np.full(len(people), float(train.label[0]))
-    learner = LightGBMLearner(seen, train, {**LIGHTGBM_PARAMS, **threads})
+    learner = LightGBMLearner(seen, train, lightgbm_params(num_threads))
     booster = learner.train(np.arange(len(train.label)), train.label.astype(np.float64), objective, seed)
     rows = MaskedRows(people.source, people.consent, plan_masks(shown, "none"), num_threads=num_threads)
     return np.concatenate([booster.predict(batch) for _, batch in rows.batches()])

@@ -42,6 +42,7 @@ MIN_COUNT = 10
 MIN_EVENTS = 10
 """Without some of either outcome among those compared, the standard error knows nothing of the noise in outcomes."""
 MIN_CLUSTERS = 30
+NO_VARIATION = "No variation: nothing can be said about chance."
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,15 @@ def score_mask(people: People, model: AuditedModel, loss: Loss, view: View, mask
 
 @dataclass(frozen=True)
 class _Claim:
-    """One estimate to be made: a ratio of sums over people."""
+    """One estimate to be made: a ratio of sums over the people compared."""
 
     name: str
     mask: int | None
     subgroup: str | None
+    rows: Array
+    """The people compared; scores and sizes are theirs."""
     score: Array
     size: Array
-    comparable: int
     decisive: bool
     events: float
     """How many of the rarer outcome there are among the people compared; infinite where outcomes are not events."""
@@ -96,6 +98,10 @@ class _Claim:
     def people(self) -> int:
         return int((self.size > 0).sum())
 
+    @property
+    def theta(self) -> float:
+        return float(self.score.sum() / self.size.sum())
+
     def shortcoming(self, people: People, min_count: int) -> str:
         """Say why there is too little to test, empty if there is enough."""
         if self.people < min_count:
@@ -103,7 +109,7 @@ class _Claim:
         if self.events < MIN_EVENTS:
             few = f"{self.events:.0f} people with the rarer outcome among those compared"
             return f"{few}; at least {MIN_EVENTS} are needed."
-        clusters = MIN_CLUSTERS if people.cluster is None else len(np.unique(people.cluster[self.size > 0]))
+        clusters = MIN_CLUSTERS if people.cluster is None else len(np.unique(people.cluster[self.rows[self.size > 0]]))
         if clusters < MIN_CLUSTERS:
             return f"{clusters} clusters; at least {MIN_CLUSTERS} are needed for a standard error."
         return ""
@@ -122,87 +128,88 @@ def estimate_penalties(
 ) -> tuple[list[Penalty], float]:
     """Turn scores into penalties with verdicts, and return them with the critical value of the joint intervals."""
     claims = _claims(people, scored, loss)
-    shortcomings = {id(claim): claim.shortcoming(people, min_count) for claim in claims}
-    testable = [claim for claim in claims if not shortcomings[id(claim)]]
-    influences = np.stack([_influence(claim, people) for claim in testable]) if testable else np.empty((0, 1))
-    # Influences are per cluster and sum to zero: the variance of a sum is the sum of squares.
-    errors = np.sqrt((influences**2).sum(axis=1))
-    varied = errors > 0
-    shortcomings |= {
-        id(c): "No variation: nothing can be said about chance." for c, v in zip(testable, varied, strict=True) if not v
-    }
-    testable = [c for c, v in zip(testable, varied, strict=True) if v]
-    influences, errors = influences[varied], errors[varied]
-    thetas = [float(claim.score.sum() / claim.size.sum()) for claim in testable]
-    decisive = np.array([claim.decisive for claim in testable], dtype=bool)
-    critical = critical_value(influences[decisive], errors[decisive], level, simultaneous, seed)
-    pointwise = normal_quantile((1 + level) / 2)
-    estimates = {id(claim): (theta, float(error)) for claim, theta, error in zip(testable, thetas, errors, strict=True)}
-    penalties = []
-    for claim in claims:
-        if id(claim) not in estimates:
-            penalties.append(_too_few(claim, people, shortcomings[id(claim)]))
-            continue
-        theta, error = estimates[id(claim)]
-        mean = float((claim.size * model.given).sum() / claim.size.sum())
-        lower, upper = theta - critical * error, theta + critical * error
-        verdict = decide(lower, upper, margin)
-        penalties.append(
-            Penalty(
-                name=claim.name,
-                groups=_groups(claim.mask, people),
-                subgroup=claim.subgroup,
-                people=claim.people,
-                comparable=claim.comparable,
-                verdict=verdict,
-                decisive=claim.decisive,
-                estimate=Estimate(theta, error, theta - pointwise * error, theta + pointwise * error),
-                verdict_lower=lower,
-                verdict_upper=upper,
-                percent=100 * theta / abs(mean) if mean and loss.is_mean else None,
-                mean_prediction=mean,
-                rows_to_decide=rows_to_decide(theta, critical * error, margin, len(people))
-                if verdict == INCONCLUSIVE
-                else None,
-                note="" if claim.decisive else "These people withhold nothing; shown for comparison.",
-            )
-        )
+    why_not = [claim.shortcoming(people, min_count) for claim in claims]
+    tested = [i for i, why in enumerate(why_not) if not why]
+    influences = _influences([claims[i] for i in tested], people)
+    # Influences sum to zero over independent people or clusters: the variance of a sum is the sum of squares.
+    errors = np.zeros(len(claims))
+    errors[tested] = np.sqrt(influences.multiply(influences).sum(axis=1))
+    why_not = [why or ("" if error > 0 else NO_VARIATION) for why, error in zip(why_not, errors, strict=True)]
+    deciding = [i for i in tested if claims[i].decisive and not why_not[i]]
+    joint = influences[[tested.index(i) for i in deciding]]
+    critical = critical_value(joint, errors[deciding], level, simultaneous, seed)
+    penalties = [
+        _untested(claim, people, why) if why else _penalty(claim, people, model, loss, error, critical, margin, level)
+        for claim, why, error in zip(claims, why_not, errors.tolist(), strict=True)
+    ]
     return penalties, critical
 
 
+def _penalty(
+    claim: _Claim,
+    people: People,
+    model: AuditedModel,
+    loss: Loss,
+    error: float,
+    critical: float,
+    margin: float,
+    level: float,
+) -> Penalty:
+    theta, pointwise = claim.theta, normal_quantile((1 + level) / 2) * error
+    lower, upper = theta - critical * error, theta + critical * error
+    verdict = decide(lower, upper, margin)
+    mean = float((claim.size * model.given[claim.rows]).sum() / claim.size.sum())
+    needed = rows_to_decide(theta, critical * error, margin, len(people)) if verdict == INCONCLUSIVE else None
+    return Penalty(
+        name=claim.name,
+        groups=_groups(claim.mask, people),
+        subgroup=claim.subgroup,
+        people=claim.people,
+        comparable=len(claim.rows),
+        verdict=verdict,
+        decisive=claim.decisive,
+        estimate=Estimate(theta, error, theta - pointwise, theta + pointwise),
+        verdict_lower=lower,
+        verdict_upper=upper,
+        percent=100 * theta / abs(mean) if mean and loss.is_mean else None,
+        mean_prediction=mean,
+        rows_to_decide=needed,
+        note="" if claim.decisive else "These people withhold nothing; shown for comparison.",
+    )
+
+
 def _claims(people: People, scored: list[MaskScores], loss: Loss) -> list[_Claim]:
-    n = len(people)
-    whole = [(people.name(s.mask), s, s.mask != people.everything or s.mask == 0) for s in scored]
-    silent = [s for _, s, decisive in whole if decisive]
-    claims = []
-    for subgroup, members in [(None, np.ones(n, dtype=bool)), *people.subgroups.items()]:
-        parts: list[tuple[str, int | None, list[MaskScores], bool]] = [
-            (name, s.mask, [s], decisive) for name, s, decisive in whole if subgroup is None or decisive
-        ]
-        if len(silent) > 1:
-            parts.insert(0, (ALL_SILENT, None, silent, True))
-        for name, mask, together, decisive in parts:
-            score, size, compared = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
-            events = 0.0
-            for s in together:
-                score[s.rows] += s.score
-                size[s.rows] += s.size
-                compared[s.rows] = True
-                events = max(events, _rarer(s.target[members[s.rows]], loss))
-            inside = members.astype(np.float64)
-            claims.append(
-                _Claim(
-                    name,
-                    mask,
-                    subgroup,
-                    score * inside,
-                    size * inside,
-                    int((compared & members).sum()),
-                    decisive,
-                    events,
-                )
-            )
-    return claims
+    """Return what is to be estimated: each set, all silent ones together, and the same within each subgroup."""
+    sets = [(people.name(s.mask), s.mask, [s], s.mask != people.everything or s.mask == 0) for s in scored]
+    silent = [s for _, _, (s,), decisive in sets if decisive]
+    pooled = [(ALL_SILENT, None, silent, True)] if len(silent) > 1 else []
+    everybody = np.ones(len(people), dtype=bool)
+    return [
+        _claim(name, mask, subgroup, members, together, decisive, loss)
+        for subgroup, members in [(None, everybody), *people.subgroups.items()]
+        for name, mask, together, decisive in [*pooled, *sets]
+        if subgroup is None or decisive
+    ]
+
+
+def _claim(
+    name: str,
+    mask: int | None,
+    subgroup: str | None,
+    members: Array,
+    together: list[MaskScores],
+    decisive: bool,
+    loss: Loss,
+) -> _Claim:
+    """Add up the scores of one set or several, for the members of a subgroup."""
+    score, size, compared = np.zeros(len(members)), np.zeros(len(members)), np.zeros(len(members), dtype=bool)
+    for s in together:
+        score[s.rows] += s.score
+        size[s.rows] += s.size
+        compared[s.rows] = True
+    rows = np.flatnonzero(compared & members)
+    events = max(_rarer(s.target[members[s.rows]], loss) for s in together)
+    return _Claim(name, mask, subgroup, rows, score[rows], size[rows], decisive, events)
 
 
 def _rarer(target: Array, loss: Loss) -> float:
@@ -212,14 +219,26 @@ def _rarer(target: Array, loss: Loss) -> float:
     return above if loss.name == "poisson" else min(above, below)
 
 
-def _influence(claim: _Claim, people: People) -> Array:
-    """Return each cluster's contribution to θ̂ − θ; without clusters each person's."""
-    total = claim.size.sum()
-    per_person = (claim.score - claim.size * (claim.score.sum() / total)) / total
-    if people.cluster is None:
-        return np.asarray(per_person)
-    sums = np.bincount(people.cluster, weights=per_person)
-    return np.asarray(sums * math.sqrt(len(sums) / max(1, len(sums) - 1)))
+def _influences(claims: list[_Claim], people: People) -> Any:
+    """Return what each person, or each cluster, contributes to θ̂ − θ: a sparse matrix, one row per claim.
+
+    Sparse, because most claims are about few people: claims × people would not fit into memory where both are many.
+    """
+    from scipy.sparse import csr_array
+
+    units = len(people) if people.cluster is None else int(people.cluster.max()) + 1
+    values, columns, starts = [], [], [0]
+    for claim in claims:
+        value, unit = (claim.score - claim.size * claim.theta) / claim.size.sum(), claim.rows
+        if people.cluster is not None:
+            unit, owner = np.unique(people.cluster[claim.rows], return_inverse=True)
+            # The usual correction for few clusters.
+            value = np.bincount(owner, weights=value) * math.sqrt(units / max(1, units - 1))
+        values.append(value)
+        columns.append(unit)
+        starts.append(starts[-1] + len(unit))
+    joined = [np.concatenate(parts) if parts else np.empty(0) for parts in (values, columns)]
+    return csr_array((joined[0], joined[1].astype(np.int64), starts), shape=(len(claims), units))
 
 
 def normal_quantile(p: float) -> float:
@@ -229,7 +248,7 @@ def normal_quantile(p: float) -> float:
     return float(norm.ppf(p))
 
 
-def critical_value(influences: Array, errors: Array, level: float, simultaneous: str, seed: int) -> float:
+def critical_value(influences: Any, errors: Array, level: float, simultaneous: str, seed: int) -> float:
     """Return c such that all intervals θ̂ ± c·se hold jointly, each side with confidence ``level``.
 
     Two one-sided tests at 1 − level each make a two-sided interval at 2·level − 1. ``"max-t"``: the quantile of
@@ -240,11 +259,11 @@ def critical_value(influences: Array, errors: Array, level: float, simultaneous:
     if simultaneous == "none" or count <= 1:
         return normal_quantile(1 - error_rate / 2)
     bonferroni = normal_quantile(1 - error_rate / (2 * count))
-    usable = errors > 0
-    if simultaneous == "bonferroni" or not usable.any():
+    if simultaneous == "bonferroni":
         return bonferroni
-    scaled = influences[usable] / errors[usable, None]
-    values, vectors = np.linalg.eigh(scaled @ scaled.T)
+    products = influences @ influences.T
+    products = products.toarray() if hasattr(products, "toarray") else products
+    values, vectors = np.linalg.eigh(products / np.outer(errors, errors))
     root = vectors * np.sqrt(np.maximum(values, 0))
     draws = np.random.default_rng(child_seed(seed, 3)).normal(size=(_MAX_T_DRAWS, len(root)))
     return min(float(np.quantile(np.abs(draws @ root.T).max(axis=1), 1 - error_rate)), bonferroni)
@@ -267,20 +286,12 @@ def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> in
 
 
 def _groups(mask: int | None, people: People) -> tuple[str, ...] | None:
-    if mask is None:
-        return None
-    return tuple(group for g, group in enumerate(people.consent.group_names) if mask >> g & 1)
+    return None if mask is None else people.consent.groups_of(mask)
 
 
-def _too_few(claim: _Claim, people: People, why: str) -> Penalty:
-    return not_testable(
-        claim.name,
-        _groups(claim.mask, people),
-        claim.subgroup,
-        claim.people,
-        claim.comparable,
-        why,
-    )
+def _untested(claim: _Claim, people: People, why: str) -> Penalty:
+    groups = _groups(claim.mask, people)
+    return not_testable(claim.name, groups, claim.subgroup, claim.people, len(claim.rows), why)
 
 
 def not_testable(

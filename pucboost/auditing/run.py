@@ -17,6 +17,7 @@ import numpy as np
 from ..datasets import Dataset, SourceTable, read_dataset
 from ..kernels.cells import hash_rows
 from ..plan import child_seed
+from ..prediction import check_favourable
 from ..schema import label_hash
 from ..tables import RowSource, eager, row_source
 from . import companions
@@ -148,9 +149,19 @@ def audit(
     consent, categories = consent_and_categories(model)
     outcome, output = outcome_of_class(model, y, target_class)
     people, notes = read_people(
-        X, outcome, consent, optional, available, weight, exposure, subgroups, clusters, categories, num_threads,
-        reads_zero_as_missing(model),
-    )  # fmt: skip
+        X,
+        outcome,
+        consent=consent,
+        categories=categories,
+        optional=optional,
+        available=available,
+        weight=weight,
+        exposure=exposure,
+        subgroups=subgroups,
+        clusters=clusters,
+        zero_as_missing=reads_zero_as_missing(model),
+        num_threads=num_threads,
+    )
     audited = AuditedModel(model, people, output, num_threads)
     chosen = choose_loss(loss, alpha, model, people.y)
     chosen.check(audited.given, people.y)
@@ -249,8 +260,7 @@ def _check_settings(
         raise ValueError(f"max_masks must be at least 1, got {max_masks!r}.")
     if folds < 3:
         raise ValueError(f"folds must be at least 3: one to predict, and one for each of two models; got {folds!r}.")
-    if favourable not in ("lower", "higher"):
-        raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
+    check_favourable(favourable)
 
 
 def _tested_masks(people: People, min_count: int, max_masks: int) -> list[int]:
@@ -364,7 +374,7 @@ def _untested(people: People, masks: list[int], min_count: int, max_masks: int) 
     for mask, count in rest[:MAX_UNTESTED_SHOWN]:
         few = f"{count} people, fewer than the {min_count} asked for."
         note = few if count < min_count else f"Beyond the {max_masks} most frequent sets."
-        groups = tuple(group for g, group in enumerate(people.consent.group_names) if mask >> g & 1)
+        groups = people.consent.groups_of(mask)
         entries.append(not_testable(people.name(mask), groups, None, count, len(people.at_least(mask)), note))
     further = rest[MAX_UNTESTED_SHOWN:]
     if further:
