@@ -23,6 +23,7 @@ from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
 
 from .harness import Row
+from .studies import Rows, Table
 
 Array = np.ndarray[Any, Any]
 
@@ -204,3 +205,9 @@ def _verdicts(model: str, kind: str, n: int, reps: int) -> Row:
         **{verdict: f"{share:.0%}" for verdict, share in shares.items()},
         "target": target[model],
     }
+
+
+def in_short(rows: Rows) -> Table:
+    """Return how often the true model is flagged, by ours and by naive tests."""
+    columns = ["family", "withholding", "what", "95 % interval excludes 0", "90 % interval covers"]
+    return columns, [[row[column] or "–" for column in columns] for row in rows]

@@ -1,15 +1,16 @@
-"""What every study needs: timing by ratios, results as CSV with their circumstances, tables in Markdown."""
+"""What every study needs: where it was measured, timing by ratios, peak memory."""
 
 from __future__ import annotations
 
-import csv
+import ctypes
 import datetime
+import gc
 import importlib.metadata
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 REPORT = ROOT / "benchmarks" / "BENCHMARKS.md"
 
+THREADS = int(os.environ.get("PUCBOOST_BENCH_THREADS", 2))
+
 Row = dict[str, Any]
 
 
 def circumstances() -> dict[str, str]:
     """Return where and with what a result was measured."""
-    versions = {name: importlib.metadata.version(name) for name in ("lightgbm", "xgboost", "numba", "numpy")}
+    packages = ("lightgbm", "xgboost", "scikit-learn", "numba", "numpy")
+    versions = {name: importlib.metadata.version(name) for name in packages}
     return {
         "date": datetime.date.today().isoformat(),
         "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {_processor()}",
@@ -78,82 +82,22 @@ def insurance_like(n_rows: int, n_base: int = 20, n_optional: int = 10, seed: in
     return X, (signal > 0).astype(np.float32), list(range(n_base, n_base + n_optional))
 
 
-def write_csv(name: str, rows: Iterable[Row]) -> Path:
-    """Keep a study's rows, with the circumstances in every one."""
-    rows = [{**row, **circumstances()} for row in rows]
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.csv"
-    with path.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, fieldnames=list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
+def peak_memory(job: Callable[[], Any]) -> float:
+    """Run a job and return by how many MB the memory of this process rose at most; NaN where the system cannot tell."""
+    reset = Path("/proc/self/clear_refs")
+    if not reset.exists():
+        job()
+        return float("nan")
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)  # what earlier jobs freed counts as free
+    reset.write_text("5")  # makes the peak what is resident now
+    before = _resident("VmRSS")
+    job()
+    return (_resident("VmHWM") - before) / 1024
 
 
-def read_csv(name: str) -> list[dict[str, str]]:
-    """Read a study's rows back."""
-    with (RESULTS / f"{name}.csv").open(newline="", encoding="utf-8") as source:
-        return list(csv.DictReader(source))
-
-
-def markdown(name: str) -> str:
-    """Return the table of a study as it stands in its CSV."""
-    rows = read_csv(name)
-    constant = ("date", "machine", "versions")
-    columns = [column for column in rows[0] if column not in constant]
-    where = "; ".join(rows[0][column] for column in constant)
-    return table(columns, [[row[column] for column in columns] for row in rows]) + f"\n\n*{where}*"
-
-
-def between_markers(text: str, name: str, content: str) -> str:
-    """Replace what stands between the two markers of a study."""
-    start, end = f"<!-- {name} -->", f"<!-- end {name} -->"
-    head, _, rest = text.partition(start)
-    _, found, tail = rest.partition(end)
-    if not found:
-        raise ValueError(f"no markers {start} … {end} in the text")
-    return f"{head}{start}\n{content}\n{end}{tail}"
-
-
-def publish(name: str) -> None:
-    """Put a study's table into BENCHMARKS.md, and the short form of it into the README if there is one."""
-    REPORT.write_text(between_markers(REPORT.read_text(encoding="utf-8"), name, markdown(name)), encoding="utf-8")
-    if name in SHORT_FORMS:
-        text = between_markers(README.read_text(encoding="utf-8"), name, SHORT_FORMS[name]())
-        README.write_text(text, encoding="utf-8")
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def quality_in_short() -> str:
-    """Return one line per family, one column per scheme."""
-    rows = read_csv("quality")
-    schemes = list(dict.fromkeys(row["scheme"] for row in rows))
-    gap = {(row["family"], row["scheme"]): row["squared PUC-gap ×10⁴"] for row in rows}
-    families = dict.fromkeys(row["family"] for row in rows)
-    return table(["family", *schemes], [[family, *(gap.get((family, s), "–") for s in schemes)] for family in families])
-
-
-def ratios_in_short(name: str) -> str:
-    """Return what was measured, and the ratio."""
-    rows = read_csv(name)
-    return table(["", "compared with", "ratio"], [[row["what"], row["compared with"], row["ratio"]] for row in rows])
-
-
-def audit_in_short() -> str:
-    """Return how often the true model is flagged, by ours and by naive tests."""
-    rows = read_csv("audit")
-    columns = ["family", "withholding", "what", "95 % interval excludes 0", "90 % interval covers"]
-    return table(columns, [[row[column] or "–" for column in columns] for row in rows])
-
-
-SHORT_FORMS = {
-    "audit": audit_in_short,
-    "quality": quality_in_short,
-    "speed": lambda: ratios_in_short("speed"),
-    "engines": lambda: ratios_in_short("engines"),
-}
+def _resident(field: str) -> float:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    return float(line.split()[1])

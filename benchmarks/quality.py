@@ -13,6 +13,7 @@ import pucboost as puc
 from pucboost.simulate import DiscreteFamily, LogisticFamily, squared_puc_gap
 
 from .harness import Row
+from .studies import Rows, Table
 
 PARAMS = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 2, "force_row_wise": True}
 SCHEMES: dict[str, dict[str, Any]] = {
@@ -80,3 +81,11 @@ def study(quick: bool) -> list[Row]:
                 row["against exhaustive"] = f"{mine / statistics.mean(gaps['exhaustive, fresh masks']) - 1:+.0%}"
             row["against fixed"] = f"{mine / statistics.mean(gaps['fixed']) - 1:+.0%}"
     return rows
+
+
+def in_short(rows: Rows) -> Table:
+    """Return one line per family, one column per scheme."""
+    schemes = list(dict.fromkeys(row["scheme"] for row in rows))
+    gap = {(row["family"], row["scheme"]): row["squared PUC-gap ×10⁴"] for row in rows}
+    families = dict.fromkeys(row["family"] for row in rows)
+    return ["family", *schemes], [[family, *(gap.get((family, s), "–") for s in schemes)] for family in families]

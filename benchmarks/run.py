@@ -1,7 +1,8 @@
-"""Run a study: ``python -m benchmarks.run NAME [--quick]``.
+"""Run studies: ``python -m benchmarks.run NAME … [--quick]``, or ``all``.
 
-A full run keeps its rows in ``benchmarks/results/NAME.csv`` and puts the table into ``benchmarks/BENCHMARKS.md``; a
-quick one only prints, to see that the study works.
+A full run keeps its rows in ``benchmarks/results/NAME.csv``, draws ``benchmarks/figures/NAME.png`` and puts the table
+into ``benchmarks/BENCHMARKS.md``. If it is interrupted, the next one goes on where it stopped. A quick one only prints,
+to see that the study works.
 """
 
 from __future__ import annotations
@@ -11,42 +12,45 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from . import anchored, audit, audit_time, engines, harness, memory, quality, quotes, speed
-
-STUDIES = {
-    "speed": speed.study,
-    "engines": engines.study,
-    "quotes": quotes.study,
-    "memory": memory.study,
-    "quality": quality.study,
-    "anchored": anchored.study,
-    "audit": audit.study,
-    "audit_power": audit.power_study,
-    "audit_time": audit_time.study,
-}
+from . import report
+from .catalogue import STUDIES
+from .studies import Study, run_study
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the named study."""
+    """Run the named studies."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("name", choices=STUDIES)
+    known = [*STUDIES, "all"]
+    parser.add_argument("names", nargs="+", choices=known, metavar="NAME", help=", ".join(known))
     parser.add_argument("--quick", action="store_true", help="a small version that only prints")
+    parser.add_argument("--fresh", action="store_true", help="do not take up what an interrupted run has kept")
+    parser.add_argument("--draw", action="store_true", help="measure nothing: make tables and figures from the CSVs")
     given = parser.parse_args(arguments)
     console = Console(width=None if Console().is_terminal else 160)
-    if console.is_terminal:
-        with console.status(f"running {given.name}"):
-            rows = STUDIES[given.name](given.quick)
-    else:
-        rows = STUDIES[given.name](given.quick)
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    console.print(table)
-    if not given.quick:
-        path = harness.write_csv(given.name, rows)
-        harness.publish(given.name)
-        console.print(f"kept in {path.relative_to(harness.ROOT)} and {harness.REPORT.relative_to(harness.ROOT)}")
+    for name in STUDIES if "all" in given.names else given.names:
+        study = STUDIES[name]
+        if given.draw:
+            report.publish(study)
+            continue
+        rows = run_study(study, given.quick, console, given.fresh)
+        show(study, rows, console)
+        if given.quick:
+            if study.figure is not None:
+                study.figure(rows)
+            continue
+        report.keep(study, rows)
+        report.publish(study)
+        console.print(f"kept in benchmarks/results/{name}.csv and benchmarks/BENCHMARKS.md")
     return 0
+
+
+def show(study: Study, rows: list[dict[str, str]], console: Console) -> None:
+    """Print a study's table."""
+    columns, lines = study.table(rows)
+    table = Table(*columns)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,186 @@
+"""The models the studies compare, behind one call: scikit-learn by ``puc.augment``, the engines by ``puc.train``.
+
+Variants: ``base`` drops the optional columns, ``full`` is what people do without a thought for consent (missing values
+filled with zero and an indicator for scikit-learn, left missing for the engines), and ``fixed``, ``exhaustive`` and
+``balanced`` are trained under Protected User Consent.
+
+A forest draws its bags from the virtual rows, as many as there are. Each bag then holds almost everybody in some copy,
+the trees resemble each other and the forest overfits; "bags of N" draws as many rows as there are people
+(``max_samples``), which is what a forest does without consent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xgboost as xgb
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+
+import pucboost as puc
+
+from .harness import THREADS
+
+Array = np.ndarray[Any, Any]
+
+PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
+VARIANTS = ("base", "full", *PUC_SCHEMES)
+ENGINES = ("LightGBM", "XGBoost")
+BAGGED_FOREST = "Random Forest, bags of N"
+SCIKIT = ("Random Forest", BAGGED_FOREST, "Extra Trees", "Gradient Boosting")
+ROUNDS = 200
+MANY_LEVELS = 20  # categories with more levels become codes, as in the paper's source of the income data
+
+_PARAMS: dict[str, dict[str, Any]] = {
+    "LightGBM": {
+        "engine": "lightgbm",
+        "num_leaves": 15,
+        "learning_rate": 0.05,
+        "verbosity": -1,
+        "force_row_wise": True,
+    },
+    "XGBoost": {"engine": "xgboost", "max_depth": 4, "learning_rate": 0.05, "verbosity": 0, "tree_method": "hist"},
+}
+_OBJECTIVES = {
+    "LightGBM": {True: "binary", False: "regression"},
+    "XGBoost": {True: "binary:logistic", False: "reg:squarederror"},
+}
+
+
+@dataclass
+class Fitted:
+    """A trained model: ``predict`` gives the probability of class 1 or the mean."""
+
+    predict: Callable[[pd.DataFrame], Array]
+    virtual_rows: float = 1.0  # per row
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turns a table into numbers for scikit-learn: few categories one-hot, many as codes, missing values filled."""
+
+    optional: tuple[str, ...]
+    fill: dict[str, float] = field(default_factory=dict)  # per optional column; base columns get 0
+    indicators: bool = True
+
+    def encode(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Return numbers, optional columns still NaN where withheld."""
+        parts: dict[Any, Any] = {}
+        for column in X:
+            values = X[column]
+            if not isinstance(values.dtype, pd.CategoricalDtype):
+                parts[column] = values if column in self.optional else values.fillna(0.0)
+            elif len(values.cat.categories) > MANY_LEVELS:
+                parts[column] = values.cat.codes.astype(float)
+            else:
+                parts.update({f"{column}={level}": (values == level).astype(float) for level in values.cat.categories})
+        return pd.DataFrame(parts)
+
+    def complete(self, encoded: pd.DataFrame) -> Array:
+        """Return the encoded table with withheld values filled, and indicators of sharing behind."""
+        shared = encoded[list(self.optional)].notna().to_numpy(float)
+        filled = encoded.fillna({column: self.fill.get(column, 0.0) for column in self.optional}).to_numpy(float)
+        return np.hstack([filled, shared]) if self.indicators else filled
+
+
+def fit(
+    model: str, variant: str, X: pd.DataFrame, y: Array, optional: list[str], *,
+    is_classification: bool, seed: int, imputation: str = "zero", indicators: bool = True, **changed: Any,
+) -> Fitted:  # fmt: skip
+    """Train a model in one variant; ``changed`` are parameters of the learner.
+
+    ``imputation`` ("zero", "mean", "median") and ``indicators`` say what scikit-learn's models see of withheld values.
+    """
+    start = time.perf_counter()
+    train = _fit_engine if model in ENGINES else _fit_scikit
+    extra = {} if model in ENGINES else {"imputation": imputation, "indicators": indicators}
+    fitted = train(model, variant, X, y, optional, is_classification, seed, changed=changed, **extra)
+    fitted.seconds = time.perf_counter() - start
+    return fitted
+
+
+def _fit_engine(
+    model: str, variant: str, X: pd.DataFrame, y: Array, optional: list[str], is_classification: bool, seed: int, *,
+    changed: dict[str, Any],
+) -> Fitted:  # fmt: skip
+    params = {
+        "objective": _OBJECTIVES[model][is_classification], **_PARAMS[model], "seed": seed,
+        "num_threads" if model == "LightGBM" else "nthread": THREADS, **changed,
+    }  # fmt: skip
+    rounds = params.pop("rounds", ROUNDS)
+    if variant == "base":
+        seen = [column for column in X if column not in optional]
+        booster = puc.train({**params, "augmentation": "none"}, puc.Dataset(X[seen], y), rounds)
+        return Fitted(lambda table: _predict_plain(booster, table[seen]))
+    scheme = "none" if variant == "full" else variant
+    booster = puc.train({**params, "optional": optional, "augmentation": scheme}, puc.Dataset(X, y), rounds)
+    per_row = 1.0 if variant == "full" else booster.puc_summary.virtual_rows / len(y)
+    return Fitted(lambda table: np.asarray(puc.predict(booster, table)), per_row)
+
+
+def _predict_plain(booster: Any, table: pd.DataFrame) -> Array:
+    plain = isinstance(booster, xgb.Booster)
+    return np.asarray(booster.predict(xgb.DMatrix(table, enable_categorical=True) if plain else table))
+
+
+def _fit_scikit(
+    model: str, variant: str, X: pd.DataFrame, y: Array, optional: list[str], is_classification: bool, seed: int, *,
+    imputation: str, indicators: bool, changed: dict[str, Any],
+) -> Fitted:  # fmt: skip
+    if model == BAGGED_FOREST:
+        changed = {"max_samples": len(y), **changed}
+    estimator = _scikit_model(model, is_classification, seed, changed)
+    if variant == "base":
+        seen = [column for column in X if column not in optional]
+        encoder = Encoder((), indicators=False)
+        estimator.fit(encoder.encode(X[seen]).to_numpy(), y)
+        return Fitted(lambda table: _predict(estimator, encoder.encode(table[seen]).to_numpy()))
+    fill = {} if imputation == "zero" else X[optional].agg(imputation).to_dict()
+    encoder = Encoder(tuple(optional), fill, indicators)
+    encoded = encoder.encode(X)
+    if variant == "full":
+        estimator.fit(encoder.complete(encoded), y)
+        per_row = 1.0
+    else:
+        virtual, labels, weight, _ = puc.augment(
+            encoded, y, optional=optional, augmentation=variant, seed=seed, num_threads=THREADS
+        )
+        estimator.fit(encoder.complete(virtual), labels, sample_weight=weight)
+        per_row = len(labels) / len(y)
+    return Fitted(lambda table: _predict(estimator, encoder.complete(encoder.encode(table))), per_row)
+
+
+def _scikit_model(model: str, is_classification: bool, seed: int, changed: dict[str, Any]) -> Any:
+    """Return the paper's models with the paper's parameters."""
+    kinds: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "Random Forest": (RandomForestClassifier, RandomForestRegressor, {"n_jobs": THREADS}),
+        BAGGED_FOREST: (RandomForestClassifier, RandomForestRegressor, {"n_jobs": THREADS}),
+        "Extra Trees": (ExtraTreesClassifier, ExtraTreesRegressor, {"n_jobs": THREADS, "min_samples_split": 10}),
+        "Gradient Boosting": (GradientBoostingClassifier, GradientBoostingRegressor, {"min_samples_split": 10}),
+    }
+    classifier, regressor, params = kinds[model]
+    return (classifier if is_classification else regressor)(**{**params, "random_state": seed, **changed})
+
+
+def _predict(estimator: Any, table: Array) -> Array:
+    if hasattr(estimator, "predict_proba"):
+        return np.asarray(estimator.predict_proba(table))[:, list(estimator.classes_).index(1.0)]
+    return np.asarray(estimator.predict(table))
+
+
+def loss(y: Array, prediction: Array, is_classification: bool) -> float:
+    """Return the paper's loss: misclassified people in %, or the mean squared error × 100."""
+    wrong = (prediction > 0.5) != (y > 0.5) if is_classification else (prediction - y) ** 2
+    return 100 * float(np.mean(wrong))

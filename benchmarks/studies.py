@@ -1,0 +1,154 @@
+"""What a study is, and how it runs: in units whose results are kept as they come, so that it can be taken up again."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from .harness import RESULTS, Row, circumstances
+
+Rows = list[dict[str, str]]
+Table = tuple[list[str], list[list[str]]]  # columns and lines
+TOOK = "took, s"
+CIRCUMSTANCES = ("date", "machine", "versions")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A piece of a study: ``key`` tells it from the others, ``run`` returns its rows without the key."""
+
+    key: Mapping[str, Any]
+    run: Callable[[], Sequence[Row]]
+
+
+def as_it_is(rows: Rows) -> Table:
+    """Return all rows of a study as its table."""
+    columns = [column for column in rows[0] if column not in (*CIRCUMSTANCES, TOOK)]
+    return columns, [[row[column] for column in columns] for row in rows]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study: units of work, the table and the figure made of their rows, perhaps a short table for the README.
+
+    ``units(quick)`` lists the work. Tables and figures read rows as they stand in the CSV, so that they can be made
+    again without measuring; ``figure`` returns a matplotlib figure.
+    """
+
+    name: str
+    units: Callable[[bool], Iterable[Unit]]
+    table: Callable[[Rows], Table] = as_it_is
+    figure: Callable[[Rows], Any] | None = None
+    in_short: Callable[[Rows], Table] | None = None
+
+
+def in_one(name: str, job: Callable[[bool], Sequence[Row]], **others: Any) -> Study:
+    """Return a study of a single unit."""
+    return Study(name, lambda quick: [Unit({}, lambda: job(quick))], **others)
+
+
+class Kept:
+    """Rows of a study under way, in a file of their own until the study is complete.
+
+    Rows measured by other code or with other versions of the engines are not taken up again.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.path = RESULTS / f"{study.name}.partial.csv"
+        source = hashlib.sha256()
+        for path in sorted(Path(__file__).parent.glob("*.py")):
+            source.update(path.read_bytes())
+        self._code = source.hexdigest()[:12] + " " + circumstances()["versions"]
+        self._rows = self._read()
+
+    def _read(self) -> Rows:
+        if not self.path.is_file():
+            return []
+        with self.path.open(newline="", encoding="utf-8") as source:
+            rows = list(csv.DictReader(source))
+        return [row for row in rows if row.get("code") == self._code and None not in row.values()]
+
+    def rows_of(self, unit: Unit) -> Rows:
+        """Return the rows of a unit that was done before, or none."""
+        key = {name: written(value) for name, value in unit.key.items()}
+        found = [row for row in self._rows if row["unit"] == _name(key)]
+        return [{name: value for name, value in row.items() if name not in ("code", "unit")} for row in found]
+
+    def add(self, unit: Unit, rows: Rows) -> None:
+        """Write the rows of a finished unit, all at once."""
+        key = {name: written(value) for name, value in unit.key.items()}
+        self._rows += [{**row, "unit": _name(key), "code": self._code} for row in rows]
+        self.path.parent.mkdir(exist_ok=True)
+        aside = self.path.with_suffix(".tmp")
+        write_rows(aside, self._rows)
+        aside.replace(self.path)
+
+    def forget(self) -> None:
+        """Remove what was kept."""
+        self.path.unlink(missing_ok=True)
+        self._rows = []
+
+
+def _name(key: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}={value}" for name, value in key.items())
+
+
+def written(value: Any) -> str:
+    """Return a value as it stands in a CSV: six digits are enough of any measurement."""
+    if isinstance(value, str | int):
+        return str(value)
+    if value is None:
+        return ""
+    return f"{float(value):.6g}"
+
+
+def write_rows(path: Path, rows: Rows) -> None:
+    """Write rows, whose columns may differ."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, fieldnames=columns, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def run_study(study: Study, quick: bool, console: Console, fresh: bool = False) -> Rows:
+    """Run what of a study is not done yet, and return all its rows."""
+    units = list(study.units(quick))
+    kept = None if quick else Kept(study)
+    if kept is not None and fresh:
+        kept.forget()
+    rows: Rows = []
+    columns = (
+        TextColumn(study.name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )  # fmt: skip
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        bar = progress.add_task("", total=len(units))
+        for unit in units:
+            progress.update(bar, description=", ".join(written(value) for value in unit.key.values()))
+            done = kept.rows_of(unit) if kept is not None else []
+            if not done:
+                done = _run(unit)
+                if kept is not None:
+                    kept.add(unit, done)
+            rows += done
+            progress.advance(bar)
+    return rows
+
+
+def _run(unit: Unit) -> Rows:
+    start = time.perf_counter()
+    measured = list(unit.run())
+    took = (time.perf_counter() - start) / max(len(measured), 1)  # so that the column adds up to the whole
+    return [
+        {name: written(value) for name, value in {**unit.key, **row, TOOK: took, **circumstances()}.items()}
+        for row in measured
+    ]
