@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ..datasets import Dataset, SourceTable, read_dataset
-from ..kernels.cells import hash_rows
 from ..plan import child_seed
 from ..prediction import check_favourable
-from ..schema import label_hash
-from ..tables import RowSource, eager, row_source
+from ..progress import progress_bar
 from . import companions
 from .inputs import (
     AuditedModel,
@@ -28,10 +21,12 @@ from .inputs import (
     outcome_of_class,
     read_people,
 )
-from .losses import Loss, choose_loss, reads_zero_as_missing
-from .nuisance import LIGHTGBM_PARAMS, N_FOLDS, CrossFitter, Estimators, fit_reference
+from .losses import choose_loss, reads_zero_as_missing
+from .nuisance import N_FOLDS, CrossFitter, Estimators
 from .penalty import FITS_PER_MASK, MIN_COUNT, estimate_penalties, not_testable, overall, score_mask
-from .results import AuditReport, Penalty, Provenance
+from .provenance import provenance
+from .reference import read_training, references
+from .results import AuditReport, Penalty
 
 Array = np.ndarray[Any, Any]
 
@@ -176,18 +171,21 @@ def audit(
     if np.ptp(audited.given) == 0:
         notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
     masks = _tested_masks(people, min_count, max_masks)
-    training = _training(train_data, model, people, y, target_class, notes)
+    training = read_training(train_data, model, people, y, target_class, notes)
     crossfits = FITS_PER_MASK * len({*masks, 0}) + people.consent.n_groups + (2 if training.table is None else 0)
 
-    with _progress(crossfits * folds, progress) as advance:
-        fitter = CrossFitter(people, _nuisance(nuisance), folds, seed, num_threads, advance)
+    done = itertools.count(1)
+    with progress_bar("fitting nuisance models", progress) as report:
+        fitter = CrossFitter(
+            people, _nuisance(nuisance), folds, seed, num_threads, lambda: report(next(done) / (crossfits * folds))
+        )
         everybody = fitter.view(0)
         nothing = score_mask(people, audited, chosen, everybody, 0)
         informative = companions.informativeness(people, nothing, everybody)
         scored = [
             nothing if mask == 0 else score_mask(people, audited, chosen, fitter.view(mask), mask) for mask in masks
         ]
-        base, unrestricted = _references(people, chosen, fitter, training, seed, num_threads)
+        base, unrestricted = references(people, chosen, fitter, training, seed, num_threads)
 
     mean_prediction = float(np.average(audited.given, weights=people.weight))
     bound = margin * abs(mean_prediction) if relative else margin
@@ -240,7 +238,7 @@ def audit(
         puc_gap=None if truth is None else companions.gap_to_truth(people, audited.given, truth, masks),
         calibration=tuple(c for c in calibration if c is not None),
         scatter=tuple(companions.scatter_of_silent(people, audited.given, base, child_seed(seed, 5))),
-        provenance=_provenance(people, audited, seed, folds, min_count, training, nuisance, start),
+        provenance=provenance(people, audited, seed, folds, min_count, training, nuisance, time.perf_counter() - start),
         warnings=(*notes, *warnings),
     )
 
@@ -282,15 +280,6 @@ def _nuisance(nuisance: Any) -> Mapping[str, Any] | Estimators:
     )
 
 
-@dataclass(frozen=True)
-class _Training:
-    """What is known of the data the model was trained on."""
-
-    masks_seen: frozenset[int] | None
-    table: SourceTable | None = None
-    shared: Array | None = None
-
-
 def _check_no_ties(f: Array, people: People, margin: float) -> None:
     """Refuse a quantile audit where outcomes equal predictions: then P(Y ≤ f) jumps, and τ may lie within the jump."""
     share = float(np.average(people.y == f, weights=people.weight))
@@ -299,72 +288,6 @@ def _check_no_ties(f: Array, people: People, margin: float) -> None:
             f"{share:.1%} of the outcomes equal the quantile predicted, and so lie on neither side; the audit of a "
             "quantile needs continuous outcomes."
         )
-
-
-def _training(
-    train_data: Any, model: Any, people: People, given: Any, target_class: Any, notes: list[str]
-) -> _Training:
-    summary = getattr(model, "puc_summary", None)
-    if train_data is None:
-        seen = getattr(summary, "masks_seen", None)
-        if summary is not None and summary.label_hash is not None and summary.label_hash == _hash_of(given):
-            notes.append(_SAME_DATA.format("The outcomes are exactly those the model was trained on"))
-        return _Training(None if seen is None else frozenset(seen))
-    if not isinstance(train_data, (tuple, list)) or len(train_data) not in (2, 3):
-        raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
-    X, y, *weight = train_data
-    y, _ = outcome_of_class(model, y, target_class)
-    source = row_source(eager(X), people.source.categories)
-    people.consent.check_table(source)
-    table = read_dataset(Dataset(source, y, weight=weight[0] if weight else None), "train_data")
-    shared = people.consent.presence(source)
-    known = row_hashes(source, table.label)
-    share = float(np.isin(row_hashes(people.source, people.y), known).mean())
-    if share > SUSPICIOUS_OVERLAP:
-        notes.append(_SAME_DATA.format(f"{share:.0%} of the audited rows are rows of train_data"))
-    return _Training(frozenset(np.unique(shared).tolist()), table, shared)
-
-
-def _hash_of(y: Any) -> str | None:
-    try:
-        return label_hash(np.asarray(y))
-    except (TypeError, ValueError):  # text
-        return None
-
-
-_SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."
-SUSPICIOUS_OVERLAP = 0.5
-
-
-def row_hashes(source: RowSource, y: Array) -> Array:
-    """Return a hash of every row with its outcome."""
-    parts = []
-    for lo, hi in source.blocks():
-        block = np.column_stack([source.window(lo, hi), y[lo:hi]]).astype(np.float32).astype(np.float64)
-        out = np.empty((len(block), 2), dtype=np.uint64)
-        hash_rows(block, block.view(np.uint64), np.zeros(len(block), dtype=np.uint64), 0, len(block), out)
-        parts.append(out[:, 0])
-    return np.concatenate(parts)
-
-
-def _references(
-    people: People, loss: Loss, fitter: CrossFitter, training: _Training, seed: int, num_threads: int | None
-) -> tuple[Array, Array]:
-    """Return predictions of a base-features model and of an unrestricted one, which may read the silence.
-
-    Trained on the training data if there are any, else cross-fitted on the audit data.
-    """
-    nothing = np.zeros_like(people.shared)
-    params = loss.lightgbm_params
-    if training.table is None or training.shared is None:
-        base, free = (fitter.reference_view(shown).cross_fit(people.y, params) for shown in (nothing, people.shared))
-        return base, free
-    pairs = ((np.zeros_like(training.shared), nothing), (training.shared, people.shared))
-    base, free = (
-        fit_reference(training.table, shown_train, people, shown, params, child_seed(seed, 4), num_threads)
-        for shown_train, shown in pairs
-    )
-    return base, free
 
 
 def _untested(people: People, masks: list[int], min_count: int, max_masks: int) -> list[Penalty]:
@@ -385,66 +308,3 @@ def _untested(people: People, masks: list[int], min_count: int, max_masks: int) 
 
 
 MAX_UNTESTED_SHOWN = 10
-
-
-@contextmanager
-def _progress(total: int, wanted: bool | None) -> Iterator[Callable[[], None]]:
-    """Show a bar on the terminal's stderr while models are fitted; elsewhere nothing."""
-    if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("fitting nuisance models", total=total)
-        yield lambda: bar.advance(task)
-
-
-_PACKAGES = ("lightgbm", "numpy", "scikit-learn", "scipy", "xgboost")
-
-
-def _provenance(
-    people: People,
-    model: AuditedModel,
-    seed: int,
-    folds: int,
-    min_count: int,
-    training: _Training,
-    nuisance: Any,
-    start: float,
-) -> Provenance:
-    consent = people.consent
-    optional = set(consent.group_columns.tolist())
-    from .. import __version__
-
-    versions = {"python": sys.version.split()[0], "pucboost": __version__}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # installed in some other way
-            continue
-    if isinstance(nuisance, (tuple, list)):
-        described = f"scikit-learn: {nuisance[0]!r}, {nuisance[1]!r}"
-    else:
-        settings = ", ".join(f"{k}={v}" for k, v in {**LIGHTGBM_PARAMS, **(nuisance or {})}.items() if k in _TELLING)
-        described = f"LightGBM, early-stopped ({settings})"
-    return Provenance(
-        date=datetime.now(UTC).isoformat(timespec="seconds"),
-        rows=len(people),
-        seed=seed,
-        folds=folds,
-        min_count=min_count,
-        reference_data="the audit data, cross-fitted" if training.table is None else "the training data",
-        data_hash=people.fingerprint(),
-        model_hash=model.fingerprint,
-        model_kind=model.kind,
-        consent={g: tuple(consent.feature_names[c] for c in columns) for g, columns in consent.groups.items()},
-        base_features=tuple(name for j, name in enumerate(consent.feature_names) if j not in optional),
-        versions=versions,
-        nuisance=described,
-        seconds=round(time.perf_counter() - start, 1),
-    )
-
-
-_TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")

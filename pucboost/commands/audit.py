@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base import TABLE_FILES, Commands, add_quiet, flat, ignore_share, load, names, note, one_line, progress
+from .base import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
 from .batches import features_of
 from .train import read_groups
 
@@ -122,7 +122,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
     check_columns(file, text_columns, "--subgroup or --cluster")
     features = features_of(model, file, given.quiet)
     with progress(f"reading {file.path}", given.quiet) as report:
-        table = read_table(file, features, given.label, given.weight, report or ignore_share)
+        table = read_table(file, features, given.label, given.weight, report)
     exposure = _read(file, given.exposure, lambda batch, name: batch.numbers(name, ". Exposures must be numbers"))
     subgroups, clusters = (_read(file, column, _labels) for column in (given.subgroup, given.cluster))
     return audit(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
+
+from ..progress import progress_bar
 
 EXIT_ERROR = 3
 """Wrong usage, or something wrong with the data, a model or a file; 1 and 2 are left for the verdicts of an audit."""
@@ -67,22 +69,9 @@ def note(text: str, quiet: bool) -> None:
         print(f"pucboost: {text}", file=sys.stderr)
 
 
-@contextmanager
-def progress(what: str, quiet: bool) -> Iterator[Callable[[float], None] | None]:
-    """Show a bar while something is done, and give a function that takes the share done; None off a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
-
-
-def ignore_share(share: float) -> None:
-    """Stand in for a progress bar."""
+def progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
+    """Return a bar that is shown on a terminal unless one is to be quiet."""
+    return progress_bar(what, False if quiet else None)
 
 
 def load(path: Path) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base import add_quiet, flat, ignore_share, load, names, note, progress
+from .base import add_quiet, flat, load, names, note, progress
 
 if TYPE_CHECKING:
     from ..consent import Consent
@@ -56,7 +56,7 @@ def map_file(
     feature_names = [feature.name for feature in features]
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
     with progress(what, given.quiet) as report, table_writer(out) as write:
-        for batch in file.batches([*wanted, *kept], report or ignore_share):
+        for batch in file.batches([*wanted, *kept], report):
             columns = {name: batch.as_stored(name) for name in kept}
             for name, values in compute(ArraySource(encode(features, batch), feature_names), batch.first_row).items():
                 if name in columns:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base import EXIT_CODES, TABLE_FILES, Commands, add_quiet, flat, ignore_share, names, note, progress
+from .base import EXIT_CODES, TABLE_FILES, Commands, add_quiet, flat, names, note, progress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -138,7 +138,7 @@ def run(given: argparse.Namespace) -> int:
             train_set,
             given.rounds,
             valid_sets=None if valid_set is None else [valid_set],
-            callbacks=None if report is None else [_reporter(given.engine, report, given.rounds)],
+            callbacks=[_reporter(given.engine, report, given.rounds)],
         )
     save_model(booster, given.out)
     if not given.quiet:
@@ -245,7 +245,7 @@ def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> Fi
     from ..feature_files import read_table
 
     with progress(f"reading {file.path}", given.quiet) as report:
-        return read_table(file, features, given.label, given.weight, report or ignore_share)
+        return read_table(file, features, given.label, given.weight, report)
 
 
 def _datasets(given: argparse.Namespace, columns: _Columns, table: FileTable) -> tuple[Any, Any]:

@@ -1,0 +1,24 @@
+"""Progress of long work: a bar on a terminal, silence elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(what: str, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
+    """Show a bar on stderr while something is done, and give a function that takes the share done.
+
+    ``shown`` is by default whether stderr is a terminal.
+    """
+    if not (sys.stderr.isatty() if shown is None else shown):
+        yield lambda share: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda share: bar.update(task, completed=share)
