@@ -62,6 +62,12 @@ def augment(
         Number of the row each copy comes from. Split *these* into folds: copies of one person must not end up on both
         sides.
 
+    Notes
+    -----
+    A random forest bootstraps the copies, so that almost everybody is in every bag and its trees resemble each other.
+    Give it ``max_samples=len(y)``: bags as large as without consent (measured in ``benchmarks/BENCHMARKS.md``,
+    *several*).
+
     Examples
     --------
     >>> import numpy as np, pucboost as puc
