@@ -24,8 +24,9 @@ from .engines.params import is_booster
 from .objectives import Objective
 from .plan import PlanSummary, plan_masks
 from .schema import categories_of
+from .sources import Categories
 from .stream import MaskedRows, SelectedRows
-from .tables import Categories, eager, is_frame, row_source
+from .tables import eager, is_frame, row_source
 
 Array = np.ndarray[Any, Any]
 

@@ -10,8 +10,9 @@ import numpy as np
 from .consent import Consent
 from .datasets import check_positions
 from .plan import check_augmentation, plan_masks
+from .sources import RowSource
 from .stream import MaskedRows
-from .tables import RowSource, as_weight, eager, is_frame, row_source
+from .tables import as_weight, eager, is_frame, row_source
 
 Array = np.ndarray[Any, Any]
 

@@ -19,8 +19,8 @@ from .engines.base import VirtualTable
 from .kernels.cells import assign_cells, hash_rows
 from .kernels.threads import run_in_ranges, thread_count
 from .objectives import Objective, Softmax
+from .sources import SubsetSource
 from .stream import SelectedRows
-from .tables import SubsetSource
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from .kernels.masks import pack_shared
 from .kernels.threads import run_in_ranges, thread_count
-from .tables import RowSource, row_source
+from .sources import RowSource
+from .tables import row_source
 
 Array = np.ndarray[Any, Any]
 

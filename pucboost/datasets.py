@@ -10,7 +10,8 @@ import lightgbm as lgb
 import numpy as np
 
 from .consent import Consent
-from .tables import Categories, RowSource, SubsetSource, as_vector, as_weight, eager, row_source
+from .sources import Categories, RowSource, SubsetSource
+from .tables import as_vector, as_weight, eager, row_source
 
 Array = np.ndarray[Any, Any]
 

@@ -30,7 +30,8 @@ from .engines.translation import TABLE, to_xgboost
 from .job import check_labels
 from .objectives import objective_for
 from .prediction import Reader, quote
-from .tables import RowSource, eager, is_frame, row_source, rows_of
+from .sources import RowSource
+from .tables import eager, is_frame, row_source, rows_of
 from .training import train
 
 if TYPE_CHECKING:

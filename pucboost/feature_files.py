@@ -13,7 +13,7 @@ import numpy as np
 
 from .files import Batch, DataError, TableFile
 from .schema import categories_of
-from .tables import ArraySource
+from .sources import ArraySource
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,8 +21,9 @@ from .kernels.threads import run_in_ranges, thread_count
 from .persistence import consent_of
 from .plan import shared_counts
 from .schema import categories_of
+from .sources import RowSource
 from .stream import BATCH_BYTES
-from .tables import RowSource, row_source, rows_of
+from .tables import row_source, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd

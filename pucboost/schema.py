@@ -13,7 +13,7 @@ import numpy as np
 from .consent import Consent
 from .engines.params import is_booster
 from .plan import PlanSummary
-from .tables import Categories
+from .sources import Categories
 
 FORMAT = 1
 

@@ -12,7 +12,7 @@ from .consent import Consent
 from .kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators
 from .kernels.threads import run_in_ranges, thread_count
 from .plan import MaskPlan
-from .tables import ArraySource, RowSource
+from .sources import ArraySource, RowSource
 
 Array = np.ndarray[Any, Any]
 

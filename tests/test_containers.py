@@ -23,9 +23,10 @@ import xgboost as xgb
 from tools import table_training
 
 import pucboost as puc
-from pucboost import prediction, stream, tables
+from pucboost import frames, prediction, sources, stream
 from pucboost.schema import categories_of
-from pucboost.tables import Categories, row_source
+from pucboost.sources import Categories
+from pucboost.tables import row_source
 
 N = 400
 ENGINES: dict[str, dict[str, Any]] = {
@@ -709,18 +710,18 @@ def test_nothing_of_the_caller_is_changed(container: str) -> None:
 
 @pytest.mark.parametrize("container", ["pandas, objects", "pandas, categories", "polars, Categorical", "Arrow, chunks"])
 def test_tables_are_read_in_blocks(container: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 2_000)
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 30)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 2_000)
+    monkeypatch.setattr(frames, "BLOCK_ROWS", 30)
     monkeypatch.setattr(stream, "BATCH_BYTES", 2_000)
     monkeypatch.setattr(prediction, "BATCH_BYTES", 1_000)
     sizes = []
-    encode = tables.FrameSource._encode
+    encode = frames.FrameSource._encode
 
     def record(self: Any, n_rows: int, pick: Any) -> Any:
         sizes.append(n_rows)
         return encode(self, n_rows, pick)
 
-    monkeypatch.setattr(tables.FrameSource, "_encode", record)
+    monkeypatch.setattr(frames.FrameSource, "_encode", record)
     booster = train("lightgbm", CONTAINERS[container](DATA))
     assert trees(booster) == trees(reference("lightgbm")[0])
     np.testing.assert_array_equal(puc.predict(booster, CONTAINERS[container](OTHERS)), reference("lightgbm")[2])
@@ -733,13 +734,13 @@ def test_float_tables_are_not_copied() -> None:
         array = row_source(table).array  # type: ignore[attr-defined]
         assert np.shares_memory(array, np.asarray(table))
     in_blocks = [
-        (X[::2], tables.OtherArraySource, np.float64),
-        (X[:, 1:], tables.OtherArraySource, np.float64),
-        ((10 * X).astype(np.int8), tables.OtherArraySource, np.float32),
-        (X > 0, tables.OtherArraySource, np.float32),
-        (pd.DataFrame(X).iloc[10:, 1:], tables.FrameSource, np.float64),
-        (pd.DataFrame(X).assign(more=1.0), tables.FrameSource, np.float64),
-        (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), tables.FrameSource, np.float32),
+        (X[::2], sources.OtherArraySource, np.float64),
+        (X[:, 1:], sources.OtherArraySource, np.float64),
+        ((10 * X).astype(np.int8), sources.OtherArraySource, np.float32),
+        (X > 0, sources.OtherArraySource, np.float32),
+        (pd.DataFrame(X).iloc[10:, 1:], frames.FrameSource, np.float64),
+        (pd.DataFrame(X).assign(more=1.0), frames.FrameSource, np.float64),
+        (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), frames.FrameSource, np.float32),
     ]
     for table, kind, dtype in in_blocks:
         source = row_source(table)

@@ -17,7 +17,8 @@ from ..engines.params import is_booster
 from ..persistence import consent_of
 from ..prediction import Reader, predict_tables, subset_name
 from ..schema import categories_of
-from ..tables import Categories, RowSource, SubsetSource, as_vector, as_weight, eager, row_source, rows_of
+from ..sources import Categories, RowSource, SubsetSource
+from ..tables import as_vector, as_weight, eager, row_source, rows_of
 
 Array = np.ndarray[Any, Any]
 

@@ -11,7 +11,8 @@ from ..datasets import Dataset, SourceTable, read_dataset
 from ..kernels.cells import hash_rows
 from ..plan import child_seed
 from ..schema import label_hash
-from ..tables import RowSource, eager, row_source
+from ..sources import RowSource
+from ..tables import eager, row_source
 from .inputs import People, outcome_of_class
 from .losses import Loss
 from .nuisance import CrossFitter, fit_reference

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..consent import Consent
     from ..feature_files import Feature
     from ..files import TableFile
-    from ..tables import ArraySource
+    from ..sources import ArraySource
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def map_file(
     """
     from ..feature_files import Known, Withheld, check_columns, encode
     from ..files import DataError, check_can_be_written, ending_of, open_table, table_writer
-    from ..tables import ArraySource
+    from ..sources import ArraySource
 
     out = None if given.out == "-" else Path(given.out)
     if out is not None:

@@ -253,7 +253,7 @@ def _datasets(given: argparse.Namespace, columns: _Columns, table: FileTable) ->
     from ..datasets import Dataset
     from ..feature_files import check_columns
     from ..files import DataError, open_table
-    from ..tables import SubsetSource
+    from ..sources import SubsetSource
 
     if given.valid is not None:
         file = open_table(given.valid)
