@@ -1,0 +1,263 @@
+"""What comes out of an audit, and what it says of too little or wrong input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost as xgb
+from audit_tools import HARMLESS, PAPER, TEASER, audit, numbers
+from tools import QUIET
+
+import pucboost as puc
+from pucboost.simulate.families import expit
+
+# The result ---------------------------------------------------------------------------------------------------------
+
+
+def test_result_is_frozen_plain_data_and_repeatable() -> None:
+    people = PAPER.sample(1500, 2)
+    before = people.X.copy()
+    one, two = (audit(PAPER.puc_prediction, people, PAPER, truth=PAPER) for _ in range(2))
+    np.testing.assert_array_equal(people.X, before)
+    first, second = one.to_dict(), two.to_dict()
+    for volatile in ("date", "seconds"):
+        first["provenance"].pop(volatile)
+        second["provenance"].pop(volatile)
+    assert first == second
+    with pytest.raises(FrozenInstanceError):
+        one.margin = 1  # type: ignore[misc]
+    read = json.loads(one.to_json())
+    assert read["schema_version"] == 1
+    assert read["passed"] == one.passed
+    assert read["verdict"] == one.verdict
+    assert len(read["penalties"]) == len(one.penalties) == len(one.penalty)
+    assert one.penalty["verdict"].tolist() == [p.verdict for p in one.penalties]
+    assert next(iter(one.verdicts)) == "overall"
+    assert read["puc_gap"]["squared"] == 0.0
+    assert read["provenance"]["data_hash"] == two.provenance.data_hash
+    other = audit(PAPER.puc_prediction, PAPER.sample(1500, 3), PAPER)
+    assert other.provenance.data_hash != one.provenance.data_hash
+
+
+def test_threads_and_seed() -> None:
+    people = TEASER.sample(1500, 0)
+    one = audit(TEASER.puc_prediction, people)
+    two = audit(TEASER.puc_prediction, people, num_threads=2)
+    assert numbers(one) == numbers(two)
+    other = audit(TEASER.puc_prediction, people, seed=1)
+    assert numbers(other) != numbers(one)
+
+
+def test_json_is_written_whole_or_not_at_all(tmp_path: Any) -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(500, 0))
+    path = tmp_path / "audit.json"
+    report.to_json(path)
+    assert json.loads(path.read_text(encoding="utf-8"))["verdict"] == report.verdict
+    with pytest.raises(FileNotFoundError):
+        report.to_json(tmp_path / "missing" / "audit.json")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["audit.json"]
+
+
+def test_assert_consent() -> None:
+    people = HARMLESS.sample(8000, 0)
+    options = {"optional": [2], "margin": 0.03, "num_threads": 1}
+    assert puc.testing.assert_consent(HARMLESS.puc_prediction, people.X, people.y, **options).passed
+
+    def dear(X: Any) -> Any:
+        return np.clip(HARMLESS.puc_prediction(X) + 0.2 * np.isnan(X[:, 2]), 0, 1)
+
+    with pytest.raises(AssertionError, match="violated"):
+        puc.testing.assert_consent(dear, people.X, people.y, **options)
+    few = (people.X[:400], people.y[:400])
+    with pytest.raises(AssertionError, match="inconclusive"):
+        puc.testing.assert_consent(HARMLESS.puc_prediction, *few, **options)
+    assert not puc.testing.assert_consent(HARMLESS.puc_prediction, *few, fail_on="violated", **options).passed
+    with pytest.raises(ValueError, match="fail_on must be of"):
+        puc.testing.assert_consent(dear, people.X, people.y, fail_on="certified", **options)
+
+
+def test_numpy_settings_reach_the_file() -> None:
+    people = TEASER.sample(300, 0)
+    report = audit(
+        TEASER.puc_prediction, people, margin=np.float32(0.1), level=np.float32(0.95), seed=np.int64(1),
+        min_count=np.int64(50), folds=np.int64(5),
+    )  # fmt: skip
+    assert json.loads(report.to_json())["margin"] == pytest.approx(0.1)
+
+
+# Too little, and wrong, input ---------------------------------------------------------------------------------------
+
+
+def test_rare_sets_get_no_number() -> None:
+    people = PAPER.sample(1200, 0)
+    report = audit(PAPER.puc_prediction, people, PAPER, min_count=150)
+    untested = [p for p in report.penalties if p.verdict == "not testable"]
+    assert untested
+    for p in untested:
+        assert p.people < 150
+        assert p.estimate is p.verdict_lower is p.verdict_upper is p.percent is None
+        assert "fewer than the 150" in p.note
+    assert report.support.untested_people == sum(p.people for p in untested)
+    assert any("too rare to be tested" in warning for warning in report.warnings)
+    json.loads(report.to_json())
+
+
+def test_too_few_people_for_anything() -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(60, 0))
+    assert report.verdict == "inconclusive"
+    assert "large enough" in report.reason
+    assert all(p.estimate is None for p in report.penalties)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_everybody_or_nobody_shares(shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+    if not shared:
+        X[:, 2] = np.nan
+    y = (rng.random(1000) < expit(X[:, 0])).astype(float)
+    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[2], margin=0.1, num_threads=1)
+    entry = report.informativeness[0]
+    assert entry.p_value is None
+    assert entry.note == ("Everybody shares it: not testable." if shared else "Nobody shares it: not testable.")
+    assert report.verdict == ("inconclusive" if shared else "certified")
+    assert (report.sharing_effect is None) is (not shared)
+    assert (report.inference_from_silence.difference is None) is shared
+    json.loads(report.to_json())
+
+
+def test_constant_predictions_are_audited_with_a_warning() -> None:
+    people = TEASER.sample(1000, 0)
+    report = audit(lambda X: np.full(len(X), 0.5), people)
+    assert any("0.5 for everybody" in warning for warning in report.warnings)
+
+
+def test_zero_weights_are_left_out() -> None:
+    people = TEASER.sample(1000, 0)
+    weight = np.ones(1000)
+    weight[::2] = 0
+    report = audit(TEASER.puc_prediction, people, weight=weight)
+    alone = puc.audit(TEASER.puc_prediction, people.X[1::2], people.y[1::2], optional=[2], margin=0.02, num_threads=1)
+    assert numbers(report) == numbers(alone)
+    assert "500 rows with weight 0 are left out." in report.warnings
+
+
+def with_value(values: Any, row: int, value: float) -> Any:
+    out = np.array(values, dtype=float)
+    out[row] = value
+    return out
+
+
+GOOD = TEASER.sample(300, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 0}, "margin must be a positive number"),
+        ({"margin": float("nan")}, "margin must be a positive number"),
+        ({"level": 1.0}, "level must lie between"),
+        ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
+        ({"min_count": 0}, "min_count must be at least 10"),
+        ({"folds": 2}, "folds must be at least 3"),
+        ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),
+        ({"loss": "hinge"}, "loss must be 'auto' or one of"),
+        ({"loss": "quantile"}, "needs alpha"),
+        ({"loss": "quantile", "alpha": 2.0}, "alpha must lie between 0 and 1"),
+        ({"optional": ["z9"]}, "optional names column 'z9'"),
+        ({"optional": None}, "no consent schema"),
+        ({"weight": np.zeros(300)}, "All weights are 0"),
+        ({"weight": with_value(np.ones(300), 7, -1)}, "weight is -1.0 in row 7"),
+        ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0 in row 7"),
+        ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must say True or False"),
+        ({"subgroups": np.ones(3)}, "subgroups must have one label"),
+        ({"clusters": np.ones(3)}, "clusters must have one label"),
+        ({"nuisance": 3}, "nuisance must be a dict"),
+        ({"train_data": 3}, r"train_data must be \(X, y\)"),
+        ({"truth": np.ones(3)}, "truth must give one prediction"),
+        ({"optional": {"nothing": [2]}}, "group is called 'nothing'"),
+        ({"loss": "quantile", "alpha": 0.5, "relative": True}, "relative=True needs a penalty"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audit(TEASER.puc_prediction, GOOD, **options)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.ones(300), "Every outcome is 1: with one class only"),
+        (with_value(GOOD.y, 4, np.nan), "y is nan in row 4"),
+        (GOOD.y[:-1], "y must have one value for each of the 300 rows"),
+        (["yes"] * 300, "y must be numeric"),
+    ],
+)
+def test_bad_outcomes(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        puc.audit(TEASER.puc_prediction, GOOD.X, y, optional=[2], margin=0.02)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda X: np.ones(3), r"returned shape \(3,\) for 300 rows"),
+        (lambda X: with_value(np.full(300, 0.5), 9, np.nan), "prediction is nan in row 9"),
+        (lambda X: with_value(np.full(300, 0.5), 9, 1.5), "prediction is 1.5 in row 9; loss='binary' needs prob"),
+        (lambda X: np.ones((300, 4)), "returns 4 values per row"),
+    ],
+)
+def test_bad_models(model: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audit(model, GOOD)
+
+
+def test_other_than_a_model() -> None:
+    with pytest.raises(TypeError, match="Cannot audit a str"):
+        audit("model.txt", GOOD)
+
+
+def test_without_events_nothing_is_said() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    X[rng.random(2000) < 0.5, 1] = np.nan
+    y = np.zeros(2000)
+    y[:4] = 1
+    report = puc.audit(lambda t: np.full(len(t), 0.002), X, y, optional=[1], margin=0.001, num_threads=1)
+    assert report.verdict == "inconclusive"
+    assert all(p.verdict == "not testable" for p in report.penalties)
+    assert "rarer outcome" in report.penalties[0].note
+
+
+def test_few_clusters_are_not_testable() -> None:
+    people = TEASER.sample(1000, 0)
+    report = audit(TEASER.puc_prediction, people, clusters=np.arange(1000) % 4)
+    assert report.verdict == "inconclusive"
+    assert "4 clusters" in report.penalties[0].note
+
+
+def test_columns_in_another_order_are_refused() -> None:
+    people = TEASER.sample(500, 0)
+    frame = pd.DataFrame(people.X, columns=["a", "b", "z"])
+    for booster in (
+        lgb.train({"objective": "binary", **QUIET}, lgb.Dataset(frame, people.y), 3),
+        xgb.train({"objective": "binary:logistic", "nthread": 1}, xgb.DMatrix(frame, people.y), 3),
+    ):
+        with pytest.raises(ValueError, match="Column 0 is 'b', the model expects 'a'"):
+            puc.audit(booster, frame[["b", "a", "z"]], people.y, optional=["z"], margin=0.1)
+        with pytest.raises(ValueError, match="trained on 3 columns"):
+            puc.audit(booster, people.X[:, 1:], people.y, optional=[1], margin=0.1)
+
+
+def test_missing_labels() -> None:
+    people = TEASER.sample(400, 0)
+    labels = np.where(np.arange(400) % 3 == 0, None, "x").astype(object)
+    assert {p.subgroup for p in audit(TEASER.puc_prediction, people, subgroups=labels).penalties} >= {"x", "missing"}
+    with pytest.raises(ValueError, match="clusters has no label in row 0"):
+        audit(TEASER.puc_prediction, people, clusters=labels)
