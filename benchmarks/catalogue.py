@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from . import anchored, audit, audit_time, engines, memory, quality, quotes, speed
+from . import (
+    anchored,
+    audit,
+    audit_time,
+    degradation,
+    engines,
+    inference,
+    memory,
+    quality,
+    quotes,
+    speed,
+)
 from .studies import Rows, Study, Table, in_one
 
 
@@ -20,6 +31,8 @@ _ALL = [
     in_one("audit", audit.study, in_short=audit.in_short),
     in_one("audit_power", audit.power_study),
     in_one("audit_time", audit_time.study),
+    inference.STUDY,
+    degradation.STUDY,
 ]
 
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

@@ -120,8 +120,8 @@ SOURCES = {
         ),
         Source("water_treatment", "RD-SS-G", "classification", ("RD-DBO-P", None), drop=("Name",)),
         Source(
-            "horse_colic", "pathology_cp_data", "classification", ("abdominocentesis_appearance", None), favourable=1,
-            drop=("Hospital_Number", *_AFTERWARDS), read_label=lambda column: (column == 2).astype(float),
+            "horse_colic", "pathology_cp_data", "classification", ("abdominocentesis_appearance", None),
+            drop=("Hospital_Number", *_AFTERWARDS), read_label=lambda column: (column == 1).astype(float),
         ),
         Source(
             "income", "PINCP", "regression", ("WKHP", -0.2), signs={"AGEP": "-", "SCHL": "-", "WKHP": "-"},

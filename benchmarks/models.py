@@ -141,12 +141,12 @@ def _fit_scikit(
 ) -> Fitted:  # fmt: skip
     if model == BAGGED_FOREST:
         changed = {"max_samples": len(y), **changed}
-    estimator = _scikit_model(model, is_classification, seed, changed)
+    estimator = scikit_model(model, is_classification, seed, changed)
     if variant == "base":
         seen = [column for column in X if column not in optional]
         encoder = Encoder((), indicators=False)
         estimator.fit(encoder.encode(X[seen]).to_numpy(), y)
-        return Fitted(lambda table: _predict(estimator, encoder.encode(table[seen]).to_numpy()))
+        return Fitted(lambda table: predict_scikit(estimator, encoder.encode(table[seen]).to_numpy()))
     fill = {} if imputation == "zero" else X[optional].agg(imputation).to_dict()
     encoder = Encoder(tuple(optional), fill, indicators)
     encoded = encoder.encode(X)
@@ -159,10 +159,10 @@ def _fit_scikit(
         )
         estimator.fit(encoder.complete(virtual), labels, sample_weight=weight)
         per_row = len(labels) / len(y)
-    return Fitted(lambda table: _predict(estimator, encoder.complete(encoder.encode(table))), per_row)
+    return Fitted(lambda table: predict_scikit(estimator, encoder.complete(encoder.encode(table))), per_row)
 
 
-def _scikit_model(model: str, is_classification: bool, seed: int, changed: dict[str, Any]) -> Any:
+def scikit_model(model: str, is_classification: bool, seed: int, changed: dict[str, Any]) -> Any:
     """Return the paper's models with the paper's parameters."""
     kinds: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         "Random Forest": (RandomForestClassifier, RandomForestRegressor, {"n_jobs": THREADS}),
@@ -174,10 +174,12 @@ def _scikit_model(model: str, is_classification: bool, seed: int, changed: dict[
     return (classifier if is_classification else regressor)(**{**params, "random_state": seed, **changed})
 
 
-def _predict(estimator: Any, table: Array) -> Array:
-    if hasattr(estimator, "predict_proba"):
-        return np.asarray(estimator.predict_proba(table))[:, list(estimator.classes_).index(1.0)]
-    return np.asarray(estimator.predict(table))
+def predict_scikit(estimator: Any, table: Array) -> Array:
+    """Return the probability of class 1 (0 of a model that has not seen it), or what a model without classes says."""
+    if not hasattr(estimator, "predict_proba"):
+        return np.asarray(estimator.predict(table), dtype=np.float64)
+    classes = list(estimator.classes_)
+    return np.asarray(estimator.predict_proba(table))[:, classes.index(1)] if 1 in classes else np.zeros(len(table))
 
 
 def loss(y: Array, prediction: Array, is_classification: bool) -> float:
