@@ -6,12 +6,15 @@ from . import (
     anchored,
     audit,
     audit_time,
+    convergence,
     degradation,
     engines,
+    fairness,
     inference,
     memory,
     quality,
     quotes,
+    sharers,
     speed,
 )
 from .studies import Rows, Study, Table, in_one
@@ -32,7 +35,10 @@ _ALL = [
     in_one("audit_power", audit.power_study),
     in_one("audit_time", audit_time.study),
     inference.STUDY,
+    sharers.STUDY,
     degradation.STUDY,
+    convergence.STUDY,
+    fairness.STUDY,
 ]
 
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
