@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    alternatives,
     anchored,
     audit,
     audit_time,
@@ -39,6 +40,7 @@ _ALL = [
     degradation.STUDY,
     convergence.STUDY,
     fairness.STUDY,
+    alternatives.STUDY,
 ]
 
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
