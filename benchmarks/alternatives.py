@@ -442,12 +442,10 @@ def in_short(rows: Rows) -> Table:
     columns = ["method", "penalty of non-sharers, points", "log loss against plain", "time × plain", ""]
     lines = []
     for (method,), mine in groups.items():
-        if method == TRUTH:
-            continue
         relative = statistics.fmean(_relative_loss(mine, groups[(PLAIN,)]))
         lines.append([
             method, _with_error(*_penalty(mine)), "" if method == PLAIN else f"{relative:+.1f} %", _time_ratio(mine),
-            REMARKS[method],
+            REMARKS_ON.get((name, method), REMARKS[method]),
         ])  # fmt: skip
     return columns, lines
 
