@@ -15,6 +15,7 @@ from . import (
     memory,
     quality,
     quotes,
+    several,
     sharers,
     speed,
 )
@@ -38,6 +39,7 @@ _ALL = [
     inference.STUDY,
     sharers.STUDY,
     degradation.STUDY,
+    several.STUDY,
     convergence.STUDY,
     fairness.STUDY,
     alternatives.STUDY,

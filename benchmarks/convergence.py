@@ -316,9 +316,7 @@ _REASONS = {
 }
 
 
-_NOT_NEARER = (
-    "not nearer to f* than without consent: variance dominates, and min_samples_split counts copies, not people"
-)
+_NOT_NEARER = "not nearer to f* than without consent; likely min_samples_split, which counts copies (not tested)"
 
 
 def _scientific(numbers: list[float]) -> str:
@@ -340,6 +338,8 @@ def table(rows: Rows) -> Table:
         remark = _REASONS.get(estimator, "") if not near or estimator in models.ENGINES else ""
         if estimator == "LightGBM" and scheme == PUC:
             remark = f"target −1 ± {SLOPE_TARGET}: {'met' if near else 'missed'}; {remark}"
+        if largest < max(SIZES) and near:
+            remark = f"up to N = {largest:,} only; {remark}"
         lines.append(["convergence", estimator, scheme, shown, f"{largest:,}", _scientific(last), "–", "–",
                       str(len(last)), remark])  # fmt: skip
     compared = [row for row in rows if row["what"] == "comparison"]

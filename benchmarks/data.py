@@ -118,7 +118,8 @@ SOURCES = {
             read_label=_is(">50K"), openml=1590,
             renamed={"education-num": "educational-num", "sex": "gender", "class": "income"},
         ),
-        Source("water_treatment", "RD-SS-G", "classification", ("RD-DBO-P", None), drop=("Name",)),
+        # RD-SS-G, the stand-in for the label, is 100 (1 − SS-S / SS-E): with both columns it would be known.
+        Source("water_treatment", "RD-SS-G", "classification", ("RD-DBO-P", None), drop=("Name", "SS-S")),
         Source(
             "horse_colic", "pathology_cp_data", "classification", ("abdominocentesis_appearance", None),
             drop=("Hospital_Number", *_AFTERWARDS), read_label=lambda column: (column == 1).astype(float),
@@ -151,7 +152,8 @@ def load(name: str, quick: bool = False) -> Task:
     table = read(name, quick)
     label = table[source.label]
     table = table.drop(columns=[source.label, *(column for column in source.drop if column in table)])
-    if name == "compas":
+    if name == "compas":  # the codes that order of the alphabet and of appearance give; with the paper's sign, "+",
+        # misdemeanours are then withheld, though felons reoffend more often: the paper's codes may be the other way
         table["c_charge_degree"] = (table["c_charge_degree"] == "M").astype(float)
     if name == "water_treatment":  # a stand-in for the paper's label, which the file does not have
         known = label.notna()

@@ -32,7 +32,7 @@ def circumstances() -> dict[str, str]:
     versions = {name: importlib.metadata.version(name) for name in packages}
     return {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {_processor()}",
+        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {_processor()}, {THREADS} threads",
         "versions": " ".join([f"python {platform.python_version()}", *(f"{k} {v}" for k, v in versions.items())]),
     }
 

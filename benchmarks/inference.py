@@ -26,7 +26,7 @@ from . import models
 from .data import INDUCED, PAPER, Array, Task, load
 from .harness import THREADS, Row
 from .studies import Rows, Study, Table, Unit
-from .summary import by, plus_minus, standard_error, values
+from .summary import by, plus_minus, standard_error, values, within_noise
 
 FOREST = "Random Forest"
 MODELS = (FOREST, *models.ENGINES)
@@ -57,7 +57,7 @@ PAPER_CHANGE = {
 }  # fmt: skip
 REASONS = {
     "adult": "48,842 rows here, 21,791 in the paper's list of data",
-    "water_treatment": "label is a stand-in (RD-SS-G below its mean), 57 non-sharers",
+    "water_treatment": "label is a stand-in (RD-SS-G below its mean), few non-sharers",
     "horse_colic": "columns known only afterwards are dropped here",
     "income": "another census sample, with incomes less spread",
     "california_housing": "the paper's loss is nearly that of models without the location, or of folds in file order",
@@ -65,8 +65,8 @@ REASONS = {
 }
 
 WHY_SPREAD = "PUC: its mean before threshold or exp is within noise of 0, so rather the spread of predictions"
-WHY_CAPACITY = "PUC: likely for want of capacity: copies with and without the value share trees"
-SEE_LARGER = f"{WHY_CAPACITY} (see {LARGER})"
+NOT_KNOWN = "PUC: not known why"
+SEE_LARGER = f"PUC: likely for want of capacity: copies with and without the value share trees (see {LARGER})"
 WHY_FEW = "PUC: the same few silent people in all runs, so that errors over runs are too small"
 
 
@@ -255,13 +255,13 @@ def listed(numbers: Sequence[float] | None, digits: int = 2, sign: bool = False)
 
 def judge(full: Sequence[float], own: Sequence[float], paper: Sequence[float] | None) -> str:
     """Say whether full moves non-sharers as in the paper, and whether PUC leaves them where base has them."""
-    error, mean, other = standard_error(own), statistics.fmean(own), statistics.fmean(full)
+    mean, other = statistics.fmean(own), statistics.fmean(full)
     sign = "" if paper is None else f"full: {'the' if other * paper[0] > 0 else 'not the'} paper's sign; "
-    if math.isnan(error):
+    if len(own) < 2:
         return sign + "PUC: one run"
-    if abs(mean) <= 2 * error:
+    if within_noise(own):
         return sign + "PUC: within noise of 0"
-    of_full = f"{abs(mean / other):.0%} of full's" if other else "full's is 0"
+    of_full = f"{mean / other:+.0%} of full's" if other else "full's is 0"
     return sign + f"PUC: {'tiny' if abs(mean) <= 0.1 * abs(other) else 'not 0'}, {of_full}"
 
 
@@ -310,10 +310,13 @@ def _remark(name: str, model: str, rows: Rows) -> str:
             said.append(
                 f"relative change of log(1 + hours), which comes nearest the paper's; of hours: full {natural} %"
             )
-    if len(own) > 1 and abs(statistics.fmean(own)) > 2 * standard_error(own):
-        smooth = mean_changes(rows, "PUC")
-        level = abs(statistics.fmean(smooth)) <= 2 * standard_error(smooth)
-        said.append(WHY_SPREAD if level else SEE_LARGER if name in INDUCED else WHY_FEW)
+    smooth = mean_changes(rows, "PUC")
+    if within_noise(own) and not within_noise(smooth):
+        said.append("PUC: the change of the mean is not 0")
+    elif not within_noise(own) and within_noise(smooth):
+        said.append(WHY_SPREAD)
+    elif not within_noise(own):
+        said.append(WHY_FEW if name not in INDUCED else SEE_LARGER if model in models.ENGINES else NOT_KNOWN)
     return "; ".join(said)
 
 
@@ -349,7 +352,7 @@ def table(rows: Rows) -> Table:
             listed(PAPER_CHANGE[name], sign=True) if is_forest else "–",
             " / ".join(plus_minus(mean_changes(same, variant), 2, sign=True) for variant in ("full", "PUC")),
             _leak(leak, SHARERS_LOSS), _leak(leak, SILENT_LOSS),
-            judge(full, own, PAPER_CHANGE[name] if name in INDUCED else None),
+            judge(full, own, PAPER_CHANGE[name]),
             _remark(name, model, same) or "–",
         ])  # fmt: skip
     return columns, lines

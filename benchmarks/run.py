@@ -33,12 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
             report.publish(study)
             continue
         rows = run_study(study, given.quick, console, given.fresh)
+        if not given.quick:
+            report.keep(study, rows)  # before anything is made of them that could fail
         show(study, rows, console)
         if given.quick:
             if study.figure is not None:
                 study.figure(rows)
             continue
-        report.keep(study, rows)
         report.publish(study)
         console.print(f"kept in benchmarks/results/{name}.csv and benchmarks/BENCHMARKS.md")
     return 0

@@ -16,16 +16,17 @@ from .data import INDUCED
 from .harness import Row
 from .inference import (
     COLOURS,
+    FAVOURABLE,
     FOREST,
     MARKERS,
     MODELS,
+    NOT_KNOWN,
     QUICK_MODEL,
     REASONS,
     RUNS,
     SHARERS_LOSS,
     SILENT_LOSS,
     VARIANTS,
-    WHY_CAPACITY,
     changes,
     dot,
     far_off,
@@ -35,10 +36,11 @@ from .inference import (
     measure,
     measure_default,
     of,
+    outcome_column,
     shifts,
 )
 from .studies import Rows, Study, Table, Unit
-from .summary import by, plus_minus, standard_error, values
+from .summary import by, plus_minus, values, within_noise
 
 SHARERS = "sharers"
 ABLATION_RUNS = range(3)
@@ -159,11 +161,12 @@ def _sharers_line(name: str, model: str, rows: Rows) -> list[str]:
 def _ablation_line(name: str, what: str, rows: Rows) -> list[str]:
     full, own = (shifts(rows, name, variant) for variant in ("full", "PUC"))
     paper = PAPER_ABLATIONS.get(what, {}).get(name)
+    unit = " points" if outcome_column(rows, name) == FAVOURABLE else " %"
     return [
         what, name, FOREST,
         *(plus_minus(values(of(rows, variant), SILENT_LOSS)) for variant in VARIANTS),
         listed(paper[0]) if paper else "–",
-        plus_minus(full, 2, sign=True), plus_minus(own, 2, sign=True),
+        *(plus_minus(numbers, 2, sign=True) + unit for numbers in (full, own)),
         listed(paper[1], sign=True) if paper else "–",
         judge(full, own, paper[1] if paper else None),
     ]  # fmt: skip
@@ -189,7 +192,12 @@ def _sharers_remark(name: str, model: str, rows: Rows) -> str:
     if model != FOREST or PAPER_SHARERS[name][2] >= PAPER_SHARERS[name][1]:
         return "–"
     own, full = (statistics.fmean(values(of(rows, variant), SHARERS_LOSS)) for variant in ("PUC", "full"))
-    return "–" if own < full else "the paper's PUC beats full, ours does not; not known why"
+    return "–" if own < full else _NOT_BELOW_FULL
+
+
+_NOT_BELOW_FULL = (
+    "the paper's PUC beats full, ours does not: perhaps bags of copies here (see degradation), a split by copies there"
+)
 
 
 def _why_full(name: str, what: str) -> str:
@@ -204,9 +212,9 @@ def _ablation_remark(name: str, what: str, rows: Rows) -> str:
     full, own = (shifts(rows, name, variant) for variant in ("full", "PUC"))
     if paper and far_off(statistics.fmean(full), paper[1][0]):
         said.append(f"change of full unlike the paper's: {_why_full(name, what)}")
-    if len(own) > 1 and abs(statistics.fmean(own)) > 2 * standard_error(own):
+    if not within_noise(own):
         names, why = WHY.get(what, ((), ""))
-        said.append(why if name in names else WHY_CAPACITY)
+        said.append(why if name in names else NOT_KNOWN)
     return "; ".join(said) or "–"
 
 

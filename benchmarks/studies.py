@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from .harness import RESULTS, Row, circumstances
+from .harness import RESULTS, ROOT, Row, circumstances
 
 Rows = list[dict[str, str]]
 Table = tuple[list[str], list[list[str]]]  # columns and lines
@@ -64,9 +64,10 @@ class Kept:
     def __init__(self, study: Study) -> None:
         self.path = RESULTS / f"{study.name}.partial.csv"
         source = hashlib.sha256()
-        for path in sorted(Path(__file__).parent.glob("*.py")):
-            source.update(path.read_bytes())
-        self._code = source.hexdigest()[:12] + " " + circumstances()["versions"]
+        for folder in ("benchmarks", "pucboost"):
+            for path in sorted((ROOT / folder).rglob("*.py")):
+                source.update(path.read_bytes())
+        self._code = "; ".join([source.hexdigest()[:12], *(circumstances()[name] for name in ("machine", "versions"))])
         self._rows = self._read()
 
     def _read(self) -> Rows:

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from scipy.stats import t as student
+
 from .studies import Rows
 
 
@@ -25,6 +27,13 @@ def values(rows: Rows, column: str) -> list[float]:
 def standard_error(numbers: Sequence[float]) -> float:
     """Return the standard error of the mean, NaN for a single number."""
     return statistics.stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else math.nan
+
+
+def within_noise(numbers: Sequence[float], level: float = 0.95) -> bool:
+    """Return whether a t-test over runs finds no difference of the mean from 0."""
+    error = standard_error(numbers)
+    quantile = float(student.ppf((1 + level) / 2, max(len(numbers) - 1, 1)))
+    return math.isnan(error) or abs(statistics.fmean(numbers)) <= quantile * error
 
 
 def plus_minus(numbers: Sequence[float], digits: int = 2, sign: bool = False) -> str:
