@@ -12,9 +12,11 @@ from . import (
     engines,
     fairness,
     inference,
+    kernels,
     memory,
     quality,
     quotes,
+    scale,
     several,
     sharers,
     speed,
@@ -43,6 +45,8 @@ _ALL = [
     convergence.STUDY,
     fairness.STUDY,
     alternatives.STUDY,
+    scale.STUDY,
+    kernels.STUDY,
 ]
 
 STUDIES: dict[str, Study] = {study.name: study for study in _ALL}

@@ -344,7 +344,7 @@ def units(quick: bool) -> list[Unit]:
 _EXPONENTIAL = "exp takes the time, not memory"
 REMARKS = {
     "copy_masks, balanced": "three hashes and a loop over the groups a person shares",
-    "pack_shared": "branches on who withholds what, which nobody can guess",
+    "pack_shared": "reads single values of a row, and tests each",
     "gather_masked_columns": "reads along columns, writes along rows",
     "hash_rows": "two chains of multiplications; the twin only tells rows apart",
     "assign_cells": "looks up at random places; one thread, emptying the table included",

@@ -7,8 +7,13 @@ import os
 # running beside the tests a suite of minutes takes hours.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import hypothesis
 import lightgbm as lgb
 import pytest
+
+# Kernels are compiled when first called, which may be in the middle of an example.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True, scope="session")

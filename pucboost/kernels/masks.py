@@ -144,11 +144,12 @@ def pack_shared(
     for i in range(lo, hi):
         mask = _0
         for g in range(group_start.size - 1):
+            shares = False
             for p in range(group_start[g], group_start[g + 1]):
                 value = block[i, group_columns[p]]
-                if not (np.isnan(value) or (zero_is_missing and value == 0)):
-                    mask |= _1 << np.uint64(g)
-                    break
+                # No branch: who withholds what cannot be predicted. NaN alone differs from itself.
+                shares |= (value == value) & ((value != 0) | (not zero_is_missing))
+            mask |= np.uint64(shares) << np.uint64(g)
         masks_out[i] = mask
 
 
