@@ -19,6 +19,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from sklearn.metrics import log_loss
 
 from pucboost.auditing.inputs import AuditedModel, read_people
 from pucboost.auditing.losses import Loss
@@ -240,10 +241,9 @@ def train_all(people: Training, methods: Mapping[str, Callable[[Training], Train
     return done
 
 
-def log_loss(y: Array, prediction: Array) -> float:
+def mean_log_loss(y: Array, prediction: Array) -> float:
     """Return the mean log loss; 0 and 1 are taken as nearly so."""
-    p = np.clip(prediction, 1e-6, 1 - 1e-6)
-    return float(-np.mean(np.where(y > 0.5, np.log(p), np.log1p(-p))))
+    return float(log_loss(y, np.clip(prediction, 1e-6, 1 - 1e-6), labels=(0, 1)))
 
 
 def simulated_unit(name: str, run: int, quick: bool) -> list[Row]:
@@ -268,7 +268,7 @@ def _against_truth(f: Array, y: Array, truth: Array, sets: Array, r: int) -> Row
     silent = sets != (1 << r) - 1
     of_set = {int(one): gap[sets == one].mean() for one in np.unique(sets[silent]) if (sets == one).sum() >= MIN_COUNT}
     return {
-        "log loss": log_loss(y, f),
+        "log loss": mean_log_loss(y, f),
         "penalty": gap[silent].mean(),
         "largest penalty of a set": max(of_set.values(), key=abs) if of_set else None,
         "RMS gap": np.sqrt(np.mean(gap**2)),
@@ -284,7 +284,12 @@ def real_unit(name: str, run: int, quick: bool) -> list[Row]:
     done = train_all(Training(X.iloc[train].reset_index(drop=True), y[train], optional, run, rounds), METHODS)
     judge = Judge(X.iloc[rest].reset_index(drop=True), y[rest], optional, run, QUICK_COUNT if quick else MIN_COUNT)
     return [
-        {"method": method, **row, "log loss": log_loss(judge.y, trained.predict(judge.X)), **judge(trained.predict)}
+        {
+            "method": method,
+            **row,
+            "log loss": mean_log_loss(judge.y, trained.predict(judge.X)),
+            **judge(trained.predict),
+        }
         for method, (trained, row) in done.items()
     ]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +28,6 @@ from .several import (
     by_variant,
     compare,
     dot,
-    fewer_trees,
     lanes,
     mean_over_folds,
     measures_of,
@@ -37,8 +35,8 @@ from .several import (
     people,
     scores,
     shorter,
+    size_of,
     slashed,
-    task_of,
     warm_up,
 )
 from .studies import Rows, Study, Table, Unit
@@ -83,25 +81,21 @@ def _direction(task: data.Task) -> str:
 @functools.lru_cache(maxsize=2)
 def _advice(name: str, run: int, quick: bool) -> tuple[data.Array, data.Array]:
     """Return everybody's predictions with and without the column, from models that other people trained."""
-    task = task_of(name, quick)
+    task = data.loaded(name, quick)
     optional = [task.source.single[0]]
     both = {variant: np.empty(len(task.y)) for variant in ("full", "base")}
     for train, test in KFold(5, shuffle=True, random_state=run).split(task.y):
         for variant, prediction in both.items():
             fitted = models.fit(
                 ADVISER, variant, task.X.iloc[train], task.y[train], optional,
-                is_classification=task.is_classification, seed=run, **_size(ADVISER, quick),
+                is_classification=task.is_classification, seed=run, **size_of(ADVISER, quick),
             )  # fmt: skip
             prediction[test] = fitted.predict(task.X.iloc[test])
     return both["full"], both["base"]
 
 
-def _size(model: str, quick: bool) -> dict[str, Any]:
-    return fewer_trees(model, 5) if quick else {}
-
-
 def _withheld(name: str, withholding: str, run: int, quick: bool) -> tuple[pd.DataFrame, list[str]]:
-    task = task_of(name, quick)
+    task = data.loaded(name, quick)
     if withholding == "sigmoid":
         return task.withhold_one(run)
     column = task.source.single[0]
@@ -111,7 +105,7 @@ def _withheld(name: str, withholding: str, run: int, quick: bool) -> tuple[pd.Da
 
 def _measure(name: str, model: str, withholding: str, run: int, quick: bool) -> list[Row]:
     warm_up(model)
-    task = task_of(name, quick)
+    task = data.loaded(name, quick)
     X, optional = _withheld(name, withholding, run, quick)
     trained = {"base": (model, "base"), "PUC": (model, "exhaustive"), "full": (model, "full")}
     if model == FOREST:  # without copies the two forests are the same, so that they share base and full
@@ -122,7 +116,7 @@ def _measure(name: str, model: str, withholding: str, run: int, quick: bool) -> 
         predictions = {
             variant: models.fit(
                 learner, how, X.iloc[train], task.y[train], optional,
-                is_classification=task.is_classification, seed=run, **_size(learner, quick),
+                is_classification=task.is_classification, seed=run, **size_of(learner, quick),
             ).predict(X.iloc[test])
             for variant, (learner, how) in trained.items()
         }  # fmt: skip

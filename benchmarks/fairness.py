@@ -22,7 +22,6 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
 
 import pucboost as puc
@@ -45,7 +44,7 @@ GROUPS = ("sharers", "non-sharers")
 def learner(model: str, seed: int, quick: bool) -> Any:
     """Return an untrained classifier; the forest has the paper's default parameters."""
     if model == "Random Forest":
-        return RandomForestClassifier(10 if quick else 100, n_jobs=1 if quick else THREADS, random_state=seed)
+        return models.scikit_model(model, True, seed, {"n_estimators": 10, "n_jobs": 1} if quick else {})
     return lgb.LGBMClassifier(
         num_leaves=15, learning_rate=0.05, n_estimators=20 if quick else 200, verbosity=-1, n_jobs=THREADS,
         random_state=seed, force_row_wise=True,

@@ -23,7 +23,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import pucboost as puc
 
 from . import models
-from .data import INDUCED, PAPER, Array, Task, load
+from .data import INDUCED, PAPER, Array, Task, loaded
 from .harness import THREADS, Row
 from .studies import Rows, Study, Table, Unit
 from .summary import by, plus_minus, standard_error, values, within_noise
@@ -82,11 +82,6 @@ def capped(people: Array, limit: int | None, seed: int) -> Array:
     return np.sort(np.random.default_rng(seed).choice(people, limit, replace=False))
 
 
-def natural_units(task: Task, prediction: Array) -> Array:
-    """Return dollars or hours of a prediction on the log scale."""
-    return np.expm1(prediction) if task.source.read_label is np.log1p else np.exp(prediction)
-
-
 def describe(task: Task, y: Array, prediction: Array, silent: Array) -> Row:
     """Return the loss of sharers and non-sharers, and what non-sharers are predicted on average."""
     row: Row = {
@@ -100,8 +95,8 @@ def describe(task: Task, y: Array, prediction: Array, silent: Array) -> Row:
         favourable = task.source.favourable == 1
         row[FAVOURABLE] = 100 * float(np.mean((theirs > 0.5) == favourable))
         row[PROBABILITY] = 100 * float(np.mean(theirs if favourable else 1 - theirs))
-    else:
-        row[NATURAL] = float(np.mean(natural_units(task, theirs)))
+    elif task.source.to_natural is not None:  # dollars or hours of a prediction on the log scale
+        row[NATURAL] = float(np.mean(task.source.to_natural(theirs)))
         row[RAW] = float(np.mean(theirs))
     return row
 
@@ -131,12 +126,6 @@ def measure(
             {"variant": variant, "trained on": trained_on, **describe(task, task.y[tested], prediction, silent)}
         )
     return rows
-
-
-@functools.lru_cache(maxsize=1)
-def loaded(name: str, quick: bool) -> Task:
-    """Return a table, kept until another is asked for."""
-    return load(name, quick)
 
 
 @functools.cache  # the study of sharers asks for the same

@@ -123,16 +123,20 @@ def _fit_engine(
     if variant == "base":
         seen = [column for column in X if column not in optional]
         booster = puc.train({**params, "augmentation": "none"}, puc.Dataset(X[seen], y), rounds)
-        return Fitted(lambda table: _predict_plain(booster, table[seen]))
+        return Fitted(lambda table: predict_booster(booster, table[seen]))
     scheme = "none" if variant == "full" else variant
     booster = puc.train({**params, "optional": optional, "augmentation": scheme}, puc.Dataset(X, y), rounds)
     per_row = 1.0 if variant == "full" else booster.puc_summary.virtual_rows / len(y)
-    return Fitted(lambda table: np.asarray(puc.predict(booster, table)), per_row)
+    return Fitted(lambda table: predict_booster(booster, table), per_row)
 
 
-def _predict_plain(booster: Any, table: pd.DataFrame) -> Array:
-    plain = isinstance(booster, xgb.Booster)
-    return np.asarray(booster.predict(xgb.DMatrix(table, enable_categorical=True) if plain else table))
+def predict_booster(booster: Any, table: Any) -> Array:
+    """Return the prediction of a booster of either engine, with or without consent."""
+    if getattr(booster, "consent", None) is not None:
+        return np.asarray(puc.predict(booster, table, num_threads=THREADS))
+    if isinstance(booster, xgb.Booster):
+        table = xgb.DMatrix(table, enable_categorical=True, nthread=THREADS)
+    return np.asarray(booster.predict(table))
 
 
 def _fit_scikit(

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 
 from .harness import README, REPORT, RESULTS, ROOT
-from .studies import CIRCUMSTANCES, TOOK, Rows, Study, write_rows
+from .studies import CIRCUMSTANCES, TOOK, Rows, Study, partial_path, write_rows
 
 FIGURES = ROOT / "benchmarks" / "figures"
 
@@ -75,4 +75,4 @@ def keep(study: Study, rows: Rows) -> None:
     aside = RESULTS / f"{study.name}.tmp"
     write_rows(aside, rows)
     aside.replace(RESULTS / f"{study.name}.csv")
-    (RESULTS / f"{study.name}.partial.csv").unlink(missing_ok=True)
+    partial_path(study).unlink(missing_ok=True)

@@ -38,7 +38,7 @@ from pucboost.stream import MaskedRows
 
 from . import data
 from .harness import ROOT, THREADS, Row, peak_memory
-from .models import ENGINES, PUC_SCHEMES
+from .models import ENGINES, PUC_SCHEMES, predict_booster
 from .scale_tables import figure, in_short, table
 from .studies import Study, Unit
 
@@ -176,7 +176,7 @@ def scale_job(job: dict[str, Any]) -> Row:
     family = LogisticFamily.random(COLUMNS - job["r"], job["r"], FAMILY_SEED)
     booster, row = Training.of(job, family.optional).measure(X, y)
     test = family.sample(TEST_PEOPLE, 1_000_000 + job["run"]).X
-    return {**row, "gap": 1e4 * squared_puc_gap(_predict(booster, test), family, test)}
+    return {**row, "gap": 1e4 * squared_puc_gap(predict_booster(booster, test), family, test)}
 
 
 def policy_job(job: dict[str, Any]) -> Row:
@@ -191,7 +191,7 @@ def policy_job(job: dict[str, Any]) -> Row:
     booster, row = Training.of(job, optional).measure(given.iloc[train], rate[train], exposure[train])
 
     def predict(people: pd.DataFrame) -> Array:
-        return _predict(booster, people[list(given.columns)])
+        return predict_booster(booster, people[list(given.columns)])
 
     predicted, withheld = predict(X.iloc[test]), X[optional].isna().to_numpy()[test]
     row |= {"people": len(train)} | _balance(predicted, claims[test], exposure[test], withheld)
@@ -391,14 +391,6 @@ class Training:
         summary = getattr(booster, "puc_summary", None)
         per_row = 1.0 if summary is None else summary.virtual_rows / len(y)
         return booster, {"virtual rows per row": per_row, **watch.row(), "MB": memory}
-
-
-def _predict(booster: Any, X: Any) -> Array:
-    if getattr(booster, "consent", None) is not None:
-        return np.asarray(puc.predict(booster, X, num_threads=THREADS))
-    if isinstance(booster, xgb.Booster):
-        X = xgb.DMatrix(X, enable_categorical=True, nthread=THREADS)
-    return np.asarray(booster.predict(X))
 
 
 def main(arguments: list[str]) -> int:

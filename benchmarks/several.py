@@ -54,10 +54,9 @@ PAPER: dict[tuple[str, str], dict[str, tuple[float, float, float, float]]] = {
 }  # fmt: skip
 
 
-@functools.lru_cache(maxsize=2)
-def task_of(name: str, quick: bool) -> data.Task:
-    """Return a table, read once for the units that follow each other."""
-    return data.load(name, quick)
+def size_of(model: str, quick: bool) -> dict[str, Any]:
+    """Return the parameters that make a model small for a quick run."""
+    return fewer_trees(model, 5) if quick else {}
 
 
 def fewer_trees(model: str, n: int) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def fewer_trees(model: str, n: int) -> dict[str, Any]:
 def warm_up(model: str) -> None:
     """Train every variant once on a few rows, so that nothing is compiled or imported while a clock runs."""
     for name in ("adult", "income"):
-        task = task_of(name, quick=True)
+        task = data.loaded(name, quick=True)
         X, optional = task.withhold_several(0)
         for variant in models.VARIANTS:
             kind = task.is_classification
@@ -77,7 +76,10 @@ def warm_up(model: str) -> None:
 
 
 def people(task: data.Task, model: str, run: int, quick: bool, cap: int = CAP) -> list[tuple[data.Array, data.Array]]:
-    """Return who is trained on and who is tested: five folds of small tables, a fifth held out of others."""
+    """Return who is trained on and who is tested: five folds of small tables, a fifth held out of others.
+
+    A cap concerns the latter only, whose people come in random order.
+    """
     splits = task.splits(run, SMALL)[: 1 if quick else None]
     return splits if model in models.ENGINES else [(train[:cap], test) for train, test in splits]
 
@@ -102,7 +104,7 @@ def _with_memory(train: Callable[[], models.Fitted]) -> tuple[models.Fitted, flo
 
 def _measure(name: str, model: str, run: int, quick: bool) -> list[Row]:
     warm_up(model)
-    task = task_of(name, quick)
+    task = data.loaded(name, quick)
     X, optional = task.withhold_several(run)
     folds: dict[str, list[Row]] = {variant: [] for variant in models.VARIANTS}
     for train, test in people(task, model, run, quick):
@@ -113,7 +115,7 @@ def _measure(name: str, model: str, run: int, quick: bool) -> list[Row]:
                 continue
             train_it = functools.partial(
                 models.fit, model, variant, X.iloc[train], task.y[train], optional,
-                is_classification=task.is_classification, seed=run, **(fewer_trees(model, 5) if quick else {}),
+                is_classification=task.is_classification, seed=run, **size_of(model, quick),
             )  # fmt: skip
             fitted, memory = _with_memory(train_it)
             folds[variant].append(

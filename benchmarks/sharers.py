@@ -12,7 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from .data import INDUCED
+from .data import INDUCED, loaded
 from .harness import Row
 from .inference import (
     COLOURS,
@@ -32,7 +32,6 @@ from .inference import (
     far_off,
     judge,
     listed,
-    loaded,
     measure,
     measure_default,
     of,

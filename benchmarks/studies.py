@@ -55,6 +55,11 @@ def in_one(name: str, job: Callable[[bool], Sequence[Row]], **others: Any) -> St
     return Study(name, lambda quick: [Unit({}, lambda: job(quick))], **others)
 
 
+def partial_path(study: Study) -> Path:
+    """Return where the rows of a study under way are kept."""
+    return RESULTS / f"{study.name}.partial.csv"
+
+
 class Kept:
     """Rows of a study under way, in a file of their own until the study is complete.
 
@@ -62,7 +67,7 @@ class Kept:
     """
 
     def __init__(self, study: Study) -> None:
-        self.path = RESULTS / f"{study.name}.partial.csv"
+        self.path = partial_path(study)
         source = hashlib.sha256()
         for folder in ("benchmarks", "pucboost"):
             for path in sorted((ROOT / folder).rglob("*.py")):
