@@ -8,7 +8,6 @@ with the same probability). Repetitions differ in people, folds and trained mode
 from __future__ import annotations
 
 import multiprocessing
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from pucboost.auditing.penalty import normal_quantile
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
 
-from .harness import Row
+from .harness import CORES, Row
 from .studies import Rows, Table
 
 Array = np.ndarray[Any, Any]
@@ -106,7 +105,7 @@ def _run(scenarios: list[SCENARIO]) -> list[dict[str, Any]]:
     """Run repetitions side by side, one thread each."""
     if len(scenarios) < 8:
         return [repeat_once(scenario) for scenario in scenarios]
-    with multiprocessing.get_context("spawn").Pool(len(os.sched_getaffinity(0))) as pool:
+    with multiprocessing.get_context("spawn").Pool(CORES) as pool:
         return pool.map(repeat_once, scenarios, chunksize=1)
 
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import statistics
-import threading
-import time
-from pathlib import Path
 
 import lightgbm as lgb
 
 import pucboost as puc
 from pucboost.demo import insurance_family
 
-from .harness import Row, seconds
+from .harness import Row, peak_memory, seconds
 
 TRAIN = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 2, "force_row_wise": True}
 
@@ -29,7 +26,7 @@ def study(quick: bool) -> list[Row]:
         puc.audit(booster, test.X, test.y, margin=0.02, num_threads=2, progress=False)
 
     audit()
-    peak = _peak_growth(audit)
+    peak = peak_memory(audit)
     times = [seconds(audit) for _ in range(repeat)]
     training = [seconds(lambda: puc.train(params, lgb.Dataset(train.X, train.y), 100)) for _ in range(repeat)]
     took = statistics.median(times)
@@ -42,28 +39,3 @@ def study(quick: bool) -> list[Row]:
             "MB beyond the table": f"{peak:.0f}",
         }
     ]
-
-
-def _peak_growth(job: object) -> float:
-    """Return by how many MB the process grows at most while a job runs."""
-    before, peak, done = _resident(), 0.0, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.is_set():
-            peak = max(peak, _resident())
-            time.sleep(0.02)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        job()  # type: ignore[operator]
-    finally:
-        done.set()
-        watcher.join()
-    return max(0.0, peak - before)
-
-
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / 2**20

@@ -1,4 +1,4 @@
-"""All studies by name."""
+"""All studies by name: those of the package, and those that hold the method against the paper and alternatives."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ def _ratios_in_short(rows: Rows) -> Table:
     return ["", "compared with", "ratio"], [[row["what"], row["compared with"], row["ratio"]] for row in rows]
 
 
-_ALL = [
-    in_one("speed", speed.study, in_short=_ratios_in_short),
-    in_one("engines", engines.study, in_short=_ratios_in_short),
-    in_one("quotes", quotes.study),
-    in_one("memory", memory.study),
-    in_one("quality", quality.study, in_short=quality.in_short),
-    in_one("anchored", anchored.study),
-    in_one("audit", audit.study, in_short=audit.in_short),
-    in_one("audit_power", audit.power_study),
-    in_one("audit_time", audit_time.study),
+PACKAGE = (
+    in_one("speed", speed.study, "0", in_short=_ratios_in_short),
+    in_one("engines", engines.study, "0", in_short=_ratios_in_short),
+    in_one("quotes", quotes.study, "0"),
+    in_one("memory", memory.study, "0"),
+    in_one("quality", quality.study, "0 to 5", in_short=quality.in_short),
+    in_one("anchored", anchored.study, "0 to 3"),
+    in_one("audit", audit.study, "0 to 399", in_short=audit.in_short),
+    in_one("audit_power", audit.power_study, "10000 to 10011"),
+    in_one("audit_time", audit_time.study, "0 and 1"),
+)
+EVIDENCE = (
     inference.STUDY,
     sharers.STUDY,
     degradation.STUDY,
@@ -47,6 +49,11 @@ _ALL = [
     alternatives.STUDY,
     scale.STUDY,
     kernels.STUDY,
-]
+)
 
-STUDIES: dict[str, Study] = {study.name: study for study in _ALL}
+STUDIES: dict[str, Study] = {study.name: study for study in (*PACKAGE, *EVIDENCE)}
+SETS = {
+    "evidence": tuple(study.name for study in EVIDENCE),
+    "package": tuple(study.name for study in PACKAGE),
+    "all": tuple(STUDIES),
+}

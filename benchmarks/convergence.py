@@ -9,7 +9,7 @@ sum over cells, and virtual rows that are equal can be merged where a learner ta
 - the neural network with L-BFGS, which takes the whole gradient. Adam would normalise mini-batches of merged rows by
   their weight, which is another loss; the comparison at one N has Adam on real rows, as the paper does;
 - LightGBM and XGBoost with ``compact``. For ``balanced``, which merging would turn into ``exhaustive``, they see the
-  rows unmerged, each tree a fresh N of 2 N; this is slower, and ends at N = 30,000.
+  rows unmerged, each tree a fresh N of 2 N.
 
 "balanced" has two copies a row here: the default of four exceeds the 3.9 virtual rows that a person has on average, and
 would be "exhaustive".
@@ -46,7 +46,6 @@ Array = np.ndarray[Any, Any]
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 500_000)
 ASYMPTOTIC = 1_000  # the slope is fitted from here on
-LARGEST_UNMERGED = 30_000
 COPIES = 2
 TREES = 100
 SLOPE_TARGET = 0.15
@@ -271,7 +270,6 @@ def units(quick: bool) -> list[Unit]:
             for estimator in ESTIMATORS
             for scheme in (models.PUC_SCHEMES if estimator != DEFAULT_LIGHTGBM else (PUC,))
             for n in SIZES
-            if not (estimator in _ENGINES and scheme == "balanced" and n > LARGEST_UNMERGED)
             for seed in range(runs_of(estimator, scheme, n))
         ]
         compared = [
@@ -338,8 +336,6 @@ def table(rows: Rows) -> Table:
         remark = _REASONS.get(estimator, "") if not near or estimator in models.ENGINES else ""
         if estimator == "LightGBM" and scheme == PUC:
             remark = f"target −1 ± {SLOPE_TARGET}: {'met' if near else 'missed'}; {remark}"
-        if largest < max(SIZES) and near:
-            remark = f"up to N = {largest:,} only; {remark}"
         lines.append(["convergence", estimator, scheme, shown, f"{largest:,}", _scientific(last), "–", "–",
                       str(len(last)), remark])  # fmt: skip
     compared = [row for row in rows if row["what"] == "comparison"]

@@ -21,18 +21,28 @@ RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 REPORT = ROOT / "benchmarks" / "BENCHMARKS.md"
 
-THREADS = int(os.environ.get("PUCBOOST_BENCH_THREADS", 2))
+# Cores this process may use, where the system tells them from those the machine has.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+THREADS_VARIABLE, LANES_VARIABLE = "PUCBOOST_BENCH_THREADS", "PUCBOOST_BENCH_LANES"
+THREADS = int(os.environ.get(THREADS_VARIABLE, 2))
+LANES = int(os.environ.get(LANES_VARIABLE, 1))  # processes that measure side by side, this one among them
 
 Row = dict[str, Any]
 
 
-def circumstances() -> dict[str, str]:
+def threads_in(lanes: int) -> int:
+    """Return how many threads each of several processes side by side may use."""
+    return max(1, THREADS // lanes)
+
+
+def circumstances(threads: int = THREADS, lanes: int = LANES) -> dict[str, str]:
     """Return where and with what a result was measured."""
+    used = f"{threads} thread{'s' if threads > 1 else ''}" + (f" in each of {lanes} processes" if lanes > 1 else "")
     packages = ("lightgbm", "xgboost", "scikit-learn", "numba", "numpy")
     versions = {name: importlib.metadata.version(name) for name in packages}
     return {
         "date": datetime.date.today().isoformat(),
-        "machine": f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores, {_processor()}, {THREADS} threads",
+        "machine": f"{platform.machine()}, {CORES} cores, {_processor()}, {used}",
         "versions": " ".join([f"python {platform.python_version()}", *(f"{k} {v}" for k, v in versions.items())]),
     }
 

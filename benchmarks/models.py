@@ -7,6 +7,10 @@ filled with zero and an indicator for scikit-learn, left missing for the engines
 A forest draws its bags from the virtual rows, as many as there are. Each bag then holds almost everybody in some copy,
 the trees resemble each other and the forest overfits; "bags of N" draws as many rows as there are people
 (``max_samples``), which is what a forest does without consent.
+
+In either bag, those who share are more often present than those who do not, as they have more copies to be drawn; a
+leaf of a fully grown tree holds few people, so the silent are told a little of what sharers get. "Bags of people" draws
+people, each with all copies.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
 VARIANTS = ("base", "full", *PUC_SCHEMES)
 ENGINES = ("LightGBM", "XGBoost")
 BAGGED_FOREST = "Random Forest, bags of N"
+PEOPLES_FOREST = "Random Forest, bags of people"
 SCIKIT = ("Random Forest", BAGGED_FOREST, "Extra Trees", "Gradient Boosting")
 ROUNDS = 200
 MANY_LEVELS = 20  # categories with more levels become codes, as in the paper's source of the income data
@@ -149,25 +154,57 @@ def _fit_scikit(
     if variant == "base":
         seen = [column for column in X if column not in optional]
         encoder = Encoder((), indicators=False)
-        estimator.fit(encoder.encode(X[seen]).to_numpy(), y)
+        _train(estimator, encoder.encode(X[seen]).to_numpy(), y)
         return Fitted(lambda table: predict_scikit(estimator, encoder.encode(table[seen]).to_numpy()))
     fill = {} if imputation == "zero" else X[optional].agg(imputation).to_dict()
     encoder = Encoder(tuple(optional), fill, indicators)
     encoded = encoder.encode(X)
     if variant == "full":
-        estimator.fit(encoder.complete(encoded), y)
+        _train(estimator, encoder.complete(encoded), y)
         per_row = 1.0
     else:
-        virtual, labels, weight, _ = puc.augment(
+        virtual, labels, weight, source = puc.augment(
             encoded, y, optional=optional, augmentation=variant, seed=seed, num_threads=THREADS
         )
-        estimator.fit(encoder.complete(virtual), labels, sample_weight=weight)
+        _train(estimator, encoder.complete(virtual), labels, weight, source)
         per_row = len(labels) / len(y)
     return Fitted(lambda table: predict_scikit(estimator, encoder.complete(encoder.encode(table))), per_row)
 
 
+def _train(estimator: Any, X: Array, y: Array, weight: Array | None = None, source: Array | None = None) -> None:
+    """Train on rows; ``source`` says whose copies they are, which only bags of people ask for."""
+    if isinstance(estimator, PeoplesForest):
+        estimator.fit(X, y, weight, source)
+    else:
+        estimator.fit(X, y, sample_weight=weight)
+
+
+class PeoplesForest:
+    """A random forest whose bags are drawn of people: who is drawn comes with all copies."""
+
+    def __init__(self, is_classification: bool, seed: int, n_estimators: int = 100) -> None:
+        kind = RandomForestClassifier if is_classification else RandomForestRegressor
+        self._rng = np.random.default_rng(seed)
+        # A tree is a forest of one, so that its parameters are a forest's.
+        self._trees = [kind(1, bootstrap=False, random_state=seed * n_estimators + k) for k in range(n_estimators)]
+
+    def fit(self, X: Array, y: Array, weight: Array | None = None, source: Array | None = None) -> None:
+        """Grow the trees; ``source`` tells whose copy each row is."""
+        source = np.arange(len(y)) if source is None else source
+        n = int(source.max()) + 1
+        for tree in self._trees:
+            times_drawn = np.bincount(self._rng.integers(0, n, n), minlength=n)[source]
+            tree.fit(X, y, sample_weight=times_drawn * (1.0 if weight is None else weight))
+
+    def predict(self, X: Array) -> Array:
+        """Return the mean of the trees: the probability of class 1, or the value."""
+        return np.asarray(np.mean([predict_scikit(tree, X) for tree in self._trees], axis=0))
+
+
 def scikit_model(model: str, is_classification: bool, seed: int, changed: dict[str, Any]) -> Any:
     """Return the paper's models with the paper's parameters."""
+    if model == PEOPLES_FOREST:
+        return PeoplesForest(is_classification, seed, **changed)
     kinds: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         "Random Forest": (RandomForestClassifier, RandomForestRegressor, {"n_jobs": THREADS}),
         BAGGED_FOREST: (RandomForestClassifier, RandomForestRegressor, {"n_jobs": THREADS}),

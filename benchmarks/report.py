@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 
 from .harness import README, REPORT, RESULTS, ROOT
-from .studies import CIRCUMSTANCES, TOOK, Rows, Study, partial_path, write_rows
+from .studies import CIRCUMSTANCES, TOOK, Rows, Study, from_study, partial_path, write_rows
 
 FIGURES = ROOT / "benchmarks" / "figures"
 
@@ -15,6 +15,11 @@ def read_csv(name: str) -> Rows:
     """Read a study's rows back."""
     with (RESULTS / f"{name}.csv").open(newline="", encoding="utf-8") as source:
         return list(csv.DictReader(source))
+
+
+def all_rows(study: Study) -> Rows:
+    """Return what table and figure are made of: a study's rows, then those of the studies it reads."""
+    return [*read_csv(study.name), *(row for name in study.reads for row in from_study(name, read_csv(name)))]
 
 
 def markdown_table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -26,10 +31,10 @@ def markdown_table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> st
 def content(study: Study) -> str:
     """Return what stands in BENCHMARKS.md: table, figure, circumstances."""
     rows = read_csv(study.name)
-    parts = [markdown_table(*study.table(rows))]
+    parts = [markdown_table(*study.table(all_rows(study)))]
     if study.figure is not None:
         parts.append(f"![{study.name}](figures/{study.name}.png)")
-    where = [rows[-1][column] for column in CIRCUMSTANCES]
+    where = [rows[-1][column] for column in CIRCUMSTANCES if column != "seed"]
     if TOOK in rows[0]:
         where.insert(0, duration(sum(float(row[TOOK]) for row in rows)))
     return "\n\n".join([*parts, f"*{'; '.join(where)}*"])
@@ -54,14 +59,14 @@ def short_content(study: Study) -> str:
     """Return what stands in the README."""
     if study.in_short is None:
         raise ValueError(f"{study.name} has no short table")
-    return markdown_table(*study.in_short(read_csv(study.name)))
+    return markdown_table(*study.in_short(all_rows(study)))
 
 
 def publish(study: Study) -> None:
     """Put a study's table into BENCHMARKS.md, the short form into the README if there is one, and draw its figure."""
     if study.figure is not None:
         FIGURES.mkdir(exist_ok=True)
-        figure = study.figure(read_csv(study.name))
+        figure = study.figure(all_rows(study))
         figure.savefig(FIGURES / f"{study.name}.png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     REPORT.write_text(between_markers(REPORT.read_text(encoding="utf-8"), study.name, content(study)), encoding="utf-8")
     if study.in_short is not None:

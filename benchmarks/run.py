@@ -1,4 +1,4 @@
-"""Run studies: ``python -m benchmarks.run NAME … [--quick]``, or ``all``.
+"""Run studies: ``python -m benchmarks.run NAME … [--quick]``, or a set of them: ``evidence``, ``package``, ``all``.
 
 A full run keeps its rows in ``benchmarks/results/NAME.csv``, draws ``benchmarks/figures/NAME.png`` and puts the table
 into ``benchmarks/BENCHMARKS.md``. If it is interrupted, the next one goes on where it stopped. A quick one only prints,
@@ -13,34 +13,46 @@ from rich.console import Console
 from rich.table import Table
 
 from . import report
-from .catalogue import STUDIES
-from .studies import Study, run_study
+from .catalogue import SETS, STUDIES
+from .harness import CORES
+from .running import run_study
+from .studies import Study, from_study
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the named studies."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    known = [*STUDIES, "all"]
+    known = [*STUDIES, *SETS]
     parser.add_argument("names", nargs="+", choices=known, metavar="NAME", help=", ".join(known))
     parser.add_argument("--quick", action="store_true", help="a small version that only prints")
     parser.add_argument("--fresh", action="store_true", help="do not take up what an interrupted run has kept")
     parser.add_argument("--draw", action="store_true", help="measure nothing: make tables and figures from the CSVs")
+    parser.add_argument(
+        "--lanes", type=int, metavar="K",
+        help="how many processes train side by side where speed is not the subject (default: 2, or 1 on one core)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
+    if given.lanes is not None and given.lanes < 1:
+        parser.error(f"--lanes must be at least 1, not {given.lanes}")
+    lanes = given.lanes or (1 if given.quick else min(2, CORES))
     console = Console(width=None if Console().is_terminal else 160)
-    for name in STUDIES if "all" in given.names else given.names:
+    for name in dict.fromkeys(name for given_name in given.names for name in SETS.get(given_name, (given_name,))):
         study = STUDIES[name]
         if given.draw:
             report.publish(study)
             continue
-        rows = run_study(study, given.quick, console, given.fresh)
-        if not given.quick:
-            report.keep(study, rows)  # before anything is made of them that could fail
-        show(study, rows, console)
+        rows = run_study(study, given.quick, console, given.fresh, lanes)
         if given.quick:
+            for other in study.reads:
+                rows += from_study(other, run_study(STUDIES[other], True, console))
+            show(study, rows, console)
             if study.figure is not None:
                 study.figure(rows)
             continue
-        report.publish(study)
+        report.keep(study, rows)  # before anything is made of them that could fail
+        show(study, report.all_rows(study), console)
+        for one in (study, *(other for other in STUDIES.values() if name in other.reads)):
+            report.publish(one)
         console.print(f"kept in benchmarks/results/{name}.csv and benchmarks/BENCHMARKS.md")
     return 0
 

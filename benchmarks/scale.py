@@ -401,7 +401,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-STUDY = Study("scale", units, table, figure, in_short)
+STUDY = Study("scale", units, table, figure, in_short, alone=True)
 
 if __name__ == "__main__":
     raise SystemExit(main(sys.argv[1:]))

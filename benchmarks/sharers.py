@@ -1,7 +1,7 @@
 """What those who share gain, and whether the findings on non-sharers hang on the forest's parameters.
 
-Two kinds of lines: the loss of sharers for every model, and for the forest the paper's ablations, measured on
-non-sharers as in the study of inference.
+Two kinds of lines: the loss of sharers for every model, of the models trained for the study of inference, and for the
+forest the paper's ablations, measured on non-sharers as there.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from .inference import (
     FOREST,
     MARKERS,
     MODELS,
-    NOT_KNOWN,
     QUICK_MODEL,
     REASONS,
-    RUNS,
     SHARERS_LOSS,
     SILENT_LOSS,
     VARIANTS,
@@ -33,15 +31,15 @@ from .inference import (
     judge,
     listed,
     measure,
-    measure_default,
     of,
     outcome_column,
     shifts,
+    why_moved,
 )
 from .studies import Rows, Study, Table, Unit
 from .summary import by, plus_minus, values, within_noise
 
-SHARERS = "sharers"
+SHARERS, INFERENCE = "sharers", "inference"
 ABLATION_RUNS = range(3)
 ABLATION_LIMIT = 5_000  # people a forest is trained on; larger tables are split once
 
@@ -115,31 +113,27 @@ def measure_ablation(name: str, what: str, run: int, quick: bool) -> list[Row]:
 
 
 def units(quick: bool) -> list[Unit]:
-    """Return a unit per table, model and run, then one per table, ablation and run."""
-    names, runs, ablation_runs = (INDUCED, RUNS, ABLATION_RUNS)
-    ablations = tuple(ABLATIONS)
+    """Return a unit per table, ablation and run."""
+    names, ablations, runs = (INDUCED, tuple(ABLATIONS), ABLATION_RUNS)
     if quick:
-        names, runs, ablation_runs = ("diabetes", "income"), range(1), range(1)
-        ablations = ("imputation mean", "depth 4", "500 trees")
-    found = [
-        Unit(
-            {"data": name, "what": SHARERS, "model": model, "run": run},
-            functools.partial(measure_default, name, model, run, quick),
-        )
-        for name in names
-        for model in MODELS
-        for run in runs
-    ]
-    found += [
-        Unit(
-            {"data": name, "what": what, "model": FOREST, "run": run},
-            functools.partial(measure_ablation, name, what, run, quick),
-        )
+        names, ablations, runs = ("diabetes", "income"), ("imputation mean", "depth 4", "500 trees"), range(1)
+    return [
+        Unit({"data": name, "what": what, "run": run}, functools.partial(measure_ablation, name, what, run, quick))
         for name in names
         for what in ablations
-        for run in ablation_runs
+        for run in runs
     ]
-    return found
+
+
+def of_sharers(rows: Rows) -> Rows:
+    """Return the rows of the study of inference that the paper's table of sharers is about."""
+    those = (row for row in rows if row.get("study") == INFERENCE)
+    return [row for row in those if row["model"] in MODELS and row["data"] in INDUCED]
+
+
+def of_ablations(rows: Rows) -> Rows:
+    """Return this study's own rows."""
+    return [row for row in rows if "study" not in row]
 
 
 def _sharers_line(name: str, model: str, rows: Rows) -> list[str]:
@@ -177,14 +171,16 @@ def table(rows: Rows) -> Table:
         "what", "data", "model", "loss: base", "full", "PUC", "paper: base / full / PUC", "against base: full",
         "against base: PUC", "paper: full / PUC", "judged", "remark",
     ]  # fmt: skip
-    lines = []
-    for (what, name, model), same in by(rows, "what", "data", "model").items():
-        if what == SHARERS:
-            lines.append([*_sharers_line(name, model, same), _sharers_remark(name, model, same)])
-        else:
-            lines.append([*_ablation_line(name, what, same), _ablation_remark(name, what, same)])
-    order = [SHARERS, *ABLATIONS]
-    return columns, sorted(lines, key=lambda line: order.index(line[0]))
+    lines = [
+        [*_sharers_line(name, model, same), _sharers_remark(name, model, same)]
+        for (name, model), same in by(of_sharers(rows), "data", "model").items()
+    ]
+    ablations = by(sorted(of_ablations(rows), key=lambda row: list(ABLATIONS).index(row["what"])), "what", "data")
+    lines += [
+        [*_ablation_line(name, what, same), _ablation_remark(name, what, same)]
+        for (what, name), same in ablations.items()
+    ]
+    return columns, lines
 
 
 def _sharers_remark(name: str, model: str, rows: Rows) -> str:
@@ -213,7 +209,7 @@ def _ablation_remark(name: str, what: str, rows: Rows) -> str:
         said.append(f"change of full unlike the paper's: {_why_full(name, what)}")
     if not within_noise(own):
         names, why = WHY.get(what, ((), ""))
-        said.append(why if name in names else NOT_KNOWN)
+        said.append(why if name in names else why_moved(name, FOREST))
     return "; ".join(said) or "–"
 
 
@@ -221,7 +217,7 @@ def figure(rows: Rows) -> Figure:
     """Draw what sharers gain, and how ablations move non-sharers."""
     drawing = Figure(figsize=(11, 6), layout="constrained")
     left, right = drawing.subplots(1, 2)
-    main = [row for row in rows if row["what"] == SHARERS]
+    main, rows = of_sharers(rows), of_ablations(rows)
     names = list(dict.fromkeys(row["data"] for row in main))
     for place, name in enumerate(names):
         for at, variant in zip((0.2, -0.2), COLOURS, strict=True):
@@ -259,4 +255,4 @@ def figure(rows: Rows) -> Figure:
     return drawing
 
 
-STUDY = Study("sharers", units, table, figure)
+STUDY = Study("sharers", units, table, figure, reads=(INFERENCE,))

@@ -1,4 +1,4 @@
-"""What a study is, and how it runs: in units whose results are kept as they come, so that it can be taken up again."""
+"""What a study is: units of work whose rows are kept as they come, so that it can be taken up again."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-from .harness import RESULTS, ROOT, Row, circumstances
+from .harness import LANES, RESULTS, ROOT, Row, circumstances, threads_in
 
 Rows = list[dict[str, str]]
 Table = tuple[list[str], list[list[str]]]  # columns and lines
 TOOK = "took, s"
-CIRCUMSTANCES = ("date", "machine", "versions")
+CIRCUMSTANCES = ("seed", "date", "machine", "versions")
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,10 @@ class Study:
     """A study: units of work, the table and the figure made of their rows, perhaps a short table for the README.
 
     ``units(quick)`` lists the work. Tables and figures read rows as they stand in the CSV, so that they can be made
-    again without measuring; ``figure`` returns a matplotlib figure.
+    again without measuring; ``figure`` returns a matplotlib figure. A study ``alone`` wants the machine for itself,
+    because speed is its subject or because it uses all cores anyway; others may run several units side by side.
+    ``seed`` says which seeds a study uses whose units do not name their "seed" or "run". Table and figure are made of
+    the study's own rows and of those of the studies it ``reads``, which have their name in the column "study".
     """
 
     name: str
@@ -48,11 +48,19 @@ class Study:
     table: Callable[[Rows], Table] = as_it_is
     figure: Callable[[Rows], Any] | None = None
     in_short: Callable[[Rows], Table] | None = None
+    alone: bool = False
+    seed: str = ""
+    reads: tuple[str, ...] = ()
 
 
-def in_one(name: str, job: Callable[[bool], Sequence[Row]], **others: Any) -> Study:
-    """Return a study of a single unit."""
-    return Study(name, lambda quick: [Unit({}, lambda: job(quick))], **others)
+def in_one(name: str, job: Callable[[bool], Sequence[Row]], seed: str, **others: Any) -> Study:
+    """Return a study of a single unit, alone on the machine."""
+    return Study(name, lambda quick: [Unit({}, lambda: job(quick))], alone=True, seed=seed, **others)
+
+
+def from_study(name: str, rows: Rows) -> Rows:
+    """Return rows with the name of the study they were measured for."""
+    return [{"study": name, **row} for row in rows]
 
 
 def partial_path(study: Study) -> Path:
@@ -63,16 +71,17 @@ def partial_path(study: Study) -> Path:
 class Kept:
     """Rows of a study under way, in a file of their own until the study is complete.
 
-    Rows measured by other code or with other versions of the engines are not taken up again.
+    Rows measured by other code, with other versions of the engines or with other threads are not taken up again.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, lanes: int = 1) -> None:
         self.path = partial_path(study)
         source = hashlib.sha256()
         for folder in ("benchmarks", "pucboost"):
             for path in sorted((ROOT / folder).rglob("*.py")):
                 source.update(path.read_bytes())
-        self._code = "; ".join([source.hexdigest()[:12], *(circumstances()[name] for name in ("machine", "versions"))])
+        where = circumstances(threads_in(lanes), lanes)
+        self._code = "; ".join([source.hexdigest()[:12], where["machine"], where["versions"]])
         self._rows = self._read()
 
     def _read(self) -> Rows:
@@ -125,36 +134,11 @@ def write_rows(path: Path, rows: Rows) -> None:
         writer.writerows(rows)
 
 
-def run_study(study: Study, quick: bool, console: Console, fresh: bool = False) -> Rows:
-    """Run what of a study is not done yet, and return all its rows."""
-    units = list(study.units(quick))
-    kept = None if quick else Kept(study)
-    if kept is not None and fresh:
-        kept.forget()
-    rows: Rows = []
-    columns = (
-        TextColumn(study.name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )  # fmt: skip
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        bar = progress.add_task("", total=len(units))
-        for unit in units:
-            progress.update(bar, description=", ".join(written(value) for value in unit.key.values()))
-            done = kept.rows_of(unit) if kept is not None else []
-            if not done:
-                done = _run(unit)
-                if kept is not None:
-                    kept.add(unit, done)
-            rows += done
-            progress.advance(bar)
-    return rows
-
-
-def _run(unit: Unit) -> Rows:
+def run_unit(study: Study, unit: Unit) -> Rows:
+    """Return what a unit measures, with its key, its time and the circumstances."""
     start = time.perf_counter()
     measured = list(unit.run())
-    took = (time.perf_counter() - start) / max(len(measured), 1)  # so that the column adds up to the whole
-    return [
-        {name: written(value) for name, value in {**unit.key, **row, TOOK: took, **circumstances()}.items()}
-        for row in measured
-    ]
+    # So that the column adds up to the duration of the study, other processes at work beside this one.
+    took = (time.perf_counter() - start) / max(len(measured), 1) / LANES
+    under = {TOOK: took, "seed": unit.key.get("seed", unit.key.get("run", study.seed)), **circumstances()}
+    return [{name: written(value) for name, value in {**unit.key, **row, **under}.items()} for row in measured]

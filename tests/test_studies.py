@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import sys
 from collections.abc import Callable
@@ -18,6 +19,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import data, harness, models, report, studies, summary  # noqa: E402
+from benchmarks.catalogue import STUDIES  # noqa: E402
+from benchmarks.running import run_study  # noqa: E402
 
 QUIET = Console(file=io.StringIO())
 
@@ -49,11 +52,11 @@ def test_interrupted_study_goes_on_where_it_stopped(results: Path) -> None:
     broken, done = [2], list[int]()
     study = counting_study(broken, done)
     with pytest.raises(KeyboardInterrupt):
-        studies.run_study(study, False, QUIET)
+        run_study(study, False, QUIET)
     assert done == [0, 1]
     assert [path.name for path in results.iterdir()] == ["counting.partial.csv"]
     broken.clear()
-    rows = studies.run_study(study, False, QUIET)
+    rows = run_study(study, False, QUIET)
     assert done == [0, 1, 2, 3]
     assert [row["number"] for row in rows] == ["0", "0", "1", "1", "2", "2", "3", "3"]
     assert rows[2]["square"] == "0.333333"
@@ -66,24 +69,43 @@ def test_interrupted_study_goes_on_where_it_stopped(results: Path) -> None:
 def test_rows_of_other_code_are_measured_again(results: Path) -> None:
     done: list[int] = []
     study = counting_study([], done)
-    studies.run_study(study, False, QUIET)
+    run_study(study, False, QUIET)
     partial = results / "counting.partial.csv"
     partial.write_text(partial.read_text().replace("numpy ", "numpy 0."))
-    studies.run_study(study, False, QUIET)
+    run_study(study, False, QUIET)
     assert done == [0, 1, 2, 3] * 2
-    studies.run_study(study, False, QUIET, fresh=True)
+    run_study(study, False, QUIET, fresh=True)
     assert done == [0, 1, 2, 3] * 3
 
 
 def test_quick_study_leaves_nothing(results: Path) -> None:
-    studies.run_study(counting_study([], []), True, QUIET)
+    run_study(counting_study([], []), True, QUIET)
     assert not list(results.iterdir())
+
+
+def test_side_by_side_as_one_after_the_other() -> None:
+    """The same rows in the same order from several processes, which say so and use one thread each."""
+    study = STUDIES["degradation"]
+    alone, together = (run_study(study, True, QUIET, lanes=lanes) for lanes in (1, 2))
+    told = ("machine", studies.TOOK)
+    assert len(alone) > 5
+    assert [{k: v for k, v in row.items() if k not in told} for row in alone] == [
+        {k: v for k, v in row.items() if k not in told} for row in together
+    ]
+    assert {row["machine"].rpartition(", ")[2] for row in together} == {"1 thread in each of 2 processes"}
+    assert harness.LANES == 1
+
+
+def test_a_study_of_speed_runs_alone() -> None:
+    done: list[int] = []
+    run_study(dataclasses.replace(counting_study([], done), alone=True), True, QUIET, lanes=2)
+    assert done == [0, 1, 2, 3]  # in this process
 
 
 def test_progress_on_a_terminal_only() -> None:
     for terminal in (True, False):
         console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
-        studies.run_study(counting_study([], []), True, console)
+        run_study(counting_study([], []), True, console)
         assert ("4/4" in console.file.getvalue()) == terminal  # type: ignore[attr-defined]
 
 
@@ -193,7 +215,7 @@ def test_folder_beside_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
-@pytest.mark.parametrize("model", [*models.SCIKIT, *models.ENGINES])
+@pytest.mark.parametrize("model", [*models.SCIKIT, models.PEOPLES_FOREST, *models.ENGINES])
 @pytest.mark.parametrize("name", ["adult", "income"])
 def test_models_behind_one_call(folder: Path, model: str, variant: str, name: str) -> None:
     task = data.load(name, quick=True)
@@ -212,6 +234,22 @@ def test_models_behind_one_call(folder: Path, model: str, variant: str, name: st
         assert np.allclose(fitted.predict(silent), prediction, rtol=1e-12)  # forests add up in any order
     else:
         assert not np.allclose(fitted.predict(silent), prediction)
+
+
+@pytest.mark.parametrize("is_classification", [True, False])
+def test_bags_of_people_bring_all_copies(is_classification: bool) -> None:
+    """Copies that say the same change nothing, as nobody gets into more bags by having more of them."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200).astype(float)
+    source = np.concatenate([np.arange(200), np.arange(80)])  # weights of 1 and ½: sums are exact
+    once, often = (models.PeoplesForest(is_classification, 5, n_estimators=10) for _ in range(2))
+    once.fit(X, y)
+    often.fit(X[source], y[source], 1 / np.bincount(source)[source], source)
+    fresh = rng.normal(size=(50, 3))
+    assert np.allclose(once.predict(fresh), often.predict(fresh))
+    rows = models.PeoplesForest(is_classification, 5, n_estimators=10)
+    rows.fit(X[source], y[source])
+    assert not np.allclose(once.predict(fresh), rows.predict(fresh))
 
 
 def test_imputation(folder: Path) -> None:
