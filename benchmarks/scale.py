@@ -1,9 +1,9 @@
 """Large tables: what training under consent costs beside plain training, and what it brings.
 
 ``scale`` draws tables of the logistic family, whose truth is known; ``freMTPL2`` is a real portfolio of motor policies
-(claims per year, exposure as weight). Every training has a process of its own, ``python -m benchmarks.scale JOB``, so
-that its peak of memory is clean; variants to be compared run one after the other. The parts of the time are taken
-inside the very trainings that are timed.
+(claims per year, exposure as weight). Every training has a process of its own, so that its peak of memory is clean;
+variants to be compared run one after the other. The parts of the time are taken inside the very trainings that are
+timed.
 
 Every size of table gets as many rounds at the same rate: with fewer the gaps of the larger tables would be those of
 unfinished models.
@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
+import multiprocessing
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,7 @@ from pucboost.simulate import LogisticFamily, squared_puc_gap
 from pucboost.stream import MaskedRows
 
 from . import data
-from .harness import ROOT, THREADS, Row, peak_memory
+from .harness import THREADS, Row, peak_memory
 from .models import ENGINES, PUC_SCHEMES, predict_booster
 from .scale_tables import figure, in_short, table
 from .studies import Study, Unit
@@ -136,11 +135,16 @@ def _run_here(job: dict[str, Any]) -> list[Row]:
 
 
 def _run_apart(job: dict[str, Any]) -> list[Row]:
-    command = [sys.executable, "-m", "benchmarks.scale", json.dumps(_with_table(job))]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return [json.loads(done.stdout.splitlines()[-1])]
+    with ProcessPoolExecutor(1, mp_context=_fork_server()) as pool:
+        return [pool.submit(_JOBS[job["what"]], _with_table(job)).result()]
+
+
+@functools.cache
+def _fork_server() -> Any:
+    """Return how to start a process at once: from a server that has imported everything and never trained."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
 
 
 def _with_table(job: dict[str, Any]) -> dict[str, Any]:
@@ -393,15 +397,4 @@ class Training:
         return booster, {"virtual rows per row": per_row, **watch.row(), "MB": memory}
 
 
-def main(arguments: list[str]) -> int:
-    """Do one job and print its row."""
-    job = json.loads(arguments[0])
-    row = _JOBS[job["what"]](job)
-    print(json.dumps({name: value if isinstance(value, str | None) else float(value) for name, value in row.items()}))
-    return 0
-
-
 STUDY = Study("scale", units, table, figure, in_short, alone=True)
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

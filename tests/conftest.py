@@ -11,9 +11,11 @@ import hypothesis
 import lightgbm as lgb
 import pytest
 
-# Kernels are compiled when first called, which may be in the middle of an example.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# Kernels are compiled when first called, which may be in the middle of an example. The same examples every time: who
+# changes the code should not meet somebody else's rare counterexample. To look for one: --hypothesis-profile=search.
+hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True, scope="session")

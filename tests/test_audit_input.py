@@ -38,6 +38,8 @@ def test_result_is_frozen_plain_data_and_repeatable() -> None:
     assert read["verdict"] == one.verdict
     assert len(read["penalties"]) == len(one.penalties) == len(one.penalty)
     assert one.penalty["verdict"].tolist() == [p.verdict for p in one.penalties]
+    assert not any(c["decisive"] for c in (read["inference_from_silence"], *read["non_degradation"]))
+    assert any(p["decisive"] for p in read["penalties"])
     assert next(iter(one.verdicts)) == "overall"
     assert read["puc_gap"]["squared"] == 0.0
     assert read["provenance"]["data_hash"] == two.provenance.data_hash

@@ -416,7 +416,7 @@ page = report.to_html("page.html")
 assert pathlib.Path("page.html").read_text(encoding="utf-8") == page
 assert "matplotlib.pyplot" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=_environment(), check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=_environment(), check=True, timeout=300)
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == pages["certified"]
 
 
@@ -635,7 +635,7 @@ addEventListener("load", () => {
 def _chromium(*arguments, tmp_path):
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", profile)
-    done = subprocess.run([CHROMIUM, *flags, *arguments], capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run([CHROMIUM, *flags, *arguments], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

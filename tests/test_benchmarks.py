@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import harness, report  # noqa: E402
-from benchmarks.catalogue import STUDIES  # noqa: E402
+from benchmarks import harness, report, run  # noqa: E402
+from benchmarks.catalogue import SETS, STUDIES  # noqa: E402
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -48,6 +48,18 @@ def test_quick_run(name: str) -> None:
     header = STUDIES[name].table(report.read_csv(name))[0][:2]
     assert all(column.split()[0] in done.stdout for column in header)
     assert {path: path.read_bytes() for path in harness.RESULTS.iterdir()} == before
+
+
+def test_sets_of_studies() -> None:
+    assert SETS["all"] == (*SETS["package"], *SETS["evidence"]) == tuple(STUDIES)
+    for name, study in STUDIES.items():
+        assert all(list(STUDIES).index(read) < list(STUDIES).index(name) for read in study.reads)
+
+
+def test_lanes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run.main(["kernels", "--lanes", "0"])
+    assert "--lanes must be at least 1, not 0" in capsys.readouterr().err
 
 
 def test_unknown_marker() -> None:

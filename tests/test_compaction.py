@@ -30,7 +30,7 @@ XGBOOST = {"engine": "xgboost", "nthread": 2, "verbosity": 0, "max_depth": 4}
         elements=st.sampled_from([0.0, -0.0, 1.0, np.nan, np.inf]),
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_cells_are_those_of_a_dict(data: Any, table: Any) -> None:
     extra = data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table)))
     cut = data.draw(st.integers(0, len(table)))

@@ -103,7 +103,7 @@ def test_tags() -> None:
 
 def test_import_stays_light() -> None:
     code = "import pucboost, sys; assert not {'sklearn', 'lightgbm', 'numpy'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 # ----- the model is that of puc.train

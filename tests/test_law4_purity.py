@@ -30,7 +30,7 @@ def virtual_table(augmentation: str, n: int = 400, threads: int = 1, seed: int =
 
 @pytest.mark.parametrize("augmentation", SCHEMES)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_piece_in_any_order(augmentation: str, data: Any) -> None:
     rows = virtual_table(augmentation, 60)
     whole = rows[:]

@@ -119,7 +119,7 @@ def test_many_groups_by_a_statistical_test(r: int) -> None:
     st.floats(1, 40),
     st.integers(-(2**70), 2**70),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_balanced_copies_are_distinct_antithetic_and_within_bounds(masks: list[int], copies: float, seed: int) -> None:
     available = np.array(masks, dtype=np.uint64)
     plan = plan_masks(available, "balanced", copies=copies, seed=seed)
@@ -139,7 +139,7 @@ def test_balanced_copies_are_distinct_antithetic_and_within_bounds(masks: list[i
 
 
 @given(st.lists(st.integers(0, 1_000), min_size=65, max_size=65), st.floats(0, 1))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_allocation_meets_the_budget(how_many: list[int], where: float) -> None:
     count = np.array(how_many)
     n, everything = count.sum(), float((count * 2.0 ** np.arange(65)).sum())

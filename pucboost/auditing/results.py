@@ -70,6 +70,9 @@ class LossComparison:
     other_loss: float | None
     difference: Estimate | None
     note: str = ""
+    decisive: bool = False
+    """Never: the other model is itself fitted to data, so that even a perfect model can seem to fail (and a flat
+    surcharge passes). Said for those who read the JSON alone; verdicts rest on decisive penalties."""
 
 
 @dataclass(frozen=True)
