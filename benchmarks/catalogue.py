@@ -35,7 +35,7 @@ PACKAGE = (
     in_one("memory", memory.study, "0"),
     in_one("quality", quality.study, "0 to 5", in_short=quality.in_short),
     in_one("anchored", anchored.study, "0 to 3"),
-    in_one("audit", audit.study, "0 to 399", in_short=audit.in_short),
+    in_one("audit", audit.study, "0 to 399, r=3 to 59", in_short=audit.in_short),
     in_one("audit_power", audit.power_study, "10000 to 10011"),
     in_one("audit_time", audit_time.study, "0 and 1"),
 )

@@ -23,7 +23,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import pucboost as puc
 
 from . import models
-from .data import INDUCED, PAPER, Array, Task, loaded
+from .data import INDUCED, PAPER, SOURCES, Array, Task, loaded
 from .harness import THREADS, Row
 from .studies import Rows, Study, Table, Unit
 from .summary import by, plus_minus, standard_error, values, within_noise
@@ -32,7 +32,8 @@ FOREST = "Random Forest"
 MODELS = (FOREST, *models.ENGINES)
 LARGER = "LightGBM, larger"  # to see whether what is left of a shift is for want of capacity
 LARGER_TREES = {"num_leaves": 63, "rounds": 400}
-REGRESSIONS = ("income", "california_housing", "insurance_hi")  # where forests, too, keep a shift: bags of people
+OTHER_BAGS = (models.PEOPLES_FOREST, models.BAGGED_FOREST)  # where forests, too, keep a shift, which bags keep it?
+REGRESSIONS = tuple(name for name in INDUCED if SOURCES[name].kind == "regression")
 COPIES_SPLIT = f"{FOREST}, copies split"
 VARIANTS = {"base": "base", "full": "full", "PUC": "exhaustive"}
 RUNS, LEAK_RUNS = range(5), range(3)
@@ -67,7 +68,7 @@ REASONS = {
 
 WHY_SPREAD = "PUC: its mean before threshold or exp is within noise of 0, so rather the spread of predictions"
 NOT_KNOWN = "PUC: not known why"
-SEE_BAGS = "PUC: sharers, who have more copies, are in more bags than the silent (see bags of people)"
+SEE_BAGS = "PUC: likely as sharers, who have more copies, are in more bags than the silent (see bags of people)"
 SEE_LARGER = f"PUC: likely for want of capacity: copies with and without the value share trees (see {LARGER})"
 WHY_FEW = "PUC: the same few silent people in all runs, so that errors over runs are too small"
 
@@ -130,7 +131,6 @@ def measure(
     return rows
 
 
-@functools.cache  # the study of sharers asks for the same
 def measure_default(name: str, model: str, run: int, quick: bool) -> list[Row]:
     """Measure a model with its usual parameters."""
     if model == LARGER:
@@ -201,7 +201,7 @@ def units(quick: bool) -> list[Unit]:
     ]
     found += [
         Unit({"data": name, "model": model, "run": run}, functools.partial(measure_default, name, model, run, quick))
-        for model, asked in ((LARGER, INDUCED), (models.PEOPLES_FOREST, REGRESSIONS))
+        for model, asked in ((LARGER, INDUCED), *((forest, REGRESSIONS) for forest in OTHER_BAGS))
         for name in (() if quick else asked)
         for run in runs
     ]
@@ -302,23 +302,22 @@ def _remark(name: str, model: str, rows: Rows) -> str:
             said.append(
                 f"relative change of log(1 + hours), which comes nearest the paper's; of hours: full {natural} %"
             )
-    smooth = mean_changes(rows, "PUC")
-    if within_noise(own) and not within_noise(smooth):
-        said.append("PUC: the change of the mean is not 0")
-    elif not within_noise(own) and within_noise(smooth):
-        said.append(WHY_SPREAD)
-    elif not within_noise(own):
-        said.append(why_moved(name, model))
+    if within_noise(own):
+        said += [] if within_noise(mean_changes(rows, "PUC")) else ["PUC: the change of the mean is not 0"]
+    else:
+        said.append(why_moved(name, model, rows))
     return "; ".join(said)
 
 
-def why_moved(name: str, model: str) -> str:
+def why_moved(name: str, model: str, rows: Rows) -> str:
     """Say why PUC may move the silent where it does."""
+    if within_noise(mean_changes(rows, "PUC")):
+        return WHY_SPREAD
     if name not in INDUCED:
         return WHY_FEW
     if model in models.ENGINES:
         return SEE_LARGER
-    return SEE_BAGS if model == FOREST and name in REGRESSIONS else NOT_KNOWN
+    return SEE_BAGS if model in (FOREST, models.BAGGED_FOREST) and name in REGRESSIONS else NOT_KNOWN
 
 
 def _in_units(mean: float) -> str:
@@ -360,7 +359,14 @@ def table(rows: Rows) -> Table:
 
 
 COLOURS = {"full": "#D55E00", "PUC": "#0072B2"}
-MARKERS = {FOREST: "o", models.PEOPLES_FOREST: "v", "LightGBM": "s", "XGBoost": "^", LARGER: "P"}
+MARKERS = {
+    FOREST: "o",
+    models.PEOPLES_FOREST: "v",
+    models.BAGGED_FOREST: "<",
+    "LightGBM": "s",
+    "XGBoost": "^",
+    LARGER: "P",
+}
 
 
 def dot(axes: Any, numbers: Sequence[float], y: float, **look: Any) -> None:
@@ -401,13 +407,13 @@ def _short(name: str) -> str:
 def _draw_data(panel: Any, rows: Rows, name: str, centre: float) -> None:
     of_data = [row for row in rows if row["data"] == name]
     for at, variant in zip((0.22, -0.22), COLOURS, strict=True):
-        for step, model in zip((0.16, 0.08, 0.0, -0.08, -0.16), MARKERS, strict=True):
+        for step, model in zip((0.175, 0.105, 0.035, -0.035, -0.105, -0.175), MARKERS, strict=True):
             same = [row for row in of_data if row["model"] == model]
             if same:
                 look = {"color": COLOURS[variant], "fmt": MARKERS[model]}
                 dot(panel, shifts(same, name, variant), centre + at + step, **look)
         paper = PAPER_CHANGE[name][0 if variant == "full" else 1]
-        panel.plot(paper, centre + at + 0.16, "D", markerfacecolor="none", color=COLOURS[variant], markersize=7)
+        panel.plot(paper, centre + at + 0.175, "D", markerfacecolor="none", color=COLOURS[variant], markersize=7)
 
 
 def _legend_handles(panel: Any) -> list[Any]:
@@ -418,8 +424,8 @@ def _legend_handles(panel: Any) -> list[Any]:
     ]
     for variant, colour in COLOURS.items():
         handles += panel.plot([], [], "D", markerfacecolor="none", color=colour, label=f"{variant}, paper's forest")
-    half = len(MARKERS)
-    return [*handles[:half], handles[-2], *handles[half:-2], handles[-1]]
+    half, nothing = len(MARKERS), panel.plot([], [], linestyle="none", label=" ")  # so that columns are of one colour
+    return [*handles[:half], handles[-2], *nothing, *handles[half:-2], handles[-1], *nothing]
 
 
 STUDY = Study("inference", units, table, figure)

@@ -4,13 +4,13 @@ Variants: ``base`` drops the optional columns, ``full`` is what people do withou
 filled with zero and an indicator for scikit-learn, left missing for the engines), and ``fixed``, ``exhaustive`` and
 ``balanced`` are trained under Protected User Consent.
 
-A forest draws its bags from the virtual rows, as many as there are. Each bag then holds almost everybody in some copy,
-the trees resemble each other and the forest overfits; "bags of N" draws as many rows as there are people
+A forest draws its bags from the virtual rows, as many as there are. Each bag then holds almost everybody who shares in
+some copy, the trees resemble each other and the forest overfits; "bags of N" draws as many rows as there are people
 (``max_samples``), which is what a forest does without consent.
 
-In either bag, those who share are more often present than those who do not, as they have more copies to be drawn; a
-leaf of a fully grown tree holds few people, so the silent are told a little of what sharers get. "Bags of people" draws
-people, each with all copies.
+In either bag, those who share are more often present than those who do not, as they have more copies to be drawn. Where
+a fully grown tree has not split off silence, its leaves hold a few people, more of them sharers than there should be,
+and the silent are told a little of what sharers get. "Bags of people" draws people, each with all copies.
 """
 
 from __future__ import annotations

@@ -17,6 +17,11 @@ def read_csv(name: str) -> Rows:
         return list(csv.DictReader(source))
 
 
+def is_measured(study: Study) -> bool:
+    """Return whether a study and all it reads have results."""
+    return all((RESULTS / f"{name}.csv").is_file() for name in (study.name, *study.reads))
+
+
 def all_rows(study: Study) -> Rows:
     """Return what table and figure are made of: a study's rows, then those of the studies it reads."""
     return [*read_csv(study.name), *(row for name in study.reads for row in from_study(name, read_csv(name)))]

@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in dict.fromkeys(name for given_name in given.names for name in SETS.get(given_name, (given_name,))):
         study = STUDIES[name]
         if given.draw:
-            report.publish(study)
+            publish(study)
             continue
         rows = run_study(study, given.quick, console, given.fresh, lanes)
         if given.quick:
@@ -51,10 +51,16 @@ def main(arguments: list[str] | None = None) -> int:
             continue
         report.keep(study, rows)  # before anything is made of them that could fail
         show(study, report.all_rows(study), console)
-        for one in (study, *(other for other in STUDIES.values() if name in other.reads)):
-            report.publish(one)
+        publish(study)
         console.print(f"kept in benchmarks/results/{name}.csv and benchmarks/BENCHMARKS.md")
     return 0
+
+
+def publish(study: Study) -> None:
+    """Make table and figure of a study, and of those that read it and were measured."""
+    readers = [other for other in STUDIES.values() if study.name in other.reads and report.is_measured(other)]
+    for one in (study, *readers):
+        report.publish(one)
 
 
 def show(study: Study, rows: list[dict[str, str]], console: Console) -> None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from .harness import LANES_VARIABLE, THREADS_VARIABLE, threads_in
-from .studies import Kept, Rows, Study, Unit, run_unit, written
+from .studies import CODE, Kept, Rows, Study, Unit, run_unit, written
 
 
 def run_study(study: Study, quick: bool, console: Console, fresh: bool = False, lanes: int = 1) -> Rows:
@@ -48,39 +50,62 @@ def _measured(
 ) -> Iterator[tuple[int, Rows]]:
     """Yield the rows of units as they are done, each with its place in the list."""
     if lanes > 1:
-        yield from _in_lanes(study.name, quick, places, lanes)
+        yield from in_lanes(study.name, quick, {place: dict(units[place].key) for place in places}, lanes)
     else:
         for place in places:
             yield place, run_unit(study, units[place])
 
 
-def _in_lanes(name: str, quick: bool, places: Sequence[int], lanes: int) -> Iterator[tuple[int, Rows]]:
-    """Run units of a catalogued study and yield the rows of each as it is done, with its place in the list."""
+def in_lanes(name: str, quick: bool, keys: Mapping[int, Mapping[str, Any]], lanes: int) -> Iterator[tuple[int, Rows]]:
+    """Run units of a catalogued study and yield the rows of each as it is done, with its place in the list.
+
+    ``keys`` are the units' keys by their places. If a unit fails, those under way are finished first, and not lost.
+    """
     threads = str(threads_in(lanes))
     with (
         # Workers read it when they import the studies; OpenMP and BLAS only know their own variable.
         _environment({THREADS_VARIABLE: threads, LANES_VARIABLE: str(lanes), "OMP_NUM_THREADS": threads}),
-        ProcessPoolExecutor(lanes, mp_context=get_context("spawn"), initializer=_die_silently) as pool,
+        ProcessPoolExecutor(lanes, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool,
     ):
+        places = {pool.submit(_work, name, quick, place, key, CODE): place for place, key in keys.items()}
         try:
-            futures = {pool.submit(_work, name, quick, place): place for place in places}
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
+            waiting, failed = set(places), None
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    error = future.exception()
+                    if error is None:
+                        yield places[future], future.result()
+                    else:
+                        failed = failed or error
+                        waiting = {other for other in waiting if not other.cancel()}
+            if failed is not None:
+                raise failed
+        finally:
             pool.shutdown(cancel_futures=True)
-            raise
 
 
-def _work(name: str, quick: bool, place: int) -> Rows:
+def _work(name: str, quick: bool, place: int, key: Mapping[str, Any], code: str) -> Rows:
     from .catalogue import STUDIES  # imported here, as it imports the studies
 
     study = STUDIES[name]
-    return run_unit(study, list(study.units(quick))[place])
+    units = list(study.units(quick)) if code == CODE else []
+    if not units or dict(units[place].key) != dict(key):
+        raise RuntimeError(f"benchmarks/ or pucboost/ changed while {name} ran; start it again")
+    return run_unit(study, units[place])
 
 
-def _die_silently() -> None:
-    """Let an interruption end a worker without a word: what it has not finished is measured again."""
+def _end_with_parent() -> None:
+    """Let a worker end without a word when it is interrupted or its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from .inference import (
     FOREST,
     MARKERS,
     MODELS,
+    NOT_KNOWN,
     QUICK_MODEL,
     REASONS,
     SHARERS_LOSS,
@@ -209,7 +210,8 @@ def _ablation_remark(name: str, what: str, rows: Rows) -> str:
         said.append(f"change of full unlike the paper's: {_why_full(name, what)}")
     if not within_noise(own):
         names, why = WHY.get(what, ((), ""))
-        said.append(why if name in names else why_moved(name, FOREST))
+        known = what in ("as usual", "500 trees", "min_samples_split 10")  # the same forest as in inference, or nearly
+        said.append(why if name in names else why_moved(name, FOREST, rows) if known else NOT_KNOWN)
     return "; ".join(said) or "–"
 
 

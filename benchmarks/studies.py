@@ -15,6 +15,17 @@ from .harness import LANES, RESULTS, ROOT, Row, circumstances, threads_in
 Rows = list[dict[str, str]]
 Table = tuple[list[str], list[list[str]]]  # columns and lines
 TOOK = "took, s"
+
+
+def _hash_of_sources() -> str:
+    source = hashlib.sha256()
+    for folder in ("benchmarks", "pucboost"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            source.update(path.read_bytes())
+    return source.hexdigest()[:12]
+
+
+CODE = _hash_of_sources()  # when it is imported: files may change while a study runs
 CIRCUMSTANCES = ("seed", "date", "machine", "versions")
 
 
@@ -39,8 +50,9 @@ class Study:
     ``units(quick)`` lists the work. Tables and figures read rows as they stand in the CSV, so that they can be made
     again without measuring; ``figure`` returns a matplotlib figure. A study ``alone`` wants the machine for itself,
     because speed is its subject or because it uses all cores anyway; others may run several units side by side.
-    ``seed`` says which seeds a study uses whose units do not name their "seed" or "run". Table and figure are made of
-    the study's own rows and of those of the studies it ``reads``, which have their name in the column "study".
+    ``seed`` is the number all seeds follow from, in a study whose units do not name their "seed" or "run". Table and
+    figure are made of the study's own rows and of those of the studies it ``reads``, which have their name in the
+    column "study".
     """
 
     name: str
@@ -76,12 +88,8 @@ class Kept:
 
     def __init__(self, study: Study, lanes: int = 1) -> None:
         self.path = partial_path(study)
-        source = hashlib.sha256()
-        for folder in ("benchmarks", "pucboost"):
-            for path in sorted((ROOT / folder).rglob("*.py")):
-                source.update(path.read_bytes())
         where = circumstances(threads_in(lanes), lanes)
-        self._code = "; ".join([source.hexdigest()[:12], where["machine"], where["versions"]])
+        self._code = "; ".join([CODE, where["machine"], where["versions"]])
         self._rows = self._read()
 
     def _read(self) -> Rows:
@@ -140,5 +148,8 @@ def run_unit(study: Study, unit: Unit) -> Rows:
     measured = list(unit.run())
     # So that the column adds up to the duration of the study, other processes at work beside this one.
     took = (time.perf_counter() - start) / max(len(measured), 1) / LANES
-    under = {TOOK: took, "seed": unit.key.get("seed", unit.key.get("run", study.seed)), **circumstances()}
-    return [{name: written(value) for name, value in {**unit.key, **row, **under}.items()} for row in measured]
+    known = {**unit.key, "seed": unit.key.get("seed", unit.key.get("run", study.seed))}
+    return [
+        {name: written(value) for name, value in {**known, **row, TOOK: took, **circumstances()}.items()}
+        for row in measured
+    ]

@@ -67,7 +67,8 @@ def augment(
     -----
     A random forest bootstraps the copies, so that almost everybody is in every bag and its trees resemble each other.
     Give it ``max_samples=len(y)``: bags as large as without consent (measured in ``benchmarks/BENCHMARKS.md``,
-    *several*).
+    *several*). Whoever shares has more copies, and so is in more bags than the silent, who are told a little of what
+    sharers get; bags drawn of people, each with all copies (``source_row``), do not have that (*inference* there).
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import data, harness, models, report, studies, summary  # noqa: E402
 from benchmarks.catalogue import STUDIES  # noqa: E402
-from benchmarks.running import run_study  # noqa: E402
+from benchmarks.running import in_lanes, run_study  # noqa: E402
 
 QUIET = Console(file=io.StringIO())
 
@@ -84,16 +85,39 @@ def test_quick_study_leaves_nothing(results: Path) -> None:
 
 
 def test_side_by_side_as_one_after_the_other() -> None:
-    """The same rows in the same order from several processes, which say so and use one thread each."""
-    study = STUDIES["degradation"]
+    """The same rows in the same order from several processes, which say so and share the threads."""
+    study, environment = STUDIES["degradation"], dict(os.environ)
     alone, together = (run_study(study, True, QUIET, lanes=lanes) for lanes in (1, 2))
-    told = ("machine", studies.TOOK)
+    told = ("date", "machine", studies.TOOK)
     assert len(alone) > 5
     assert [{k: v for k, v in row.items() if k not in told} for row in alone] == [
         {k: v for k, v in row.items() if k not in told} for row in together
     ]
-    assert {row["machine"].rpartition(", ")[2] for row in together} == {"1 thread in each of 2 processes"}
-    assert harness.LANES == 1
+    said = {row["machine"].rpartition(", ")[2] for row in together}
+    assert said == {harness.circumstances(harness.threads_in(2), 2)["machine"].rpartition(", ")[2]}
+    assert "in each of 2 processes" in said.pop()
+    assert dict(os.environ) == environment
+
+
+def test_a_failing_unit_loses_no_other() -> None:
+    """Here the worker finds another unit in the list than it is asked for, as if the code had changed meanwhile."""
+    units = list(STUDIES["degradation"].units(True))
+    found = in_lanes("degradation", True, {0: dict(units[0].key), 1: {"data": "other"}}, lanes=2)
+    done = []
+    with pytest.raises(RuntimeError, match="changed while degradation ran; start it again"):
+        done.extend(found)
+    assert [place for place, _ in done] == [0]
+
+
+def test_seed_of_a_row() -> None:
+    def unit(key: dict[str, Any], row: dict[str, Any]) -> str:
+        study = studies.Study("one", lambda quick: [studies.Unit(key, lambda: [row])], seed="7")
+        return run_study(study, True, QUIET)[0]["seed"]
+
+    assert unit({"a": 1}, {"b": 2}) == "7"
+    assert unit({"run": 1}, {"b": 2}) == "1"
+    assert unit({"run": 1, "seed": 3}, {"b": 2}) == "3"
+    assert unit({"run": 1}, {"seed": 4}) == "4"
 
 
 def test_a_study_of_speed_runs_alone() -> None:
@@ -247,9 +271,6 @@ def test_bags_of_people_bring_all_copies(is_classification: bool) -> None:
     often.fit(X[source], y[source], 1 / np.bincount(source)[source], source)
     fresh = rng.normal(size=(50, 3))
     assert np.allclose(once.predict(fresh), often.predict(fresh))
-    rows = models.PeoplesForest(is_classification, 5, n_estimators=10)
-    rows.fit(X[source], y[source])
-    assert not np.allclose(once.predict(fresh), rows.predict(fresh))
 
 
 def test_imputation(folder: Path) -> None:
