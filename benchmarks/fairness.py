@@ -138,8 +138,8 @@ def units(quick: bool) -> list[Unit]:
 
 
 _REMARKS = {
-    ("Random Forest", ODDS): "no effect: the full-grown forest has equal odds on its own training data already, so the "
-    "constraint does not bind (the paper reports an improvement)",
+    ("Random Forest", ODDS): "no effect: likely as the full-grown forest has equal odds on its own training data "
+    "already, so that the constraint does not bind (the paper reports an improvement)",
 }
 
 

@@ -68,6 +68,10 @@ REASONS = {
 
 WHY_SPREAD = "PUC: its mean before threshold or exp is within noise of 0, so rather the spread of predictions"
 NOT_KNOWN = "PUC: not known why"
+MOVED_BY_BAGS = (
+    "california_housing",
+    "insurance_hi",
+)  # where bags of N keep the shift of the mean, and bags of people not
 SEE_BAGS = "PUC: likely as sharers, who have more copies, are in more bags than the silent (see bags of people)"
 SEE_LARGER = f"PUC: likely for want of capacity: copies with and without the value share trees (see {LARGER})"
 WHY_FEW = "PUC: the same few silent people in all runs, so that errors over runs are too small"
@@ -249,6 +253,8 @@ def judge(full: Sequence[float], own: Sequence[float], paper: Sequence[float] | 
     """Say whether full moves non-sharers as in the paper, and whether PUC leaves them where base has them."""
     mean, other = statistics.fmean(own), statistics.fmean(full)
     sign = "" if paper is None else f"full: {'the' if other * paper[0] > 0 else 'not the'} paper's sign; "
+    if sign and within_noise(full) and len(full) > 1:
+        sign = "full: within noise of 0; "
     if len(own) < 2:
         return sign + "PUC: one run"
     if within_noise(own):
@@ -305,11 +311,11 @@ def _remark(name: str, model: str, rows: Rows) -> str:
     if within_noise(own):
         said += [] if within_noise(mean_changes(rows, "PUC")) else ["PUC: the change of the mean is not 0"]
     else:
-        said.append(why_moved(name, model, rows))
+        said.append(_why_moved(name, model, rows))
     return "; ".join(said)
 
 
-def why_moved(name: str, model: str, rows: Rows) -> str:
+def _why_moved(name: str, model: str, rows: Rows) -> str:
     """Say why PUC may move the silent where it does."""
     if within_noise(mean_changes(rows, "PUC")):
         return WHY_SPREAD
@@ -317,7 +323,7 @@ def why_moved(name: str, model: str, rows: Rows) -> str:
         return WHY_FEW
     if model in models.ENGINES:
         return SEE_LARGER
-    return SEE_BAGS if model in (FOREST, models.BAGGED_FOREST) and name in REGRESSIONS else NOT_KNOWN
+    return SEE_BAGS if model in (FOREST, models.BAGGED_FOREST) and name in MOVED_BY_BAGS else NOT_KNOWN
 
 
 def _in_units(mean: float) -> str:

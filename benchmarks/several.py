@@ -215,6 +215,8 @@ def _remark(model: str, losses: Mapping[str, Sequence[float]], bags: Mapping[str
         parts.append("overfits, as its bags count copies instead of people: bags of N do better")
     elif compare(losses["exhaustive"], losses["fixed"]) == "worse":
         parts.append("overfits, the more the more copies: fixed does better")
+    elif statistics.fmean(losses["exhaustive"]) >= statistics.fmean(losses["base"]):
+        parts.append("no gain: likely min_samples_split, which counts copies (not tested)")
     elif "worse" not in found.values():
         parts.append("gain within the noise of the runs")
     return "; ".join(parts)
