@@ -23,7 +23,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 import pucboost as puc
 
 from . import models
-from .data import INDUCED, PAPER, SOURCES, Array, Task, loaded
+from .data import INDUCED, PAPER, Array, Task, loaded
 from .harness import THREADS, Row
 from .studies import Rows, Study, Table, Unit
 from .summary import by, plus_minus, standard_error, values, within_noise
@@ -32,8 +32,8 @@ FOREST = "Random Forest"
 MODELS = (FOREST, *models.ENGINES)
 LARGER = "LightGBM, larger"  # to see whether what is left of a shift is for want of capacity
 LARGER_TREES = {"num_leaves": 63, "rounds": 400}
-OTHER_BAGS = (models.PEOPLES_FOREST, models.BAGGED_FOREST)  # where forests, too, keep a shift, which bags keep it?
-REGRESSIONS = tuple(name for name in INDUCED if SOURCES[name].kind == "regression")
+OTHER_BAGS = (models.PEOPLES_FOREST, models.BAGGED_FOREST)
+MOVED_BY_BAGS = ("california_housing", "insurance_hi")  # where a forest moves the mean of the silent: which bags do so?
 COPIES_SPLIT = f"{FOREST}, copies split"
 VARIANTS = {"base": "base", "full": "full", "PUC": "exhaustive"}
 RUNS, LEAK_RUNS = range(5), range(3)
@@ -68,10 +68,6 @@ REASONS = {
 
 WHY_SPREAD = "PUC: its mean before threshold or exp is within noise of 0, so rather the spread of predictions"
 NOT_KNOWN = "PUC: not known why"
-MOVED_BY_BAGS = (
-    "california_housing",
-    "insurance_hi",
-)  # where bags of N keep the shift of the mean, and bags of people not
 SEE_BAGS = "PUC: likely as sharers, who have more copies, are in more bags than the silent (see bags of people)"
 SEE_LARGER = f"PUC: likely for want of capacity: copies with and without the value share trees (see {LARGER})"
 WHY_FEW = "PUC: the same few silent people in all runs, so that errors over runs are too small"
@@ -120,7 +116,8 @@ def measure(
     tested = np.concatenate([test for _, test in splits])
     silent = silent_people(X, optional)[tested]
     rows = []
-    for variant, scheme in VARIANTS.items():
+    for variant in models.variants_of(model, list(VARIANTS)):
+        scheme = VARIANTS[variant]
         prediction = np.concatenate([
             models.fit(
                 model, scheme, X.iloc[train], task.y[train], optional,
@@ -205,7 +202,7 @@ def units(quick: bool) -> list[Unit]:
     ]
     found += [
         Unit({"data": name, "model": model, "run": run}, functools.partial(measure_default, name, model, run, quick))
-        for model, asked in ((LARGER, INDUCED), *((forest, REGRESSIONS) for forest in OTHER_BAGS))
+        for model, asked in ((LARGER, INDUCED), *((forest, MOVED_BY_BAGS) for forest in OTHER_BAGS))
         for name in (() if quick else asked)
         for run in runs
     ]
@@ -339,7 +336,7 @@ def table(rows: Rows) -> Table:
     ]  # fmt: skip
     split_by_copies = by([row for row in rows if row["model"] == COPIES_SPLIT], "data")
     lines = []
-    own_models = [row for row in rows if row["model"] != COPIES_SPLIT]
+    own_models = models.with_same_bags([row for row in rows if row["model"] != COPIES_SPLIT])
     for (name, model), same in by(
         sorted(own_models, key=lambda row: PAPER.index(row["data"])), "data", "model"
     ).items():
@@ -385,7 +382,7 @@ def dot(axes: Any, numbers: Sequence[float], y: float, **look: Any) -> None:
 
 def figure(rows: Rows) -> Figure:
     """Draw how full and PUC move non-sharers, against base."""
-    rows = [row for row in rows if row["model"] != COPIES_SPLIT]
+    rows = models.with_same_bags([row for row in rows if row["model"] != COPIES_SPLIT])
     drawing = Figure(figsize=(10, 5.5), layout="constrained")
     kinds = {True: "percentage points of favourable outcomes", False: "% of the base model's mean prediction"}
     names = {kind: [] for kind in kinds}

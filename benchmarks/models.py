@@ -16,7 +16,7 @@ and the silent are told a little of what sharers get. "Bags of people" draws peo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,7 @@ from sklearn.ensemble import (
 import pucboost as puc
 
 from .harness import THREADS
+from .studies import Rows
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +43,7 @@ PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
 VARIANTS = ("base", "full", *PUC_SCHEMES)
 ENGINES = ("LightGBM", "XGBoost")
 BAGGED_FOREST = "Random Forest, bags of N"
+SAME_BAGS = ("base", "full", "fixed")
 PEOPLES_FOREST = "Random Forest, bags of people"
 SCIKIT = ("Random Forest", BAGGED_FOREST, "Extra Trees", "Gradient Boosting")
 ROUNDS = 200
@@ -61,6 +63,21 @@ _OBJECTIVES = {
     "LightGBM": {True: "binary", False: "regression"},
     "XGBoost": {True: "binary:logistic", False: "reg:squarederror"},
 }
+
+
+def variants_of(model: str, variants: Sequence[str]) -> list[str]:
+    """Return the variants to be trained: bags of N differ from default bags only if there are more rows than people."""
+    return [variant for variant in variants if model != BAGGED_FOREST or variant not in SAME_BAGS]
+
+
+def with_same_bags(rows: Rows) -> Rows:
+    """Return rows with those of the default forest that are those of the forest with bags of N as well."""
+    asked = {(row["data"], row["run"]) for row in rows if row["model"] == BAGGED_FOREST}
+    return rows + [
+        {**row, "model": BAGGED_FOREST}
+        for row in rows
+        if row["model"] == "Random Forest" and row["variant"] in SAME_BAGS and (row["data"], row["run"]) in asked
+    ]
 
 
 @dataclass

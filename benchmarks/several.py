@@ -106,9 +106,9 @@ def _measure(name: str, model: str, run: int, quick: bool) -> list[Row]:
     warm_up(model)
     task = data.loaded(name, quick)
     X, optional = task.withhold_several(run)
-    folds: dict[str, list[Row]] = {variant: [] for variant in models.VARIANTS}
+    folds: dict[str, list[Row]] = {variant: [] for variant in models.variants_of(model, models.VARIANTS)}
     for train, test in people(task, model, run, quick):
-        for variant in models.VARIANTS:
+        for variant in folds:
             enough = variant == "balanced" and folds["exhaustive"][-1]["virtual rows"] <= COPIES
             if enough:  # balanced then has exactly the rows of exhaustive: not to be trained twice
                 folds[variant].append(folds["exhaustive"][-1])
@@ -266,6 +266,7 @@ def _table(rows: Rows) -> Table:
         "seconds: base / fixed / exhaustive / balanced", "peak MB: the same", "paper: base / fixed / exhaustive / full",
         "remark",
     ]  # fmt: skip
+    rows = models.with_same_bags(rows)
     groups = by(rows, "data", "model")
     lines = [
         _line(name, model, measure, of, groups.get((name, models.BAGGED_FOREST), []))
@@ -293,7 +294,7 @@ def _in_short(rows: Rows) -> Table:
     """Return one line per model: mean loss against its base model, and training time as a multiple of the latter's."""
     compared = (*models.PUC_SCHEMES, "full")
     lines = []
-    for (model,), of in by(rows, "model").items():
+    for (model,), of in by(models.with_same_bags(rows), "model").items():
         groups = by(of, "data").values()
         mean = _mean_relative([by_variant(one, "loss") for one in groups])
         times = [by_variant(one, "seconds") for one in groups]
@@ -324,6 +325,7 @@ def lanes(axes: Any, labels: Sequence[str]) -> None:
 
 def _figure(rows: Rows) -> Figure:
     figure = Figure(figsize=(10, 6), layout="constrained")
+    rows = models.with_same_bags(rows)
     groups, compared = by(rows, "data"), [model for (model,) in by(rows, "model")]
     panels = figure.subplots(-(-len(groups) // 3), min(len(groups), 3), sharey=True, squeeze=False).ravel()
     for axes, ((name,), of) in zip(panels, groups.items(), strict=False):

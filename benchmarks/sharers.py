@@ -43,7 +43,7 @@ from .summary import by, plus_minus, values, within_noise
 
 SHARERS, INFERENCE = "sharers", "inference"
 ABLATION_RUNS = range(3)
-ABLATION_LIMIT = 5_000  # people a forest is trained on; larger tables are split once
+ABLATION_LIMIT = 4_000  # people a forest is trained on; larger tables are split once
 
 ABLATIONS: dict[str, dict[str, Any]] = {
     "as usual": {},

@@ -260,6 +260,29 @@ def test_models_behind_one_call(folder: Path, model: str, variant: str, name: st
         assert not np.allclose(fitted.predict(silent), prediction)
 
 
+@pytest.mark.parametrize("variant", models.VARIANTS)
+def test_which_bags_are_the_same(variant: str) -> None:
+    task = data.load("income", quick=True)
+    X, optional = task.withhold_several(0)
+    how = {"is_classification": False, "seed": 0, "n_estimators": 5}
+    default, bagged = (
+        models.fit(model, variant, X, task.y, optional, **how).predict(X)
+        for model in ("Random Forest", models.BAGGED_FOREST)
+    )
+    assert np.allclose(default, bagged, rtol=1e-12) == (variant in models.SAME_BAGS)
+
+
+def test_rows_of_the_same_bags_are_found() -> None:
+    def row(model: str, variant: str, run: str) -> dict[str, str]:
+        return {"data": "a", "model": model, "variant": variant, "run": run}
+
+    rows = [row("Random Forest", variant, run) for variant in ("base", "exhaustive") for run in "01"]
+    rows.append(row(models.BAGGED_FOREST, "exhaustive", "1"))
+    assert models.with_same_bags(rows)[5:] == [row(models.BAGGED_FOREST, "base", "1")]
+    assert models.variants_of(models.BAGGED_FOREST, models.VARIANTS) == ["exhaustive", "balanced"]
+    assert models.variants_of("Extra Trees", models.VARIANTS) == list(models.VARIANTS)
+
+
 @pytest.mark.parametrize("is_classification", [True, False])
 def test_bags_of_people_bring_all_copies(is_classification: bool) -> None:
     """Copies that say the same change nothing, as nobody gets into more bags by having more of them."""
