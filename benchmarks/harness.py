@@ -103,11 +103,12 @@ def peak_memory(job: Callable[[], Any]) -> float:
     if trim is not None:
         trim(0)  # what earlier jobs freed counts as free
     reset.write_text("5")  # makes the peak what is resident now
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     job()
-    return (_resident("VmHWM") - before) / 1024
+    return (resident("VmHWM") - before) / 1024
 
 
-def _resident(field: str) -> float:
+def resident(field: str) -> float:
+    """Return a field of this process's memory, in kB: "VmRSS" what is resident now, "VmHWM" its peak."""
     line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
     return float(line.split()[1])

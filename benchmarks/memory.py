@@ -18,7 +18,8 @@ import pucboost as puc
 from .harness import ROOT, Row, insurance_like
 
 _CHILD = """
-import resource, sys, numpy as np, lightgbm as lgb, pucboost as puc
+import sys, numpy as np, lightgbm as lgb, pucboost as puc
+from benchmarks.harness import resident
 kind, folder, optional, scheme, copies = sys.argv[1], sys.argv[2], eval(sys.argv[3]), sys.argv[4], float(sys.argv[5])
 params = {"objective": "binary", "verbosity": -1, "num_threads": 2, "force_row_wise": True}
 own = {"optional": optional, "augmentation": scheme, "copies": copies}
@@ -34,7 +35,7 @@ if kind == "table":
 else:
     puc.train({**params, **own}, lgb.Dataset(X, y), 5)
     held = X.nbytes
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - held)
+print(resident("VmHWM") * 1024 - held)  # not getrusage, where a new process inherits its parent's peak
 """
 
 
