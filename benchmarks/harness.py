@@ -109,6 +109,9 @@ def peak_memory(job: Callable[[], Any]) -> float:
 
 
 def resident(field: str) -> float:
-    """Return a field of this process's memory, in kB: "VmRSS" what is resident now, "VmHWM" its peak."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+    """Return a field of this process's memory, in kB: "VmRSS" what is resident now, "VmHWM" its peak (or NaN)."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return float("nan")
+    line = next(line for line in status.read_text().splitlines() if line.startswith(field))
     return float(line.split()[1])

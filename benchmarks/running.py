@@ -11,9 +11,9 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
 from typing import Any
+from unittest.mock import patch
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -64,7 +64,7 @@ def in_lanes(name: str, quick: bool, keys: Mapping[int, Mapping[str, Any]], lane
     threads = str(threads_in(lanes))
     with (
         # Workers read it when they import the studies; OpenMP and BLAS only know their own variable.
-        _environment({THREADS_VARIABLE: threads, LANES_VARIABLE: str(lanes), "OMP_NUM_THREADS": threads}),
+        patch.dict(os.environ, {THREADS_VARIABLE: threads, LANES_VARIABLE: str(lanes), "OMP_NUM_THREADS": threads}),
         ProcessPoolExecutor(lanes, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool,
     ):
         places = {pool.submit(_work, name, quick, place, key, CODE): place for place, key in keys.items()}
@@ -106,17 +106,3 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _environment(variables: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from tools import make_table
+from tools import PEAK_MEMORY, make_table, skip_without_peak_memory
 
 import pucboost as puc
 from pucboost import stream
@@ -228,10 +228,10 @@ def test_every_optional_column_was_missing_in_training(engine: str) -> None:
 
 # ---------------------------------------------------------------- law 7
 
-MEMORY = """
+MEMORY = (
+    PEAK_MEMORY
+    + """
 import sys, numpy as np, pucboost as puc
-# Not getrusage: a new process inherits its parent's peak there.
-peak = lambda: int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
 engine, r, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 params = {"engine": engine, "verbosity": -1 if engine == "lightgbm" else 0, "augmentation": "exhaustive", "max_bin": 15}
 X = np.random.default_rng(0).normal(size=(n, 2 + r)).astype(np.float32)
@@ -241,13 +241,13 @@ before = peak()
 puc.train(params, puc.Dataset(X, X[:, 0]), 1)
 print(peak() - before)
 """
+)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_raw_masked_rows_are_never_stored(engine: str) -> None:
     """250 rows with 12 groups: a million virtual rows of 14 float32, 57 MB, which the engine keeps as bytes."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("no peak of memory here")
+    skip_without_peak_memory()
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, engine, "12", "250"],
         capture_output=True,

@@ -6,17 +6,18 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
 import pytest
-from tools import QUIET
+from tools import PEAK_MEMORY, QUIET, skip_without_peak_memory
 
 import pucboost as puc
 
 # 3,000 rows that share all of 12 groups: 12.3 million virtual rows. As float64 with 14 columns they would take 1.4 GB.
-SCRIPT = """
+SCRIPT = (
+    PEAK_MEMORY
+    + """
 import numpy as np
 from pucboost.consent import Consent
 from pucboost.plan import plan_masks
@@ -28,19 +29,17 @@ consent = Consent.declare(list(range(2, 14)), [f"c{j}" for j in range(14)])
 rows = MaskedRows(row_source(X), consent, plan_masks(consent.availability(X), "exhaustive"))
 assert len(rows) == 3_000 * 2**12
 rows[:10]
-# Not getrusage: a new process inherits its parent's peak there.
-peak = lambda: int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024
 before, total = peak(), 0
 for _, batch in rows.batches():
     total += int(np.isnan(batch[:, 2:]).sum())
 assert total == 3_000 * 12 * 2**11, total
 print(peak() - before)
 """
+)
 
 
 def test_reading_twelve_million_virtual_rows_takes_a_batch_of_memory() -> None:
-    if not Path("/proc/self/status").exists():
-        pytest.skip("no peak of memory here")
+    skip_without_peak_memory()
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+import pytest
 
 import pucboost as puc
 
@@ -41,3 +43,16 @@ def table_training(
         engine["bagging_fraction"] = 0.5 + 2 / len(y_aug) if 0.49 <= fraction <= 0.5 and len(y_aug) > 100 else fraction
         engine["bagging_freq"] = 1
     return lgb.train(engine, lgb.Dataset(X_aug, y_aug, weight=weight, **dataset), rounds)
+
+
+# For scripts in processes of their own. Not getrusage: there a new process inherits its parent's peak.
+PEAK_MEMORY = """
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024  # MB
+"""
+
+
+def skip_without_peak_memory() -> None:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("no peak of memory here")
