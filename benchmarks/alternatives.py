@@ -21,11 +21,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from sklearn.metrics import log_loss
 
-from pucboost.auditing.inputs import AuditedModel, read_people
-from pucboost.auditing.losses import Loss
-from pucboost.auditing.nuisance import N_FOLDS, CrossFitter, View
-from pucboost.auditing.penalty import ALL_SILENT, estimate_penalties, overall, score_mask
-from pucboost.auditing.results import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
+from pucboost._auditing.estimate.inputs import AuditedModel, read_people
+from pucboost._auditing.estimate.losses import Loss
+from pucboost._auditing.estimate.nuisance import N_FOLDS, CrossFitter, View
+from pucboost._auditing.estimate.penalty import ALL_SILENT, estimate_penalties, overall, score_mask
+from pucboost._auditing.results import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
 from pucboost.simulate import LogisticFamily
 
 from . import data, models

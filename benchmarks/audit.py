@@ -15,9 +15,9 @@ import lightgbm as lgb
 import numpy as np
 
 import pucboost as puc
-from pucboost.auditing.inputs import read_people
-from pucboost.auditing.nuisance import CrossFitter
-from pucboost.auditing.penalty import normal_quantile
+from pucboost._auditing.estimate.inputs import read_people
+from pucboost._auditing.estimate.nuisance import CrossFitter
+from pucboost._auditing.estimate.penalty import normal_quantile
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
 

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from pucboost.consent import Consent
-from pucboost.kernels import cells, masks, naive, naive_objectives, objectives, rows
-from pucboost.kernels.threads import run_in_ranges
-from pucboost.plan import SCHEMES, plan_masks
-from pucboost.tables import row_source
+from pucboost._consent import Consent
+from pucboost._kernels import cells, masks, naive, rows
+from pucboost._kernels import losses as objectives
+from pucboost._kernels import naive_losses as naive_objectives
+from pucboost._kernels.threads import run_in_ranges
+from pucboost._tables.containers import row_source
+from pucboost._virtual.plan import SCHEMES, plan_masks
 
 from .harness import Row, alternate, insurance_like, median_ratio
 from .studies import Rows, Study, Table, Unit

@@ -31,9 +31,9 @@ import pandas as pd
 import xgboost as xgb
 
 import pucboost as puc
-from pucboost.job import TrainingJob
+from pucboost._training.job import TrainingJob
+from pucboost._virtual.rows import MaskedRows
 from pucboost.simulate import LogisticFamily, squared_puc_gap
-from pucboost.stream import MaskedRows
 
 from . import data
 from .harness import THREADS, Row, peak_memory

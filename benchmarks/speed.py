@@ -15,14 +15,14 @@ import lightgbm as lgb
 import numpy as np
 
 import pucboost as puc
-from pucboost.consent import Consent
-from pucboost.datasets import read_dataset
-from pucboost.engines.base import VirtualTable
-from pucboost.engines.lightgbm import VirtualDataset
-from pucboost.kernels.rows import gather_masked_rows
-from pucboost.kernels.threads import run_in_ranges
-from pucboost.plan import plan_masks
-from pucboost.stream import MaskedRows
+from pucboost._consent import Consent
+from pucboost._engines.base import VirtualTable
+from pucboost._engines.lightgbm import VirtualDataset
+from pucboost._kernels.rows import gather_masked_rows
+from pucboost._kernels.threads import run_in_ranges
+from pucboost._training.datasets import read_dataset
+from pucboost._virtual.plan import plan_masks
+from pucboost._virtual.rows import MaskedRows
 
 from .harness import Row, alternate, insurance_like, median_ratio, ratio_row
 

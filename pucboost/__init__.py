@@ -10,35 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import metrics, objectives, simulate, testing
-    from .auditing.results import AuditReport
-    from .auditing.run import audit
-    from .augmentation import augment
-    from .consent import Consent
-    from .datasets import Dataset
-    from .estimators import PUCClassifier, PUCRegressor
-    from .persistence import consent_of, load_model, save_model
-    from .prediction import monotonicity, predict, quote, sharing_value
-    from .training import cv, train
+    from ._auditing.results import AuditReport
+    from ._auditing.run import audit
+    from ._consent import Consent
+    from ._estimators.estimators import PUCClassifier, PUCRegressor
+    from ._models.files import consent_of, load_model, save_model
+    from ._prediction.prediction import monotonicity, predict, quote, sharing_value
+    from ._training.datasets import Dataset
+    from ._training.train import cv, train
+    from ._virtual.augmentation import augment
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "AuditReport": "auditing.results",
-    "Consent": "consent",
-    "Dataset": "datasets",
-    "PUCClassifier": "estimators",
-    "PUCRegressor": "estimators",
-    "audit": "auditing.run",
-    "augment": "augmentation",
-    "consent_of": "persistence",
-    "cv": "training",
-    "load_model": "persistence",
-    "monotonicity": "prediction",
-    "predict": "prediction",
-    "quote": "prediction",
-    "save_model": "persistence",
-    "sharing_value": "prediction",
-    "train": "training",
+    "AuditReport": "_auditing.results",
+    "Consent": "_consent",
+    "Dataset": "_training.datasets",
+    "PUCClassifier": "_estimators.estimators",
+    "PUCRegressor": "_estimators.estimators",
+    "audit": "_auditing.run",
+    "augment": "_virtual.augmentation",
+    "consent_of": "_models.files",
+    "cv": "_training.train",
+    "load_model": "_models.files",
+    "monotonicity": "_prediction.prediction",
+    "predict": "_prediction.prediction",
+    "quote": "_prediction.prediction",
+    "save_model": "_models.files",
+    "sharing_value": "_prediction.prediction",
+    "train": "_training.train",
 }
 
 _MODULES = ("metrics", "objectives", "simulate", "testing")

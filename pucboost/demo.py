@@ -52,7 +52,7 @@ def run(n_rows: int, seed: int, on_step: Callable[[str], None] = lambda _: None)
     """Train plain LightGBM, a base-features model and pucboost; compare each with the truth on held-out people."""
     import lightgbm as lgb
 
-    from .training import train
+    from ._training.train import train
 
     family = insurance_family()
     people, test = family.sample(n_rows, seed), family.sample(TEST_ROWS, seed + 1)

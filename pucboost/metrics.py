@@ -24,13 +24,13 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from .anchoring import is_tree_model
-from .consent import Consent
-from .datasets import declares_something
-from .estimators import declare_optional
-from .persistence import consent_of
-from .prediction import Reader, predict_tables
-from .tables import as_weight, eager, row_source
+from ._consent import Consent
+from ._estimators.estimators import declare_optional
+from ._models.anchoring import is_tree_model
+from ._models.files import consent_of
+from ._prediction.prediction import Reader, predict_tables
+from ._tables.containers import as_weight, eager, row_source
+from ._training.datasets import declares_something
 
 Array = np.ndarray[Any, Any]
 

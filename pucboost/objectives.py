@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .engines.params import is_true, lightgbm_value
-from .kernels import objectives as kernel
-from .kernels.threads import run_in_ranges, thread_count
+from ._engines.params import is_true, lightgbm_value
+from ._kernels import losses as kernel
+from ._kernels.threads import run_in_ranges, thread_count
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., None]

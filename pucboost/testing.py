@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .auditing.results import INCONCLUSIVE, VIOLATED, AuditReport
-from .auditing.run import audit
+from ._auditing.results import INCONCLUSIVE, VIOLATED, AuditReport
+from ._auditing.run import audit
 
 __all__ = ["assert_consent"]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pucboost import Consent
-from pucboost.consent import MAX_GROUPS
+from pucboost._consent import MAX_GROUPS
 
 NAMES = ["age", "steps", "pulse", "glucose"]
 

@@ -31,7 +31,7 @@ from .withholding import is_frame, read_column, with_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..consent import Consent
+    from .._consent import Consent
 
 Draw = Callable[[int, int], tuple[Any, Any]]
 Loss = Callable[[FloatArray, FloatArray], FloatArray]
@@ -286,7 +286,7 @@ def _world(world: Any, optional: Any) -> tuple[Draw, Any]:
         require(callable(world), f"world must be a Family or a function of n and seed, got {type(world).__name__}")
         require(optional is not None, "optional is missing: say which columns people may withhold")
         return world, optional
-    from ..consent import Consent
+    from .._consent import Consent
 
     family = world
 
@@ -314,9 +314,9 @@ def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -
 
 
 def _consent(optional: Any, model: Any, X: Any) -> Consent:
-    from ..consent import Consent
-    from ..persistence import consent_of
-    from ..tables import row_source
+    from .._consent import Consent
+    from .._models.files import consent_of
+    from .._tables.containers import row_source
 
     require(is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     if optional is None:
@@ -338,7 +338,7 @@ def _consent(optional: Any, model: Any, X: Any) -> Consent:
 
 def _check_complete(X: Any, consent: Consent) -> None:
     """Raise unless everybody has a value in every group; what nobody has cannot be withheld."""
-    from ..tables import row_source
+    from .._tables.containers import row_source
 
     lacking = consent.presence(row_source(X), num_threads=1) ^ np.uint64(2**consent.n_groups - 1)
     if lacking.any():
@@ -367,9 +367,9 @@ def _stack(tables: list[Any]) -> Any:
 
 def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatArray]:
     """Return a function from a table and who shares what to what people are told."""
-    from ..engines.params import is_booster
-    from ..persistence import consent_of
-    from ..prediction import predict
+    from .._engines.params import is_booster
+    from .._models.files import consent_of
+    from .._prediction.prediction import predict
 
     told_by: Callable[[Any], Any]
     if is_booster(model, "xgboost") and consent_of(model) is not None:

@@ -1,0 +1,60 @@
+"""Where an audit's figures come from: data, model, versions, settings."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from ..results import Provenance
+from .inputs import AuditedModel, People
+from .nuisance import LIGHTGBM_PARAMS
+from .reference import TrainingData
+
+_TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")
+_PACKAGES = ("lightgbm", "numpy", "scikit-learn", "scipy", "xgboost")
+
+
+def provenance(
+    people: People,
+    model: AuditedModel,
+    seed: int,
+    folds: int,
+    min_count: int,
+    training: TrainingData,
+    nuisance: Any,
+    seconds: float,
+) -> Provenance:
+    """Return what somebody else needs to repeat the audit."""
+    consent = people.consent
+    optional = set(consent.group_columns.tolist())
+    from ... import __version__
+
+    versions = {"python": sys.version.split()[0], "pucboost": __version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:  # installed in some other way
+            continue
+    if isinstance(nuisance, (tuple, list)):
+        described = f"scikit-learn: {nuisance[0]!r}, {nuisance[1]!r}"
+    else:
+        settings = ", ".join(f"{k}={v}" for k, v in {**LIGHTGBM_PARAMS, **(nuisance or {})}.items() if k in _TELLING)
+        described = f"LightGBM, early-stopped ({settings})"
+    return Provenance(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows=len(people),
+        seed=seed,
+        folds=folds,
+        min_count=min_count,
+        reference_data="the audit data, cross-fitted" if training.table is None else "the training data",
+        data_hash=people.fingerprint(),
+        model_hash=model.fingerprint,
+        model_kind=model.kind,
+        consent={g: tuple(consent.feature_names[c] for c in columns) for g, columns in consent.groups.items()},
+        base_features=tuple(name for j, name in enumerate(consent.feature_names) if j not in optional),
+        versions=versions,
+        nuisance=described,
+        seconds=round(seconds, 1),
+    )

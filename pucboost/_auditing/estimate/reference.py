@@ -1,0 +1,95 @@
+"""What is known of the data a model was trained on, and the models of reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..._kernels.cells import hash_rows
+from ..._models.schema import label_hash
+from ..._tables.containers import eager, row_source
+from ..._tables.sources import RowSource
+from ..._training.datasets import Dataset, SourceTable, read_dataset
+from ..._virtual.plan import child_seed
+from .inputs import People, outcome_of_class
+from .losses import Loss
+from .nuisance import CrossFitter, fit_reference
+
+Array = np.ndarray[Any, Any]
+
+SUSPICIOUS_OVERLAP = 0.5
+_SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What is known of the data the model was trained on."""
+
+    masks_seen: frozenset[int] | None
+    table: SourceTable | None = None
+    shared: Array | None = None
+
+
+def read_training(
+    train_data: Any, model: Any, people: People, given: Any, target_class: Any, notes: list[str]
+) -> TrainingData:
+    """Return what is known of the training data; ``notes`` get a warning if the audited people are among them."""
+    summary = getattr(model, "puc_summary", None)
+    if train_data is None:
+        seen = getattr(summary, "masks_seen", None)
+        if summary is not None and summary.label_hash is not None and summary.label_hash == _hash_of(given):
+            notes.append(_SAME_DATA.format("The outcomes are exactly those the model was trained on"))
+        return TrainingData(None if seen is None else frozenset(seen))
+    if not isinstance(train_data, (tuple, list)) or len(train_data) not in (2, 3):
+        raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
+    X, y, *weight = train_data
+    y, _ = outcome_of_class(model, y, target_class)
+    source = row_source(eager(X), people.source.categories)
+    people.consent.check_table(source)
+    table = read_dataset(Dataset(source, y, weight=weight[0] if weight else None), "train_data")
+    shared = people.consent.presence(source)
+    known = row_hashes(source, table.label)
+    share = float(np.isin(row_hashes(people.source, people.y), known).mean())
+    if share > SUSPICIOUS_OVERLAP:
+        notes.append(_SAME_DATA.format(f"{share:.0%} of the audited rows are rows of train_data"))
+    return TrainingData(frozenset(np.unique(shared).tolist()), table, shared)
+
+
+def _hash_of(y: Any) -> str | None:
+    try:
+        return label_hash(np.asarray(y))
+    except (TypeError, ValueError):  # text
+        return None
+
+
+def row_hashes(source: RowSource, y: Array) -> Array:
+    """Return a hash of every row with its outcome."""
+    parts = []
+    for lo, hi in source.blocks():
+        block = np.column_stack([source.window(lo, hi), y[lo:hi]]).astype(np.float32).astype(np.float64)
+        out = np.empty((len(block), 2), dtype=np.uint64)
+        hash_rows(block, block.view(np.uint64), np.zeros(len(block), dtype=np.uint64), 0, len(block), out)
+        parts.append(out[:, 0])
+    return np.concatenate(parts)
+
+
+def references(
+    people: People, loss: Loss, fitter: CrossFitter, training: TrainingData, seed: int, num_threads: int | None
+) -> tuple[Array, Array]:
+    """Return predictions of a base-features model and of an unrestricted one, which may read the silence.
+
+    Trained on the training data if there are any, else cross-fitted on the audit data.
+    """
+    nothing = np.zeros_like(people.shared)
+    params = loss.lightgbm_params
+    if training.table is None or training.shared is None:
+        base, free = (fitter.reference_view(shown).cross_fit(people.y, params) for shown in (nothing, people.shared))
+        return base, free
+    pairs = ((np.zeros_like(training.shared), nothing), (training.shared, people.shared))
+    base, free = (
+        fit_reference(training.table, shown_train, people, shown, params, child_seed(seed, 4), num_threads)
+        for shown_train, shown in pairs
+    )
+    return base, free

@@ -1,0 +1,1 @@
+"""The command line: ``pucboost`` or ``python -m pucboost``."""

@@ -1,0 +1,181 @@
+"""``pucboost audit``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..batches import features_of
+from ..shared import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
+from .train import read_groups
+
+if TYPE_CHECKING:
+    from ..._auditing.results import AuditReport
+    from ..._tables.files import TableFile
+
+EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "inconclusive": 2}
+
+_EPILOG = f"""\
+example:
+  Hold a model against a margin of two percentage points on people it was not
+  trained on, and keep a report for people and one for machines:
+
+    pucboost audit model.txt held_out.parquet --label claim --margin 0.02 \\
+        --html audit.html --json audit.json
+
+  In a build, where few data should not fail it:
+
+    pucboost audit model.txt held_out.csv --label claim --margin 0.02 \\
+        --fail-on violated
+
+{TABLE_FILES}
+
+exit codes:
+  0    certified: nobody's average penalty for withholding exceeds the margin
+  1    violated: somebody's does
+  2    inconclusive: the data do not decide
+  3    wrong usage, or something is wrong with the data, the model or a file;
+       nothing was written
+  130  interrupted (Ctrl-C); nothing was written
+  With --fail-on, verdicts that are not named there exit with 0."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "audit",
+        help="test whether people who withhold data are treated as their remaining data justify",
+        description="Test on held-out people whether those who withhold data are treated as their remaining data "
+        "justify.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="model file written by 'pucboost train'")
+    parser.add_argument("data", type=Path, metavar="DATA", help="table file with people the model was not trained on")
+    parser.add_argument("--label", required=True, metavar="COL", help="column with the outcomes")
+    parser.add_argument(
+        "--margin", required=True, type=float, help="largest average penalty regarded as harmless (0.02: two points)"
+    )
+    parser.add_argument(
+        "--optional",
+        action="append",
+        metavar="COL or GROUP=COL,COL",
+        help="what is optional, for a model file of plain LightGBM or XGBoost; one of pucboost knows it",
+    )
+    parser.add_argument("--relative", action="store_true", help="read --margin as a share of the mean prediction")
+    parser.add_argument("--weight", metavar="COL", help="column with weights of rows")
+    parser.add_argument("--exposure", metavar="COL", help="column with exposures; the label then counts over them")
+    parser.add_argument("--subgroup", metavar="COL", help="column with labels of subgroups to judge separately")
+    parser.add_argument("--cluster", metavar="COL", help="column that says which rows belong to one person")
+    parser.add_argument(
+        "--favourable", choices=("lower", "higher"), default="lower", help="which predictions people prefer"
+    )
+    parser.add_argument("--min-count", type=int, default=100, metavar="N", help="test sets of at least N people (100)")
+    parser.add_argument("--level", type=float, default=0.95, help="confidence of each one-sided test (default 0.95)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a section for a model card")
+    parser.add_argument(
+        "--fail-on",
+        action="append",
+        type=names,
+        metavar="VERDICT",
+        help="verdicts that fail, of violated and inconclusive (default: both)",
+    )
+    add_quiet(parser)
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Audit, write the reports, and return the verdict as exit code."""
+    from ..._tables.files import DataError, check_can_be_written, open_table, write_whole
+    from ...testing import OUTCOMES, check_fail_on
+
+    failing = check_fail_on(flat(given.fail_on) or OUTCOMES)
+    outputs = [path for path in (given.html, given.json, given.markdown) if path is not None]
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise DataError("two reports would be written to the same file; choose different names")
+    for path in outputs:
+        check_can_be_written(path, given.model, given.data)
+    file = open_table(given.data)
+    report = _audit(given, _load(given, file), file)
+    # All are rendered before any is written: a report that cannot be made leaves no others behind.
+    renderers = ((given.html, report.to_html), (given.json, report.to_json), (given.markdown, report.to_markdown))
+    for path, text in [(path, render()) for path, render in renderers if path is not None]:
+        write_whole(path, text.encode("utf-8"))
+        note(f"wrote {path}", given.quiet)
+    if not given.quiet:
+        print(report)
+    return EXIT_BY_VERDICT[report.verdict] if report.verdict in failing else 0
+
+
+def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditReport:
+    from ..._auditing.run import audit
+    from ..._tables.file_columns import check_columns, read_table
+
+    text_columns = [column for column in (given.subgroup, given.cluster) if column is not None]
+    check_columns(file, [given.label], "--label")
+    check_columns(file, [given.weight] if given.weight else [], "--weight")
+    check_columns(file, [given.exposure] if given.exposure else [], "--exposure")
+    check_columns(file, text_columns, "--subgroup or --cluster")
+    features = features_of(model, file, given.quiet)
+    with progress(f"reading {file.path}", given.quiet) as report:
+        table = read_table(file, features, given.label, given.weight, report)
+    exposure = _read(file, given.exposure, lambda batch, name: batch.numbers(name, ". Exposures must be numbers"))
+    subgroups, clusters = (_read(file, column, _labels) for column in (given.subgroup, given.cluster))
+    return audit(
+        model,
+        table.source,
+        table.label,
+        margin=given.margin,
+        relative=given.relative,
+        weight=table.weight,
+        exposure=exposure,
+        subgroups=subgroups,
+        clusters=clusters,
+        favourable=given.favourable,
+        min_count=given.min_count,
+        level=given.level,
+        seed=given.seed,
+        progress=False if given.quiet else None,
+    )
+
+
+def _read(file: TableFile, column: str | None, convert: Callable[[Any, str], Any]) -> Any:
+    """Return one further column of everybody, None if none is wanted."""
+    import numpy as np
+
+    if column is None:
+        return None
+    return np.concatenate([convert(batch, column) for batch in file.batches([column])])
+
+
+def _labels(batch: Any, column: str) -> Any:
+    """Return a column as text; a missing value is a label like others."""
+    import numpy as np
+
+    return np.asarray(batch.text(column).fill_null("missing").to_numpy(zero_copy_only=False), dtype=np.str_)
+
+
+def _load(given: argparse.Namespace, file: TableFile) -> Any:
+    """Return the model; with --optional a plain LightGBM or XGBoost model, which does not know what is optional."""
+    if not given.optional:
+        return load(given.model)
+    from ..._consent import Consent
+    from ..._engines.params import is_booster
+    from ..._models.files import load_engine_model
+    from ..._tables.files import DataError
+
+    try:
+        model, consent = load_engine_model(given.model)
+    except OSError:
+        raise
+    except Exception as error:  # the engines raise all sorts of things over damaged files
+        raise DataError(f"cannot read a model from {given.model}: {one_line(error)}") from error
+    if consent is not None:
+        raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
+    feature_names = model.feature_names if is_booster(model, "xgboost") else model.feature_name()
+    model.consent = Consent.declare(read_groups(given.optional, file), feature_names or file.columns)
+    return model

@@ -1,0 +1,114 @@
+"""``pucboost predict``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..batches import add_arguments, map_file
+from ..shared import EXIT_CODES, TABLE_FILES, Commands
+
+_EPILOG = f"""\
+example:
+  What everybody is told as they share now, and under a bonus system in which
+  sharing never hurts:
+
+    pucboost predict model.txt people.csv --keep id --out predictions.csv
+    pucboost predict model.txt people.csv --keep id --sharing best \\
+        --favourable lower --subset --out bonus.parquet
+
+output:
+  The kept columns, then prediction (with several classes prediction_0,
+  prediction_1, …), then with --subset one column used_GROUP per group, true
+  or false. A group of which DATA has no column is withheld by everybody.
+
+{TABLE_FILES}
+
+{EXIT_CODES}"""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict for the people in a table file",
+        description="Predict for the people in a table file, from what they share.",
+        epilog=_EPILOG,
+    )
+    add_arguments(parser)
+    parser.add_argument(
+        "--sharing",
+        choices=("as_given", "withheld", "best"),
+        default="as_given",
+        help="use all that is shared (default), nothing optional, or of all subsets of what a person shares the one "
+        "with the most favourable prediction",
+    )
+    parser.add_argument(
+        "--favourable",
+        choices=("lower", "higher"),
+        default="lower",
+        help="which predictions --sharing best prefers (default lower, as for premiums)",
+    )
+    parser.add_argument("--subset", action="store_true", help="add columns that tell which groups were used")
+    parser.add_argument(
+        "--search",
+        choices=("exact", "greedy"),
+        default="exact",
+        help="how --sharing best treats people with more than --max-subsets subsets: refuse (default), or search",
+    )
+    parser.add_argument(
+        "--max-subsets", type=int, default=4096, metavar="N", help="how many subsets to try for a person (default 4096)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Predict batch by batch."""
+    return map_file(given, lambda model: _Predictions(given, model), "predicting")
+
+
+class _Predictions:
+    """From a batch of people to their predictions."""
+
+    def __init__(self, given: argparse.Namespace, model: Any) -> None:
+        self._given, self._model = given, model
+
+    def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
+        import numpy as np
+
+        from ..._prediction.prediction import predict
+
+        given = self._given
+        if given.sharing == "best" and given.search == "exact":
+            self._check_number_of_subsets(people, first_row)
+        prediction, used = predict(
+            self._model,
+            people,
+            sharing=given.sharing,
+            favourable=given.favourable,
+            raw_score=given.raw_score,
+            return_subset=True,
+            max_subsets=given.max_subsets,
+            search=given.search,
+        )
+        # XGBoost's float32 are exact in float64, and both engines give the same type.
+        values = np.asarray(prediction, dtype=np.float64)
+        columns = {"prediction": values}
+        if values.ndim == 2:
+            columns = {f"prediction_{k}": values[:, k] for k in range(values.shape[1])}
+        if given.subset:
+            columns |= {f"used_{group}": used[group].to_numpy() for group in used.columns}
+        return columns
+
+    def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
+        """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
+        from ..._tables.files import DataError
+        from ..._virtual.plan import shared_counts
+
+        counts = shared_counts(self._model.consent.presence(people))
+        row = int(counts.argmax())
+        if 2.0 ** int(counts[row]) > self._given.max_subsets:
+            raise DataError(
+                f"{self._given.data}, row {first_row + row}: this person shares {counts[row]} groups, 2^{counts[row]} "
+                f"subsets, more than --max-subsets {self._given.max_subsets}. Raise it, or allow --search greedy"
+            )

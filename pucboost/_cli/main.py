@@ -1,0 +1,81 @@
+"""The command line: ``pucboost`` or ``python -m pucboost``. Its commands are the modules of ``commands/``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .commands import COMMANDS
+from .shared import EXIT_BROKEN_PIPE, EXIT_CODES, EXIT_ERROR, EXIT_INTERRUPTED, EXIT_TERMINATED, Parser, one_line
+
+_EXPECTED = (ValueError, TypeError, OSError, MemoryError)
+_ENGINE_ERRORS = {"LightGBMError", "XGBoostError"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    from .. import __version__
+
+    parser = Parser(
+        prog="pucboost",
+        description="Gradient-boosted trees on data that people may decline to share.",
+        epilog=f"'pucboost COMMAND --help' explains a command, with an example.\n\n{EXIT_CODES}",
+    )
+    parser.add_argument("--version", action="version", version=f"pucboost {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in COMMANDS:
+        importlib.import_module(f".commands.{name}", __package__).add_parser(commands)
+    given = parser.parse_args(arguments)
+    try:
+        with _warnings_in_one_line(), _unwound_on_termination():
+            code = int(given.run(given))
+            sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # Whoever read the output has seen enough. Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        print("pucboost: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        if isinstance(error, _EXPECTED) or type(error).__name__ in _ENGINE_ERRORS:
+            print(f"pucboost: error: {one_line(error)}", file=sys.stderr)
+        else:  # a mistake of ours, which is not to be taken for the verdict that exit code 1 is
+            traceback.print_exc()
+        return EXIT_ERROR
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    def show(message: Any, *where: Any, **more: Any) -> None:
+        print(f"pucboost: warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+@contextmanager
+def _unwound_on_termination() -> Iterator[None]:
+    """Let a polite kill clean up like Ctrl-C does."""
+
+    def leave(*_: Any) -> None:
+        sys.exit(EXIT_TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,307 @@
+"""Which columns people may withhold, and who shares what."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ._kernels.masks import pack_shared
+from ._kernels.threads import run_in_ranges, thread_count
+from ._tables.containers import row_source
+from ._tables.sources import RowSource
+
+Array = np.ndarray[Any, Any]
+
+MAX_GROUPS = 64
+"""One bit per group in a 64-bit mask."""
+
+
+@dataclass(frozen=True)
+class Consent:
+    """The consent schema: which columns are optional and in which groups they are shared or withheld together.
+
+    Parameters
+    ----------
+    groups
+        Group name → positions of its columns.
+    feature_names
+        Names of all columns of the table, in order.
+
+    Examples
+    --------
+    >>> consent = Consent.declare({"app": ["steps", "pulse"], "blood": ["glucose"]},
+    ...                           ["age", "steps", "pulse", "glucose"])
+    >>> consent.group_names
+    ('app', 'blood')
+    >>> import numpy as np
+    >>> consent.availability(np.array([[50, 9000, np.nan, np.nan], [30, np.nan, np.nan, 5.1]])).tolist()
+    [1, 2]
+    """
+
+    groups: Mapping[str, tuple[int, ...]]
+    feature_names: tuple[str, ...]
+
+    @classmethod
+    def declare(cls, optional: Any, feature_names: Sequence[str]) -> Consent:
+        """Resolve a declaration against the columns of a table.
+
+        Parameters
+        ----------
+        optional
+            A list of columns, each a group of its own, or a dict group → columns. Columns are names or integer
+            positions. A :class:`Consent` is checked against the names and returned.
+        feature_names
+            Names of all columns, in order.
+        """
+        names = tuple(str(name) for name in feature_names)
+        if isinstance(optional, Consent):
+            optional.check_columns(names)
+            return optional
+        if isinstance(optional, (str, Integral)):
+            raise ValueError(
+                f"optional must be a list of columns or a dict of groups, got {optional!r}; write [{optional!r}]."
+            )
+        if isinstance(optional, Mapping):
+            wanted = {str(group): _columns_of(group, columns) for group, columns in optional.items()}
+            if len(wanted) != len(optional):
+                raise ValueError("optional has two groups with the same name.")
+            groups = {group: tuple(_position(c, names) for c in columns) for group, columns in wanted.items()}
+        elif isinstance(optional, (list, tuple)) or hasattr(optional, "tolist"):  # also arrays and pandas indexes
+            positions = [_position(column, names) for column in optional]
+            _check_used_once([(names[p], (p,)) for p in positions], names)
+            groups = {names[p]: (p,) for p in positions}
+        else:
+            raise ValueError(
+                f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
+            )
+        _check_used_once(list(groups.items()), names)
+        if len(groups) > MAX_GROUPS:
+            raise ValueError(
+                f"optional declares {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
+                "shared together into one group."
+            )
+        return cls(groups, names)
+
+    def warn_without_base(self) -> None:
+        """Warn if every column is optional."""
+        if self.groups and len(self.group_columns) == len(self.feature_names):
+            warnings.warn(
+                "Every column is optional, so whoever shares nothing gets the overall average prediction. "
+                "That is well defined, but usually some columns are known about everybody.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def check_columns(self, feature_names: Sequence[str]) -> None:
+        """Raise if a table's columns are not the ones this schema was declared for."""
+        names = tuple(str(name) for name in feature_names)
+        if len(names) != len(self.feature_names):
+            raise ValueError(
+                f"The table has {len(names)} columns, the consent schema was declared for {len(self.feature_names)}."
+            )
+        for position, (here, declared) in enumerate(zip(names, self.feature_names, strict=True)):
+            if here != declared:
+                raise ValueError(
+                    f"Column {position} is {here!r}, the consent schema expects {declared!r} there. "
+                    "Select the columns in the order used for training."
+                )
+
+    def check_table(self, source: RowSource) -> None:
+        """Raise if a table has other columns than the schema, by name where both have names."""
+        nameless = all(name == f"Column_{j}" for j, name in enumerate(self.feature_names))
+        if source.feature_names is not None and not nameless:
+            self.check_columns(source.feature_names)
+        elif source.n_columns != len(self.feature_names):
+            self.check_columns([f"Column_{j}" for j in range(source.n_columns)])
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the groups; bit g of a mask is group number g."""
+        return tuple(self.groups)
+
+    @property
+    def n_groups(self) -> int:
+        """r, the number of groups."""
+        return len(self.groups)
+
+    @cached_property
+    def group_start(self) -> Array:
+        """Group g has the columns ``group_columns[group_start[g]:group_start[g + 1]]``."""
+        return np.cumsum([0, *(len(columns) for columns in self.groups.values())]).astype(np.int64)
+
+    @cached_property
+    def group_columns(self) -> Array:
+        """Positions of all optional columns, group after group."""
+        return np.array([c for columns in self.groups.values() for c in columns], dtype=np.int64)
+
+    @cached_property
+    def column_groups(self) -> Array:
+        """Group number of each of ``group_columns``."""
+        return np.repeat(np.arange(self.n_groups), np.diff(self.group_start))
+
+    @cached_property
+    def column_bits(self) -> Array:
+        """Bit of the group of each column of the table (uint64); 0 for a base column."""
+        bits = np.zeros(len(self.feature_names), dtype=np.uint64)
+        bits[self.group_columns] = np.uint64(1) << self.column_groups.astype(np.uint64)
+        return bits
+
+    def groups_of(self, mask: int) -> tuple[str, ...]:
+        """Return the names of the groups in a mask."""
+        return tuple(group for g, group in enumerate(self.group_names) if mask >> g & 1)
+
+    def columns_outside(self, mask: int) -> list[int]:
+        """Return the positions of the optional columns that are erased when only the groups of a mask are shown."""
+        bits = self.column_bits
+        return np.flatnonzero((bits != 0) & ((bits & np.uint64(mask)) == 0)).tolist()
+
+    def availability(
+        self, X: Any, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
+    ) -> Array:
+        """Return who shares what, one 64-bit mask per row; bit g is set if group g is shared.
+
+        A group is shared if at least one of its columns has a value, or as ``available`` says.
+
+        Parameters
+        ----------
+        X
+            The table, any container. In a CSR matrix a value that is not stored is a zero, hence present.
+        available
+            Boolean matrix, one column per group. It may not deny a group that has values in the table.
+            (Values not stored in a CSR matrix do not count as values here: with ``available`` they can stand for
+            withheld data.)
+        zero_as_missing
+            Read zeros as missing, as the LightGBM parameter of this name does.
+        num_threads
+            Threads to use; None means all cores.
+        """
+        source = row_source(X)
+        if available is None:
+            return self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        shared = self._check_available(available, source)
+        self._check_denied_have_no_values(shared, source, zero_as_missing)
+        bits = np.uint64(1) << np.arange(self.n_groups, dtype=np.uint64)
+        return np.asarray((shared * bits).sum(axis=1, dtype=np.uint64))
+
+    def presence(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
+        """Return which groups have at least one value, one mask per row."""
+        masks = np.zeros(source.n_rows, dtype=np.uint64)
+        threads = thread_count(num_threads)
+        for lo, hi in source.blocks():
+            block, out = source.window(lo, hi), masks[lo:hi]
+            run_in_ranges(
+                lambda a, b, block=block, out=out: pack_shared(  # type: ignore[misc]
+                    block, self.group_start, self.group_columns, zero_as_missing, a, b, out
+                ),
+                hi - lo,
+                threads,
+            )
+        return masks
+
+    def visible(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool, num_threads: int | None
+    ) -> Array:
+        """Return the masks training works with: shared, and with something to see in it.
+
+        Someone who shares a group in which every value is missing looks to a tree exactly like someone who
+        withholds it. Counting such a group as shared would give that row two equal copies where everybody else
+        has one, against the weight law.
+        """
+        present = self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        if available is None:
+            return present
+        shared = self.availability(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return np.asarray(shared & present)
+
+    def _check_available(self, available: Any, source: RowSource) -> Array:
+        if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
+            available = available[list(self.group_names)]  # a DataFrame says itself which group a column is
+        shared = np.asarray(available)
+        if shared.ndim == 1 and self.n_groups == 1:
+            shared = shared[:, None]
+        expected = (source.n_rows, self.n_groups)
+        if shared.shape != expected:
+            raise ValueError(
+                f"available must have one row per row of the table and one column per group, shape {expected}; "
+                f"got {shared.shape}. The groups are {list(self.group_names)}."
+            )
+        if shared.dtype != np.bool_ and not np.isin(shared, (0, 1)).all():
+            raise ValueError(f"available must be boolean, got dtype {shared.dtype} with values other than 0 and 1.")
+        return shared.astype(bool)
+
+    def _check_denied_have_no_values(self, shared: Array, source: RowSource, zero_as_missing: bool) -> None:
+        group_of_column = self.column_groups
+        for lo, hi in source.blocks():
+            present = source.present(np.arange(lo, hi), self.group_columns)
+            if zero_as_missing:
+                present &= source.window(lo, hi)[:, self.group_columns] != 0
+            contradiction = present & ~shared[lo:hi][:, group_of_column]
+            if contradiction.any():
+                row, which = np.argwhere(contradiction)[0]
+                raise ValueError(
+                    f"available says that row {lo + row} withholds group "
+                    f"{self.group_names[group_of_column[which]]!r}, but column "
+                    f"{self.feature_names[self.group_columns[which]]!r} has a value there. Erase the value or "
+                    "correct available."
+                )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema as plain data."""
+        return {"groups": {g: list(c) for g, c in self.groups.items()}, "feature_names": list(self.feature_names)}
+
+    @classmethod
+    def from_dict(cls, schema: Mapping[str, Any]) -> Consent:
+        """Inverse of :meth:`to_dict`."""
+        return cls(
+            {str(g): tuple(int(c) for c in columns) for g, columns in schema["groups"].items()},
+            tuple(str(name) for name in schema["feature_names"]),
+        )
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.groups.items()), self.feature_names))
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{g}: [{', '.join(self.feature_names[c] for c in cs)}]" for g, cs in self.groups.items())
+        return f"Consent({inner}; {len(self.feature_names) - len(self.group_columns)} base columns)"
+
+
+def _columns_of(group: Any, columns: Any) -> list[Any]:
+    if isinstance(columns, (str, Integral)):
+        columns = [columns]
+    if not isinstance(columns, (list, tuple, np.ndarray)):
+        raise ValueError(f"Group {group!r} of optional must list its columns, got {type(columns).__name__}.")
+    if len(columns) == 0:
+        raise ValueError(f"Group {group!r} of optional has no columns; name at least one or drop the group.")
+    return list(columns)
+
+
+def _position(column: Any, names: tuple[str, ...]) -> int:
+    if isinstance(column, Integral) and not isinstance(column, (bool, np.bool_)):
+        position = int(column)
+        if not 0 <= position < len(names):
+            raise ValueError(f"optional names column {position}, but the table has columns 0 to {len(names) - 1}.")
+        return position
+    if not isinstance(column, str):
+        raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
+    if column not in names:
+        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+        raise ValueError(f"optional names column {column!r}, which the table does not have. Its columns are: {known}.")
+    return names.index(column)
+
+
+def _check_used_once(groups: Sequence[tuple[str, tuple[int, ...]]], names: tuple[str, ...]) -> None:
+    owner: dict[int, str] = {}
+    for group, columns in groups:
+        for column in columns:
+            if column in owner:
+                raise ValueError(
+                    f"Column {names[column]!r} is declared optional twice (groups {owner[column]!r} and {group!r}); "
+                    "a column belongs to one group."
+                )
+            owner[column] = group

@@ -1,0 +1,1 @@
+"""What each person would be told, for any subset of what they share."""

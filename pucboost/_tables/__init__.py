@@ -1,0 +1,1 @@
+"""Tables of any kind as blocks of numbers: arrays, DataFrames, files. Nothing here knows about consent."""

@@ -1,0 +1,1 @@
+"""``train`` and ``cv``: read what is given → augment → engine → model."""

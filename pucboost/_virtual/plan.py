@@ -1,0 +1,340 @@
+"""Mask plans: which (row, mask, weight) make up the virtual table.
+
+Row i with availability mask a_i, k = |a_i|, stands for one virtual row per sub-mask s ⊆ a_i. Every scheme obeys
+the weight law: the expected total weight given to the virtual row (i, s) does not depend on i.
+
+=============  ==========================================================  ================
+scheme         copies of row i                                             weight of a copy
+=============  ==========================================================  ================
+`exhaustive`   all 2^k sub-masks                                           1
+`fixed`        multinomial: N draws, row i with probability ∝ 2^k;         1
+               each shared group is kept with probability ½
+`balanced`     c_i ≈ max(1, τ·2^k), τ such that Σ c_i = copies·N;          2^k / c_i
+               distinct sub-masks in antithetic order
+`none`         the row as it is                                            1
+=============  ==========================================================  ================
+
+Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the 2^k sub-masks, so a given
+s is among them with probability c_i / 2^k, and then weighs 2^k / c_i.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from .._kernels import masks as kernel
+from .._kernels.threads import run_in_ranges, thread_count
+
+Array = np.ndarray[Any, Any]
+
+SCHEMES = {
+    "none": kernel.SCHEME_NONE,
+    "exhaustive": kernel.SCHEME_EXHAUSTIVE,
+    "fixed": kernel.SCHEME_FIXED,
+    "balanced": kernel.SCHEME_BALANCED,
+}
+
+ENGINE_MAX_ROWS = 2**31 - 1
+"""LightGBM counts rows in 32 bits."""
+
+LARGE_TABLE_ROWS = 200_000
+
+MAX_MASKS_KEPT = 4_096
+"""How many distinct masks a model file keeps."""
+
+
+def default_copies(n_rows: int) -> float:
+    """Return the default of ``copies``: 4 virtual rows per row, 2 for large tables."""
+    return 4.0 if n_rows <= LARGE_TABLE_ROWS else 2.0
+
+
+def check_augmentation(value: Any, name: str = "augmentation") -> str:
+    """Return ``value`` if it names a scheme, else raise."""
+    if not isinstance(value, str) or value not in SCHEMES:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, SCHEMES))}; got {value!r}.")
+    return value
+
+
+def check_copies(value: Any) -> float:
+    """Return ``copies`` as a float if it is a finite number ≥ 1, else raise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise ValueError(f"copies must be a number of at least 1 (virtual rows per row on average), got {value!r}.")
+    if not math.isfinite(value) or value < 1:
+        raise ValueError(f"copies must be finite and at least 1 (virtual rows per row on average), got {value!r}.")
+    return float(value)
+
+
+def check_max_virtual_rows(value: Any) -> int:
+    """Return the row budget as an int if it is a whole number ≥ 1, else raise."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not (number.is_integer() and number >= 1):
+        raise ValueError(f"max_virtual_rows must be a whole number of at least 1, got {value!r}.")
+    return int(value)
+
+
+def seed_bits(seed: int) -> int:
+    """Return a seed of any size or sign as 64 bits."""
+    return int(seed) % 2**64
+
+
+def child_seed(seed: int, number: int) -> int:
+    """Return an independent seed, a pure function of (seed, number): every table augmented has its own."""
+    return _random_bits(seed_bits(seed), kernel.STREAM_CHILD_SEED, number)
+
+
+def _random_bits(seed: int, stream: Any, number: int = 0) -> int:
+    key = np.uint64(kernel.stream_key(np.uint64(seed), stream))
+    return int(kernel.counter_hash(key, np.uint64(number), np.uint64(0)))
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What a plan amounts to; ``booster.puc_summary`` is one of these."""
+
+    augmentation: str
+    seed: int
+    source_rows: int
+    virtual_rows: int
+    complete_rows: int
+    """Source rows all of whose 2^k virtual rows are in the table."""
+    effective_sample_size: float
+    """(Σ w)² / Σ w² over the virtual rows, w the weight of a copy."""
+    masks_seen: tuple[int, ...] | None = None
+    """The sets of groups shared by source rows, as masks; None if there are too many to keep."""
+    label_hash: str | None = None
+    """Hash of the training labels, by which an audit recognises training data."""
+    coded_columns: tuple[int, ...] | None = None
+    """Positions of the columns of the training table that hold categories; None in models of earlier versions."""
+
+    def __str__(self) -> str:
+        return (
+            f"augmentation={self.augmentation} seed={self.seed}: {self.source_rows:,} rows -> "
+            f"{self.virtual_rows:,} virtual rows ({self.virtual_rows / self.source_rows:.2f} per row), "
+            f"{self.complete_rows:,} rows complete ({self.complete_rows / self.source_rows:.0%}), "
+            f"effective sample size {self.effective_sample_size:,.0f}"
+        )
+
+
+@dataclass(frozen=True)
+class MaskPlan:
+    """Which virtual rows there are. Holds arrays over source rows only; masks are computed when asked for.
+
+    Parameters
+    ----------
+    scheme
+        ``"none"``, ``"exhaustive"``, ``"fixed"`` or ``"balanced"``.
+    seed
+        64 bits; a mask is a pure function of (seed, row, copy).
+    available
+        Mask of what each source row shares (uint64).
+    offsets
+        The copies of row i are the virtual rows offsets[i] … offsets[i + 1] − 1 (int64).
+    copy_weight
+        Weight of each copy of row i, scaled to a mean of 1 over the virtual rows (float64), or None if all are 1.
+    """
+
+    scheme: str
+    seed: int
+    available: Array
+    offsets: Array
+    copy_weight: Array | None
+
+    @property
+    def n_source(self) -> int:
+        """Number of source rows."""
+        return len(self.available)
+
+    def __len__(self) -> int:
+        """Number of virtual rows."""
+        return int(self.offsets[-1])
+
+    @property
+    def copies(self) -> Array:
+        """c_i, the number of copies of each source row."""
+        return np.diff(self.offsets)
+
+    def rows_and_masks(self, start: int, stop: int, threads: int = 1) -> tuple[Array, Array]:
+        """Return source row and mask of the virtual rows start … stop − 1."""
+        n = stop - start
+        rows, copies = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        run_in_ranges(lambda lo, hi: kernel.walk_rows(self.offsets, start, lo, hi, rows, copies), n, threads)
+        return rows, self._masks(rows, copies, threads)
+
+    def rows_and_masks_at(self, index: Array, threads: int = 1) -> tuple[Array, Array]:
+        """Return source row and mask of the virtual rows with the given numbers."""
+        rows = np.searchsorted(self.offsets, index, side="right") - 1
+        return rows, self._masks(rows, index - self.offsets[rows], threads)
+
+    def _masks(self, rows: Array, copies: Array, threads: int) -> Array:
+        masks = np.empty(len(rows), dtype=np.uint64)
+        code, seed = SCHEMES[self.scheme], np.uint64(self.seed)
+        run_in_ranges(
+            lambda lo, hi: kernel.copy_masks(code, seed, self.available, rows, copies, lo, hi, masks),
+            len(rows),
+            threads,
+        )
+        return masks
+
+    def spread(self, values: Array) -> Array:
+        """Repeat one value per source row for each of its copies."""
+        return values if self.scheme == "none" else np.repeat(values, self.copies, axis=0)
+
+    def weights(self, user_weight: Array | None = None, scale: float = 1.0) -> Array | None:
+        """Return the weight of every virtual row, user weight × copy weight × ``scale``; None if all are 1."""
+        if user_weight is None and self.copy_weight is None and scale == 1.0:
+            return None
+        per_row = np.full(self.n_source, scale)
+        for factor in (user_weight, self.copy_weight):
+            if factor is not None:
+                per_row *= factor
+        return self.spread(per_row.astype(np.float32))
+
+    def summary(self, user_weight: Array | None = None) -> PlanSummary:
+        """Describe the plan."""
+        copies = self.copies
+        shared = shared_counts(self.available)
+        weight = np.ones(self.n_source) if self.copy_weight is None else self.copy_weight
+        if user_weight is not None:
+            weight = weight * user_weight
+        total, squares = float(copies @ weight), float(copies @ weight**2)
+        distinct = self.scheme != "fixed"
+        seen = np.unique(self.available)
+        return PlanSummary(
+            augmentation=self.scheme,
+            seed=self.seed,
+            source_rows=self.n_source,
+            virtual_rows=len(self),
+            complete_rows=int((copies == np.ldexp(1.0, shared)).sum()) if distinct else int((shared == 0).sum()),
+            effective_sample_size=total**2 / squares if squares > 0 else 0.0,
+            masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
+        )
+
+
+def shared_counts(available: Array, threads: int = 1) -> Array:
+    """Return k_i, how many groups each row shares."""
+    counts = np.empty(len(available), dtype=np.int64)
+    run_in_ranges(lambda lo, hi: kernel.count_shared(available, lo, hi, counts), len(available), threads)
+    return counts
+
+
+def plan_masks(
+    available: Array,
+    augmentation: str = "balanced",
+    *,
+    copies: float | None = None,
+    seed: int = 0,
+    max_virtual_rows: int = ENGINE_MAX_ROWS,
+    num_threads: int | None = None,
+) -> MaskPlan:
+    """Decide how many copies each row gets.
+
+    Parameters
+    ----------
+    available
+        Mask of what each row shares (uint64).
+    augmentation
+        ``"balanced"``, ``"exhaustive"``, ``"fixed"`` or ``"none"``.
+    copies
+        Virtual rows per row, on average, for ``"balanced"``; default 4, and 2 above 200,000 rows.
+    seed
+        Any integer.
+    max_virtual_rows
+        Row budget: ``balanced`` reduces ``copies`` to fit and warns, the other schemes refuse.
+    num_threads
+        Threads to use; None means all cores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plan = plan_masks(np.array([0b11, 0b01, 0b00], dtype=np.uint64), "exhaustive")
+    >>> len(plan), plan.rows_and_masks(0, 7)[1].tolist()
+    (7, [0, 1, 2, 3, 0, 1, 0])
+    """
+    augmentation = check_augmentation(augmentation)
+    available = np.ascontiguousarray(available, dtype=np.uint64)
+    wanted_copies = default_copies(len(available)) if copies is None else check_copies(copies)
+    limit = min(check_max_virtual_rows(max_virtual_rows), ENGINE_MAX_ROWS)
+    bits, threads = seed_bits(seed), thread_count(num_threads)
+    n = len(available)
+    if n > limit:
+        raise ValueError(
+            f"The table has {n:,} rows, more than max_virtual_rows = {limit:,}; every row needs at least one "
+            "virtual row."
+        )
+    shared = shared_counts(available, threads)
+    how_many = np.bincount(shared, minlength=65)
+    all_virtual = sum(int(count) << k for k, count in enumerate(how_many.tolist()))
+
+    if augmentation == "none":
+        return MaskPlan("none", bits, available, np.arange(n + 1, dtype=np.int64), None)
+    if augmentation == "balanced":
+        wanted_copies = _fit_to_budget(wanted_copies, n, all_virtual, limit)
+        if wanted_copies * n >= all_virtual:
+            augmentation = "exhaustive"
+    if augmentation == "exhaustive":
+        if all_virtual > limit:
+            raise ValueError(
+                f"augmentation='exhaustive' makes {all_virtual:,} virtual rows of {n:,} rows, more than "
+                f"max_virtual_rows = {limit:,}. Use augmentation='balanced', whose size does not depend on the "
+                "number of groups."
+            )
+        return MaskPlan("exhaustive", bits, available, _offsets(np.int64(1) << shared), None)
+    if augmentation == "fixed":
+        # 2^k relative to the largest: 2^64 itself would do in float64, but not its sum's rounding.
+        chance = np.ldexp(1.0, shared - int(shared.max()))
+        # Never seeded with the user's own number: data made with default_rng(seed) would repeat the same uniforms,
+        # and who is drawn would depend on who they are.
+        generator = np.random.default_rng(_random_bits(bits, kernel.STREAM_DRAWS))
+        draws = generator.multinomial(n, chance / chance.sum())
+        return MaskPlan("fixed", bits, available, _offsets(draws), None)
+
+    expected = _balanced_copies(how_many, wanted_copies * n)
+    row_copies = np.empty(n, dtype=np.int64)
+    run_in_ranges(
+        lambda lo, hi: kernel.round_at_random(np.uint64(bits), expected, shared, lo, hi, row_copies),
+        n,
+        threads,
+    )
+    weight = np.ldexp(1.0, shared - int(shared.max())) / row_copies
+    offsets = _offsets(row_copies)
+    return MaskPlan("balanced", bits, available, offsets, weight * (offsets[-1] / (weight @ row_copies)))
+
+
+def _offsets(copies: Array) -> Array:
+    return np.concatenate(([0], np.cumsum(copies, dtype=np.int64)))
+
+
+def _fit_to_budget(copies: float, n: int, all_virtual: int, limit: int) -> float:
+    """Return the largest ``copies`` up to the wanted one whose virtual rows fit into the budget."""
+    if min(copies * n, all_virtual) <= limit:
+        return copies
+    # Rounding at random adds at most N/4 of variance to the total: five standard deviations stay free.
+    fitting = max(1.0, (limit - 2.5 * math.sqrt(n)) / n)
+    warnings.warn(
+        f"copies = {copies:g} would make {min(copies * n, all_virtual):,.0f} virtual rows of {n:,} rows, more than "
+        f"max_virtual_rows = {limit:,}; copies is reduced to {fitting:.3g}.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return fitting
+
+
+def _balanced_copies(how_many: Array, budget: float) -> Array:
+    """Return E[c] for k = 0 … 64: max(1, τ·2^k), with τ < 1 such that the budget is met.
+
+    ``how_many[k]`` rows share k groups. If just the rows with k ≤ K get the minimum of one copy, then
+    τ = (budget − #rows with k ≤ K) / Σ_{k > K} how_many[k]·2^k; the smallest K with τ·2^(K+1) ≥ 1 is the right one.
+    """
+    power = np.ldexp(1.0, np.arange(len(how_many)))
+    for cut in range(len(how_many) - 1):
+        above = float((how_many * power)[cut + 1 :].sum())
+        tau = (budget - float(how_many[: cut + 1].sum())) / above if above > 0 else 0.0
+        if tau * power[cut + 1] >= 1.0:
+            return np.maximum(1.0, tau * power)
+    return np.ones(len(how_many))

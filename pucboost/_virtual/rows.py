@@ -1,0 +1,183 @@
+"""The virtual table: masked rows built when they are read, never stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._consent import Consent
+from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators
+from .._kernels.threads import run_in_ranges, thread_count
+from .._tables.sources import ArraySource, RowSource
+from .plan import MaskPlan
+
+Array = np.ndarray[Any, Any]
+
+BATCH_BYTES = 4 << 20
+"""Size of a batch buffer: large enough to keep two threads busy, small enough to stay out of the way."""
+
+
+class MaskedRows:
+    """The virtual table of a plan: ``len``, single rows, slices and index arrays; always fresh arrays.
+
+    Virtual row v = (i, s) has the base columns of source row i, its optional columns of the groups in s, and
+    ``fill_value`` elsewhere. It is a pure function of v: the table may be read in any order, in pieces, by
+    several threads, and as often as an engine likes.
+
+    Parameters
+    ----------
+    source
+        The source rows.
+    consent
+        Which columns belong to which group.
+    plan
+        Which virtual rows there are.
+    num_threads
+        Threads for the kernels; None means all cores.
+    fill_value
+        What stands for a withheld value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pucboost._virtual.plan import plan_masks
+    >>> from pucboost._tables.containers import row_source
+    >>> X = np.array([[1.0, 5.0], [2.0, np.nan]])
+    >>> consent = Consent.declare([1], ["b", "z"])
+    >>> rows = MaskedRows(row_source(X), consent, plan_masks(consent.availability(X), "exhaustive"))
+    >>> rows[:].tolist()
+    [[1.0, nan], [1.0, 5.0], [2.0, nan]]
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        consent: Consent,
+        plan: MaskPlan,
+        *,
+        num_threads: int | None = None,
+        fill_value: float = math.nan,
+    ) -> None:
+        self.source, self.consent, self.plan = source, consent, plan
+        self.threads = thread_count(num_threads)
+        self.fill_value = fill_value
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(virtual rows, columns)."""
+        return len(self.plan), self.source.n_columns
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64, as the source."""
+        return self.source.dtype
+
+    @property
+    def batch_rows(self) -> int:
+        """Rows of a batch of about :data:`BATCH_BYTES`."""
+        return max(1, BATCH_BYTES // (self.source.n_columns * self.dtype.itemsize))
+
+    def __getitem__(self, index: int | slice | Array | list[int]) -> Array:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return self.read_into(start, self._buffer(max(0, stop - start)))
+            return self.take(np.arange(start, stop, step))
+        if isinstance(index, (list, np.ndarray)):
+            return self.take(np.asarray(index, dtype=np.int64))
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"virtual row {index} is out of range for {len(self)} virtual rows")
+        row: Array = self.take(np.array([index % len(self)], dtype=np.int64))[0]
+        return row
+
+    def _buffer(self, n_rows: int) -> Array:
+        return np.empty((n_rows, self.source.n_columns), dtype=self.dtype)
+
+    def read_into(self, start: int, out: Array, masks_out: Array | None = None) -> Array:
+        """Write the virtual rows start, start + 1, … into ``out`` (and their masks), and return it."""
+        rows, masks = self.plan.rows_and_masks(start, start + len(out), self.threads)
+        if masks_out is not None:
+            masks_out[:] = masks
+        if len(rows) == 0:
+            return out
+        if isinstance(self.source, ArraySource):
+            return self._gather(self.source.array, rows, masks, out)
+        first, last = int(rows[0]), int(rows[-1])
+        return self._gather(self.source.window(first, last + 1), rows - first, masks, out)
+
+    def take(self, index: Array) -> Array:
+        """Return the virtual rows with the given numbers."""
+        return self._take_into(index, self._buffer(len(index)))
+
+    def _take_into(self, index: Array, out: Array, masks_out: Array | None = None) -> Array:
+        rows, masks = self.plan.rows_and_masks_at(index, self.threads)
+        if masks_out is not None:
+            masks_out[:] = masks
+        if isinstance(self.source, ArraySource):
+            return self._gather(self.source.array, rows, masks, out)
+        return self._gather(self.source.take(rows), np.arange(len(rows)), masks, out)
+
+    def _gather(self, block: Array, rows: Array, masks: Array, out: Array) -> Array:
+        kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
+        bits, fill = self.consent.column_bits, out.dtype.type(self.fill_value)
+        run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), self.threads)
+        return out
+
+    def batches(self, batch_rows: int | None = None) -> Iterator[tuple[int, Array]]:
+        """Yield (number of the first row, batch) over the whole table; the buffer is reused."""
+        step = batch_rows or self.batch_rows
+        buffer = self._buffer(min(step, len(self)))
+        for start in range(0, len(self), step):
+            yield start, self.read_into(start, buffer[: min(step, len(self) - start)])
+
+    def materialise(self, indicators: bool = False) -> Array:
+        """Return the whole virtual table in one allocation, with one 0/1 column per group appended if asked."""
+        n_groups = self.consent.n_groups if indicators else 0
+        out = np.empty((len(self), self.source.n_columns + n_groups), dtype=self.dtype)
+        for start in range(0, len(self), self.batch_rows):
+            part = out[start : start + self.batch_rows]
+            masks = np.empty(len(part), dtype=np.uint64)
+            self.read_into(start, part[:, : self.source.n_columns], masks)
+            if indicators:
+                mask_indicators(masks, 0, len(part), part[:, self.source.n_columns :])
+        return out
+
+
+class SelectedRows(MaskedRows):
+    """Some of the rows of a virtual table, in any order.
+
+    Parameters
+    ----------
+    whole
+        The virtual table.
+    selection
+        Numbers of the rows to keep.
+    """
+
+    def __init__(self, whole: MaskedRows, selection: Array) -> None:
+        super().__init__(
+            whole.source, whole.consent, whole.plan, num_threads=whole.threads, fill_value=whole.fill_value
+        )
+        self.selection = selection
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns)."""
+        return len(self.selection), self.source.n_columns
+
+    def read_into(self, start: int, out: Array, masks_out: Array | None = None) -> Array:
+        """Write the selected rows start, start + 1, … into ``out`` (and their masks), and return it."""
+        return self._take_into(self.selection[start : start + len(out)], out, masks_out)
+
+    def take(self, index: Array) -> Array:
+        """Return the selected rows with the given numbers."""
+        return super().take(self.selection[index])

@@ -1,0 +1,518 @@
+"""The audit's numbers: the estimate written out, against the truth, under every loss, and joint verdicts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from audit_tools import HARMLESS, PAPER, TEASER, audit, known_nuisance, silence_probability
+from tools import QUIET
+
+import pucboost as puc
+from pucboost._auditing.estimate import companions, penalty
+from pucboost._auditing.estimate.inputs import read_people
+from pucboost._auditing.estimate.losses import Loss, choose_loss
+from pucboost._auditing.estimate.nuisance import CrossFitter, random_folds
+from pucboost.demo import insurance_family
+from pucboost.simulate import LogisticFamily
+from pucboost.simulate.families import expit
+
+# The estimate -------------------------------------------------------------------------------------------------------
+
+
+def test_penalty_equals_the_formula_written_out_person_by_person() -> None:
+    people = TEASER.sample(800, seed=3)
+    f = TEASER.puc_prediction(people.X) + 0.03
+    f = np.clip(f, 0, 1)
+    weight = np.random.default_rng(0).integers(1, 4, 800).astype(float)
+    report = audit(lambda X: f, people, weight=weight, nuisance=known_nuisance(TEASER))
+    nothing = next(p for p in report.penalties if p.name == "nothing")
+
+    total, size = 0.0, 0.0
+    parts = []
+    e = silence_probability(TEASER, people.X[:, :2])
+    for i in range(800):
+        g = 1 / (1 + math.exp(-(people.X[i, :2] @ TEASER.w + TEASER.t)))
+        d = 0.0 if people.available[i, 0] else 1.0
+        w = weight[i] / weight.mean()
+        parts.append((w * (d * (f[i] - g) - e[i] * (people.y[i] - g)), w * d))
+        total, size = total + parts[-1][0], size + parts[-1][1]
+    theta = total / size
+    error = math.sqrt(sum((score - own * theta) ** 2 for score, own in parts)) / size
+    assert nothing.estimate is not None
+    assert nothing.estimate.value == pytest.approx(theta, abs=1e-12)
+    assert nothing.estimate.standard_error == pytest.approx(error, rel=1e-12)
+    assert nothing.estimate.upper - theta == pytest.approx(1.959964 * error, rel=1e-5)
+    assert nothing.people == int((~people.available[:, 0]).sum())
+    assert nothing.comparable == 800
+
+
+def test_rows_repeated_in_clusters_equal_weights() -> None:
+    people = TEASER.sample(500, seed=4)
+    copies = np.random.default_rng(1).integers(1, 4, 500)
+    rows = np.repeat(np.arange(500), copies)
+    known = {"nuisance": known_nuisance(TEASER), "optional": [2], "margin": 0.02, "num_threads": 1}
+    f = TEASER.puc_prediction
+    weighted = puc.audit(f, people.X, people.y, weight=copies, **known)
+    repeated = puc.audit(f, people.X[rows], people.y[rows], clusters=rows, **known)
+    once = puc.audit(f, people.X[rows], people.y[rows], **known)
+    for one, other in zip(weighted.penalties, repeated.penalties, strict=True):
+        assert one.estimate.value == pytest.approx(other.estimate.value, abs=1e-12)
+        few = math.sqrt(500 / 499)  # the usual correction for 500 clusters
+        assert few * one.estimate.standard_error == pytest.approx(other.estimate.standard_error, rel=1e-9)
+    assert once.penalties[0].estimate.standard_error < repeated.penalties[0].estimate.standard_error
+
+
+def test_pooled_penalty_is_the_average_over_sets() -> None:
+    people = PAPER.sample(3000, seed=1)
+    report = audit(PAPER.puc_prediction, people, PAPER)
+    pooled = next(p for p in report.penalties if p.groups is None)
+    sets = [p for p in report.penalties if p.decisive and p.groups is not None]
+    assert len(sets) == 7
+    assert pooled.people == sum(p.people for p in sets)
+    average = sum(p.people * p.estimate.value for p in sets) / pooled.people
+    assert pooled.estimate.value == pytest.approx(average, abs=1e-12)
+
+
+def test_everything_shared_is_shown_but_does_not_decide() -> None:
+    people = PAPER.sample(3000, seed=1)
+    full = people.available.all(axis=1)
+
+    def unfair_to_sharers(X: Any) -> Any:
+        return np.clip(PAPER.puc_prediction(X) + 0.4 * ~np.isnan(X).any(axis=1), 0, 1)
+
+    report = audit(unfair_to_sharers, people, PAPER, margin=0.07)
+    entry = next(p for p in report.penalties if p.name == "everything")
+    assert not entry.decisive
+    assert entry.people == int(full.sum())
+    assert entry.verdict == "violated"
+    assert report.verdict != "violated"
+
+
+def test_halves_are_disjoint_and_exclude_their_fold() -> None:
+    people, _ = read_people(TEASER.sample(500, 0).X, np.arange(500) % 2, optional=[2], num_threads=1)
+    fitter = CrossFitter(people, {}, 5, 0, 1)
+    view = fitter.view(0)
+    seen = np.zeros(500, dtype=int)
+    for k in range(5):
+        inside, first, second = view.halves(k)
+        assert set(inside) | set(first) | set(second) == set(range(500))
+        assert len(inside) + len(first) + len(second) == 500
+        assert abs(len(first) - len(second)) <= 2
+        seen[inside] += 1
+    assert (seen == 1).all()
+
+
+def test_clusters_stay_in_one_fold() -> None:
+    cluster = np.repeat(np.arange(50), 4)
+    fold = random_folds(200, 5, 0, cluster)
+    assert (fold.reshape(50, 4) == fold[::4, None]).all()
+    assert np.bincount(fold).tolist() == [40] * 5
+
+
+def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The heart of the estimate: for every fold they are trained on disjoint rows, and on none of that fold."""
+    from pucboost._auditing.estimate import nuisance
+
+    trained: list[tuple[bool, set[int]]] = []
+    original = nuisance.LightGBMLearner.fit
+
+    def spy(self: Any, train: Any, target: Any, objective: Any, seed: int) -> Any:
+        trained.append(("availability" in objective, set(train.tolist())))
+        return original(self, train, target, objective, seed)
+
+    monkeypatch.setattr(nuisance.LightGBMLearner, "fit", spy)
+    sample = TEASER.sample(400, 0)
+    people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
+    fitter = CrossFitter(people, {}, 5, 0, 1)
+    model = type("Model", (), {"given": TEASER.puc_prediction(sample.X)})()
+    penalty.score_mask(people, model, Loss("binary"), fitter.view(0), 0)
+    share, outcome = ([rows for kind, rows in trained if kind is wanted] for wanted in (True, False))
+    assert len(share) == len(outcome) == 10
+    for k in range(10):  # role by role, fold by fold: in the order in which scores pair them
+        fold = set(np.flatnonzero(fitter.fold == k % 5).tolist())
+        assert not share[k] & outcome[k]
+        assert not (share[k] | outcome[k]) & fold
+        assert len(share[k] | outcome[k]) == 400 - len(fold)
+
+
+def test_early_stopping_watches_whole_clusters() -> None:
+    people = TEASER.sample(200, 0)
+    rows = np.repeat(np.arange(200), 5)
+    read, _ = read_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
+    learner = CrossFitter(read, {}, 5, 0, 1).view(0).learner
+    fit, stop = learner._split(np.arange(1000), 0)
+    assert not set(rows[fit]) & set(rows[stop])
+    assert len(fit) + len(stop) == 1000
+
+
+# Against the truth --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", [TEASER, HARMLESS], ids=["informative", "not informative"])
+def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamily) -> None:
+    """A light version of ``python -m benchmarks.run audit``: 60 repetitions, bounds of three standard errors."""
+    distance = []
+    for seed in range(60):
+        sample = family.sample(2000, seed)
+        people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
+        view = CrossFitter(people, {}, 5, seed, 1).view(0)
+        model = type("Model", (), {"given": family.puc_prediction(sample.X)})()
+        scores = penalty.score_mask(people, model, Loss("binary"), view, 0)
+        theta = scores.score.sum() / scores.size.sum()
+        error = np.sqrt(((scores.score - scores.size * theta) ** 2).sum()) / scores.size.sum()
+        distance.append(theta / error)
+    z = np.array(distance)
+    assert (np.abs(z) > 1.96).mean() <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 60)
+    assert 0.9 - 3 * math.sqrt(0.09 / 60) <= (np.abs(z) < 1.645).mean()
+    assert abs(z.mean()) < 0.6  # the bias is a fraction of a standard error
+    assert 0.7 < z.std() < 1.35
+
+
+def test_plain_model_is_violated_and_pucboost_is_not() -> None:
+    family = insurance_family()
+    train, test = family.sample(10_000, 0), family.sample(6000, 1)
+    params = {**QUIET, "objective": "binary", "learning_rate": 0.1}
+    plain = lgb.train(params, lgb.Dataset(train.X, train.y), 40)
+    fair = puc.train({**params, "optional": family.optional}, lgb.Dataset(train.X, train.y), 40)
+    bad = audit(plain, test, family, margin=0.05, truth=family)
+    good = audit(fair, test, family, margin=0.05, truth=family)
+    assert bad.verdict == "violated"
+    assert not bad.passed
+    assert good.verdict == "certified"
+    assert good.passed
+    for report in (bad, good):
+        for p in report.penalties:
+            if p.groups is not None:
+                truth = report.puc_gap.mean_by_mask[p.name]
+                assert abs(p.estimate.value - truth) < 4 * p.estimate.standard_error
+    assert bad.puc_gap.squared > 3 * good.puc_gap.squared
+    # The paper's table of changes: for the silent the unrestricted model departs from the base model.
+    silent = next(a for a in bad.averages if a.name == "nothing")
+    assert abs(silent.unrestricted_model - silent.base_model) > 0.05
+    silent = next(a for a in good.averages if a.name == "nothing")
+    assert abs(silent.model - silent.base_model) < 0.03
+    # Price of protection: on people as they come the unrestricted model is better.
+    price = next(c for c in good.non_degradation if c.other == "unrestricted")
+    assert price.difference.lower > 0
+
+
+def test_flat_surcharge_passes_the_loss_comparison_and_is_violated() -> None:
+    people = HARMLESS.sample(12_000, 5)
+
+    def surcharged(X: Any) -> Any:
+        return np.clip(HARMLESS.puc_prediction(X) + 0.06 * np.isnan(X[:, 2]), 0, 1)
+
+    report = audit(surcharged, people, HARMLESS)
+    assert report.verdict == "violated"
+    assert "more than their data justify" in report.reason
+    nothing = next(p for p in report.penalties if p.name == "nothing")
+    assert 0.03 < nothing.estimate.value < 0.08
+    # The paper's restriction asks that silence not *lower* the loss; a surcharge raises it.
+    assert report.inference_from_silence.difference.lower > 0
+
+
+def test_informative_withholding_is_noticed_and_harmless_is_not() -> None:
+    noticed = audit(TEASER.puc_prediction, TEASER.sample(4000, 2)).informativeness[0]
+    harmless = audit(HARMLESS.puc_prediction, HARMLESS.sample(4000, 2), HARMLESS).informativeness[0]
+    assert noticed.p_value < 1e-6
+    assert abs(noticed.correlation) > 0.1
+    assert harmless.p_value > 0.01
+    assert abs(harmless.correlation) < 0.05
+
+
+def test_covariance_measure_has_its_level() -> None:
+    rejected = []
+    for seed in range(60):
+        sample = HARMLESS.sample(1000, seed)
+        people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
+        view = CrossFitter(people, {}, 5, seed, 1).view(0)
+        outcome = view.cross_fit(people.y, {"objective": "binary"}, 0)
+        nothing = penalty.MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
+        rejected.append(companions.informativeness(people, nothing, view)[0].p_value < 0.1)
+    assert np.mean(rejected) <= 0.1 + 3 * math.sqrt(0.09 / 60)
+
+
+def test_subgroup_alone_is_penalised() -> None:
+    people = HARMLESS.sample(12_000, 6)
+    old = people.X[:, 0] > 1
+
+    def hard_on_the_old(X: Any) -> Any:
+        return np.clip(HARMLESS.puc_prediction(X) + 0.1 * (np.isnan(X[:, 2]) & (X[:, 0] > 1)), 0, 1)
+
+    report = audit(hard_on_the_old, people, HARMLESS, subgroups={"old": old, "young": ~old}, margin=0.05)
+    assert report.verdicts["nothing | old"] == "violated"
+    assert report.verdicts["nothing | young"] == "certified"
+    assert report.verdict == "violated"
+    labels = np.where(old, "old", "young")
+    again = audit(hard_on_the_old, people, HARMLESS, subgroups=labels, margin=0.05)
+    assert again.verdicts == report.verdicts
+
+
+def test_sharing_effect_and_bonus_against_quotes() -> None:
+    train, test = PAPER.sample(4000, 0), PAPER.sample(1500, 1)
+    booster = puc.train({**QUIET, "objective": "binary", "optional": PAPER.optional}, lgb.Dataset(train.X, train.y), 20)
+    effect = puc.audit(booster, test.X, test.y, margin=0.02, num_threads=1).sharing_effect
+    given, withheld = booster.predict(test.X), puc.predict(booster, test.X, sharing="withheld")
+    best = puc.predict(booster, test.X, sharing="best")
+    who = test.available.any(axis=1)
+    assert effect.people == int(who.sum())
+    assert effect.mean == pytest.approx((given - withheld)[who].mean())
+    assert effect.share_worse_off == pytest.approx((given > withheld)[who].mean())
+    assert effect.mean_bonus == pytest.approx((given - best)[who].mean())
+    assert effect.share_with_better_subset == pytest.approx((given > best)[who].mean())
+    assert effect.quantiles["0.5"] == pytest.approx(np.quantile((given - withheld)[who], 0.5), abs=1e-2)
+    assert sum(effect.histogram.shares) == pytest.approx(1)
+    higher = puc.audit(booster, test.X, test.y, margin=0.02, favourable="higher", num_threads=1).sharing_effect
+    most = puc.predict(booster, test.X, sharing="best", favourable="higher")
+    assert higher.mean_bonus == pytest.approx((most - given)[who].mean())
+
+
+def test_balance_is_actual_over_expected() -> None:
+    people = TEASER.sample(3000, 7)
+    report = audit(TEASER.puc_prediction, people)
+    f = TEASER.puc_prediction(people.X)
+    everybody, nothing = report.balance[0], next(b for b in report.balance if b.name == "nothing")
+    assert everybody.ratio.value == pytest.approx(people.y.sum() / f.sum())
+    silent = ~people.available[:, 0]
+    assert nothing.ratio.value == pytest.approx(people.y[silent].sum() / f[silent].sum())
+    assert nothing.cost.value == pytest.approx((people.y - f)[silent].mean())
+    # A correct model under informative withholding is not balanced on the silent.
+    assert not nothing.ratio.lower <= 1 <= nothing.ratio.upper
+    # The interval is that of a ratio: compare with the bootstrap.
+    rng = np.random.default_rng(0)
+    draws = [(lambda i: people.y[i].sum() / f[i].sum())(rng.integers(0, 3000, 3000)) for _ in range(400)]
+    assert everybody.ratio.standard_error == pytest.approx(np.std(draws), rel=0.15)
+
+
+def test_companions_respect_weights() -> None:
+    people = TEASER.sample(900, 0)
+    weight = np.where(people.X[:, 0] > 0, 3.0, 0.5)
+    f = np.clip(TEASER.puc_prediction(people.X) + 0.1 * people.X[:, 1] / 10, 0.01, 0.99)
+    table = {tuple(np.nan_to_num(row, nan=-9.0)): i for i, row in enumerate(people.X)}
+
+    def model(X: Any) -> Any:
+        found = [table.get(tuple(np.nan_to_num(row, nan=-9.0))) for row in X]
+        return np.array([0.4 if i is None else f[i] for i in found])
+
+    report = audit(model, people, weight=weight, truth=np.full(900, 0.5))
+    silent = ~people.available[:, 0]
+
+    def mean(values: Any, who: Any) -> float:
+        return float((weight * values)[who].sum() / weight[who].sum())
+
+    everybody = np.ones(900, dtype=bool)
+    assert report.mean_prediction == pytest.approx(mean(f, everybody))
+    average = next(a for a in report.averages if a.name == "nothing")
+    assert average.model == pytest.approx(mean(f, silent))
+    assert average.outcome == pytest.approx(mean(people.y, silent))
+    balance = next(b for b in report.balance if b.name == "nothing")
+    assert balance.actual == pytest.approx(mean(people.y, silent))
+    assert balance.expected == pytest.approx(mean(f, silent))
+    loss = -(people.y * np.log(f) + (1 - people.y) * np.log1p(-f))
+    assert report.inference_from_silence.loss == pytest.approx(mean(loss, silent))
+    assert report.puc_gap.squared == pytest.approx(mean((f - 0.5) ** 2, everybody))
+    assert report.sharing_effect.mean == pytest.approx(mean(f - 0.4, ~silent))
+    assert report.support.effective_sample_size == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    bins = report.calibration[1].bins
+    assert sum(b.people for b in bins) == 900
+    assert sum(abs(b.outcome - b.prediction) for b in bins) / len(bins) < 0.15
+    nothing = next(p for p in report.penalties if p.name == "nothing")
+    assert nothing.percent == pytest.approx(100 * nothing.estimate.value / mean(f, silent))
+
+
+# Losses -------------------------------------------------------------------------------------------------------------
+
+
+def claims(n: int, seed: int) -> tuple[Any, Any, Any]:
+    """Counts over exposures: base rate exp(0.4·b), a group shared less often by those with high rates."""
+    rng = np.random.default_rng(seed)
+    b, z = rng.normal(size=(2, n))
+    exposure = rng.uniform(0.2, 2.0, n)
+    y = rng.poisson(exposure * np.exp(0.4 * b + 0.5 * z - 0.125))
+    z[rng.random(n) < expit(1.5 * z)] = np.nan
+    return np.column_stack([b, z]), y.astype(float), exposure
+
+
+def test_exposure_makes_a_rate_of_a_count() -> None:
+    X, y, exposure = claims(4000, 0)
+    known = {"optional": [1], "margin": 0.05, "num_threads": 1, "loss": "poisson"}
+    model = lambda X: np.exp(0.4 * X[:, 0])  # noqa: E731
+    counts = puc.audit(model, X, y, exposure=exposure, **known)
+    rates = puc.audit(model, X, y / exposure, weight=exposure, **known)
+    assert counts.penalties == rates.penalties
+    assert counts.loss == "Poisson deviance"
+    nothing = next(p for p in counts.penalties if p.name == "nothing")
+    # E[Y | b] = exp(0.4·b): those who share nothing get what their base data justify.
+    assert abs(nothing.estimate.value) < 4 * nothing.estimate.standard_error
+    assert nothing.estimate.standard_error < 0.04
+
+
+def test_quantile_audit_finds_the_justified_quantile_and_a_surcharge() -> None:
+    rng = np.random.default_rng(8)
+    n = 6000
+    b = rng.normal(size=n)
+    y = b + rng.normal(size=n)
+    X = np.column_stack([b, rng.normal(size=n)])
+    X[rng.random(n) < expit(y - b), 1] = np.nan  # the silent have higher outcomes than their base data say
+    z90 = 1.2815515655446004
+    fair = puc.audit(
+        lambda X: X[:, 0] + z90, X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.05, num_threads=1
+    )
+    assert fair.verdict == "certified"
+    assert "0.9" in fair.loss
+    dear = puc.audit(
+        lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 2.0, z90),
+        X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.04, num_threads=1,
+    )  # fmt: skip
+    nothing = next(p for p in dear.penalties if p.name == "nothing")
+    assert nothing.estimate.value == pytest.approx(0.977 - 0.9, abs=0.015)
+    assert dear.verdict == "violated"
+    assert dear.calibration == ()
+
+
+@pytest.mark.parametrize(
+    ("params", "name", "alpha"),
+    [
+        ({"objective": "binary"}, "binary", 0.5),
+        ({"objective": "regression"}, "squared", 0.5),
+        ({"objective": "poisson"}, "poisson", 0.5),
+        ({"objective": "tweedie"}, "poisson", 0.5),
+        ({"objective": "quantile", "alpha": 0.8}, "quantile", 0.8),
+        ({"objective": "l1"}, "quantile", 0.5),
+    ],
+)
+def test_loss_is_read_from_a_lightgbm_booster(params: dict[str, Any], name: str, alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
+    assert choose_loss("auto", None, lgb.train({**params, **QUIET}, lgb.Dataset(X, y), 2), y) == Loss(name, alpha)
+
+
+@pytest.mark.parametrize(
+    ("params", "name", "alpha"),
+    [
+        ({"objective": "binary:logistic"}, "binary", 0.5),
+        ({"objective": "count:poisson"}, "poisson", 0.5),
+        ({"objective": "reg:quantileerror", "quantile_alpha": 0.7}, "quantile", 0.7),
+    ],
+)
+def test_loss_is_read_from_an_xgboost_booster(params: dict[str, Any], name: str, alpha: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
+    chosen = choose_loss("auto", None, xgb.train({**params, "nthread": 1}, xgb.DMatrix(X, y), 2), y)
+    assert chosen.name == name
+    assert chosen.alpha == pytest.approx(alpha)
+
+
+def test_loss_without_a_booster_follows_the_outcomes() -> None:
+    assert choose_loss("auto", None, print, np.array([0.0, 1.0])).name == "binary"
+    assert choose_loss("auto", None, print, np.array([0.0, 2.5])).name == "squared"
+
+
+def test_shares_as_outcomes() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    y = expit(X[:, 0] + 0.3 * rng.normal(size=1500))
+    X[rng.random(1500) < 0.5, 1] = np.nan
+    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[1], loss="binary", margin=0.05, num_threads=1)
+    assert report.averages[0].base_model == pytest.approx(y.mean(), abs=0.05)
+    assert report.verdict == "certified"
+
+
+def test_rare_counts_do_not_stop_it() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    X[rng.random(1500) < 0.5, 1] = np.nan
+    y = (rng.random(1500) < 0.01).astype(float)
+    report = puc.audit(lambda t: np.full(len(t), 0.01), X, y, optional=[1], loss="poisson", margin=0.05, num_threads=1)
+    assert report.loss == "Poisson deviance"
+
+
+def test_a_quantile_that_outcomes_equal_is_refused() -> None:
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    X[::2, 1] = np.nan
+    y = np.where(np.arange(400) % 3 == 0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="outcomes equal the quantile predicted"):
+        puc.audit(lambda t: np.zeros(len(t)), X, y, optional=[1], loss="quantile", alpha=0.5, margin=0.05)
+
+
+def test_objective_of_an_engines_own_estimator() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    model = lgb.LGBMRegressor(objective="quantile", alpha=0.8, n_estimators=2, verbose=-1).fit(X, X[:, 0])
+    assert choose_loss("auto", None, model, X[:, 0]) == Loss("quantile", 0.8)
+
+
+# Joint verdicts -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        (-0.01, 0.01, "certified"),
+        (-0.02, 0.02, "certified"),
+        (0.021, 0.03, "violated"),
+        (-0.05, -0.03, "violated"),
+        (0.01, 0.03, "inconclusive"),
+        (-0.03, 0.03, "inconclusive"),
+    ],
+)
+def test_decide(lower: float, upper: float, verdict: str) -> None:
+    assert penalty.decide(lower, upper, 0.02) == verdict
+
+
+def test_critical_values() -> None:
+    rng = np.random.default_rng(0)
+    independent = rng.normal(size=(5, 20_000))
+    independent /= np.sqrt((independent**2).sum(axis=1, keepdims=True))
+    ones = np.ones(5)
+    sidak = penalty.normal_quantile((1 + 0.9 ** (1 / 5)) / 2)
+    assert penalty.critical_value(independent, ones, 0.95, "max-t", 0) == pytest.approx(sidak, abs=0.02)
+    same = np.repeat(independent[:1], 5, axis=0)
+    single = penalty.normal_quantile(0.95)
+    assert penalty.critical_value(same, ones, 0.95, "max-t", 0) == pytest.approx(single, abs=0.02)
+    assert penalty.critical_value(independent, ones, 0.95, "bonferroni", 0) == pytest.approx(
+        penalty.normal_quantile(0.99)
+    )
+    assert penalty.critical_value(independent, ones, 0.95, "none", 0) == single
+
+
+def test_rows_to_decide_halves_with_the_width() -> None:
+    assert penalty.rows_to_decide(0.0, 0.04, 0.02, 1000) == 4000
+    assert penalty.rows_to_decide(0.03, 0.02, 0.02, 1000) in (4000, 4001)  # 0.03 − 0.02 is not quite 0.01
+    assert penalty.rows_to_decide(0.02, 0.02, 0.02, 1000) is None
+
+
+def test_rows_to_decide_really_decide() -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(500, 11), margin=0.02)
+    assert report.verdict == "inconclusive"
+    needed = max(p.rows_to_decide for p in report.penalties if p.decisive and p.rows_to_decide)
+    assert f"{needed:,} rows" in report.reason
+    assert audit(TEASER.puc_prediction, TEASER.sample(2 * needed, 12), margin=0.02).verdict == "certified"
+
+
+def test_relative_margin() -> None:
+    people = TEASER.sample(2000, 0)
+    report = audit(TEASER.puc_prediction, people, margin=0.1, relative=True)
+    assert report.margin == pytest.approx(0.1 * TEASER.puc_prediction(people.X).mean())
+    assert report.relative_margin == 0.1
+
+
+def test_stricter_corrections_widen_intervals() -> None:
+    people = PAPER.sample(3000, 1)
+    reports = {s: audit(PAPER.puc_prediction, people, PAPER, simultaneous=s) for s in ("none", "max-t", "bonferroni")}
+    widths = [reports[s].critical_value for s in ("none", "max-t", "bonferroni")]
+    assert widths[0] < widths[1] < widths[2]
+    estimates = {tuple(p.estimate for p in r.penalties) for r in reports.values()}
+    assert len(estimates) == 1
+
+
+def test_holm_adjustment() -> None:
+    from pucboost._auditing.results import Informativeness
+
+    found = [Informativeness(g, 0.5, 0.1, 1.0, p, None) for g, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))]
+    adjusted = {f.group: f.adjusted_p_value for f in companions._with_holm(found)}
+    assert adjusted == pytest.approx({"b": 0.03, "c": 0.06, "a": 0.06})

@@ -1,0 +1,98 @@
+"""Write small model files of the version at hand: ``python tests/models/golden/write.py``.
+
+The files of each version lie in a folder of that name and stay there: later versions must load them and predict what
+``expected.json`` says. Run this when the format of model files changes, with a new version number, and never to make
+a failing test pass.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+
+import pucboost as puc
+
+HERE = Path(__file__).parent
+PARAMS = {"num_leaves": 5, "learning_rate": 0.3, "seed": 7, "verbosity": -1, "num_threads": 1}
+
+
+def people() -> pd.DataFrame:
+    """People: two base columns, one of them text, and two groups they may withhold, one of them text as well."""
+    rng = np.random.default_rng(2024)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, 400).astype(np.float64),
+            "region": rng.choice(["north", "south", "Île"], 400),
+            "steps": rng.normal(8, 3, 400).round(2),
+            "pulse": rng.normal(65, 9, 400).round(1),
+            "diet": rng.choice(["plain", "rich"], 400),
+        }
+    )
+    table["claim"] = (table["age"] / 80 + (table["steps"] < 7) + (table["diet"] == "rich") > 1.4).astype(int)
+    table.loc[rng.random(400) < 0.5, ["steps", "pulse"]] = np.nan
+    table.loc[rng.random(400) < 0.4, "diet"] = None
+    return table
+
+
+OPTIONAL = {"app": ["steps", "pulse"], "diet": ["diet"]}
+
+
+def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
+    """One model of each kind that files are written of, by file name."""
+    numbers = X[["age", "steps", "pulse"]]
+    app = {"app": ["steps", "pulse"]}
+    binary = {**PARAMS, "objective": "binary"}
+    xgboost = {"engine": "xgboost", "objective": "binary:logistic", "max_depth": 3, "seed": 7, "nthread": 1}
+    legacy = lgb.train(binary, lgb.Dataset(numbers[["age"]], y), 3)
+    data = {
+        "all": lambda: puc.Dataset(X, y, optional=OPTIONAL),
+        "numbers": lambda: puc.Dataset(numbers, y, optional=app),
+    }
+    return {
+        "lightgbm.txt": puc.train(binary, data["all"](), 6),
+        "lightgbm_poisson.txt": puc.train(
+            {**PARAMS, "objective": "poisson", "augmentation": "fixed"}, data["numbers"](), 6
+        ),
+        "xgboost.json": puc.train(xgboost, data["all"](), 6),
+        "xgboost.ubj": puc.train(xgboost, data["numbers"](), 6),
+        "anchored_lightgbm.json": puc.train({**binary, "anchor": legacy}, data["numbers"](), 6),
+        "anchored_xgboost.json": puc.train({**xgboost, "anchor": "base"}, data["numbers"](), 6),
+    }
+
+
+def expected(model: Any, X: pd.DataFrame) -> dict[str, Any]:
+    """What a model says, and what it knows of its training."""
+    given = X[list(model.consent.feature_names)]
+    return {
+        "as_given": np.asarray(puc.predict(model, given), dtype=np.float64).tolist(),
+        "raw": np.asarray(puc.predict(model, given, raw_score=True), dtype=np.float64).tolist(),
+        "withheld": np.asarray(puc.predict(model, given, sharing="withheld"), dtype=np.float64).tolist(),
+        "consent": model.consent.to_dict(),
+        "virtual_rows": model.puc_summary.virtual_rows,
+        "augmentation": model.puc_summary.augmentation,
+        "masks_seen": list(model.puc_summary.masks_seen),
+    }
+
+
+def main() -> None:
+    """Write all files of this version."""
+    folder = HERE / puc.__version__
+    folder.mkdir()
+    table = people()
+    X, y = table.drop(columns="claim"), table["claim"].to_numpy()
+    shown = X.head(40)
+    shown.to_csv(folder / "people.csv", index=False)
+    found = {}
+    for name, model in models(X, y).items():
+        puc.save_model(model, folder / name)
+        found[name] = expected(puc.load_model(folder / name), shown)
+    (folder / "expected.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""Merging equal virtual rows changes nothing but the time."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import pucboost as puc
+from pucboost._kernels import naive
+from pucboost._virtual import merging as compaction
+from pucboost.simulate import BinaryFamily, DiscreteFamily, squared_puc_gap
+
+LIGHTGBM = {"verbosity": -1, "num_threads": 2, "deterministic": True, "force_row_wise": True}
+XGBOOST = {"engine": "xgboost", "nthread": 2, "verbosity": 0, "max_depth": 4}
+
+
+@given(
+    st.data(),
+    hnp.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 40), st.integers(1, 3)),
+        elements=st.sampled_from([0.0, -0.0, 1.0, np.nan, np.inf]),
+    ),
+)
+@settings(max_examples=60)
+def test_cells_are_those_of_a_dict(data: Any, table: Any) -> None:
+    extra = data.draw(st.lists(st.integers(0, 2), min_size=len(table), max_size=len(table)))
+    cut = data.draw(st.integers(0, len(table)))
+    for values in (table, table.astype(np.float64), np.asfortranarray(table)):
+        blocks = [part for part in (values[:cut], values[cut:]) if len(part)]
+        extras = [np.array(part, dtype=np.uint64) for part in (extra[:cut], extra[cut:]) if len(part)]
+        n_cells, cell = compaction._cells(blocks, len(table), extras, 1)
+        assert cell.tolist() == naive.cells(values, extra)
+        assert n_cells == len(set(cell.tolist()))
+
+
+def test_hash_table_grows() -> None:
+    values = np.arange(50_000, dtype=np.float64)[:, None] % 20_011
+    blocks = [values[i : i + 777] for i in range(0, 50_000, 777)]
+    n_cells, cell = compaction._cells(blocks, 50_000, [np.zeros(len(b), dtype=np.uint64) for b in blocks], 2)
+    assert n_cells == 20_011
+    np.testing.assert_array_equal(cell, values[:, 0])
+
+
+def people(objective: str, n: int = 6_000) -> tuple[Any, Any, Any]:
+    """Discrete rows and labels that fit the objective."""
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 3, size=(n, 5)).astype(np.float32)
+    rate = 0.3 + 0.4 * X[:, 0] + 0.5 * X[:, 3] * X[:, 1]
+    y = {
+        "l2": lambda: rate + rng.normal(size=n),
+        "binary": lambda: (rng.random(n) < rate / rate.max()).astype(float),
+        "poisson": lambda: rng.poisson(rate).astype(float),
+        "gamma": lambda: rng.gamma(2, rate),
+        "tweedie": lambda: rng.poisson(rate) * rng.gamma(2, 1, n),
+        "multiclass": lambda: np.minimum(rng.poisson(rate), 2).astype(float),
+    }[objective]()
+    X[:, 2:][rng.random((n, 3)) < 0.15 + 0.3 * X[:, 2:] / 2] = np.nan
+    return X, y, rng.uniform(0.5, 2, n)
+
+
+XGBOOST_NAMES = {
+    "l2": "reg:squarederror",
+    "binary": "binary:logistic",
+    "poisson": "count:poisson",
+    "gamma": "reg:gamma",
+    "tweedie": "reg:tweedie",
+    "multiclass": "multi:softprob",
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("objective", XGBOOST_NAMES)
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_same_predictions_as_uncompacted(engine: str, objective: str, weighted: bool) -> None:
+    """Against the materialised exhaustive table, every tree on all its rows, at the same total weight."""
+    X, y, w = people(objective)
+    weight = w if weighted else None
+    classes = {"num_class": 3} if objective == "multiclass" else {}
+    X_aug, y_aug, w_aug, _ = puc.augment(X, y, optional=[2, 3, 4], augmentation="exhaustive", sample_weight=weight)
+    w_aug = w_aug * (len(y) if weight is None else weight.sum()) / w_aug.sum()
+    data = puc.Dataset(X, y, weight=weight)
+    own = {"optional": [2, 3, 4], "augmentation": "exhaustive", "compact": True, **classes}
+    if engine == "lightgbm":
+        # What compaction sets is set by hand: rows are not people there either.
+        params = {
+            **LIGHTGBM,
+            "objective": objective,
+            "min_data_in_leaf": 1,
+            "min_data_in_bin": 1,
+            "min_sum_hessian_in_leaf": 5,
+            **classes,
+        }
+        table = lgb.train(params, lgb.Dataset(X_aug, y_aug, weight=w_aug), 15).predict(X)
+        ours = puc.train({**params, **own}, data, 15)
+        merged = ours.predict(X)
+    else:
+        params = {**XGBOOST, "objective": XGBOOST_NAMES[objective], "min_child_weight": 5, **classes}
+        plain = {k: v for k, v in params.items() if k != "engine"}
+        table = xgb.train(plain, xgb.QuantileDMatrix(X_aug, y_aug, weight=w_aug), 15).predict(xgb.DMatrix(X))
+        ours = puc.train({**params, **own}, data, 15)
+        merged = ours.predict(xgb.DMatrix(X))
+    # Sums of float32 gradients in another order; a near-tie between two splits may fall the other way for a few rows.
+    assert np.quantile(np.abs(merged - table) / np.abs(table), 0.95) < 2e-3
+    np.testing.assert_allclose(merged.mean(axis=0), table.mean(axis=0), rtol=1e-3)
+
+
+def test_binary_family_shrinks_to_its_cells(caplog: Any) -> None:
+    family = BinaryFamily.paper()
+    sample = family.sample(60_000, seed=0)
+    X_aug, *_ = puc.augment(sample.X, sample.y, optional=family.optional, augmentation="exhaustive")
+    distinct = len({tuple(row) for row in np.nan_to_num(X_aug, nan=-1).astype(int).tolist()})
+    with caplog.at_level(logging.INFO, logger="pucboost"):
+        booster = puc.train(
+            {**LIGHTGBM, "objective": "binary", "optional": family.optional, "compact": True},
+            puc.Dataset(sample.X, sample.y),
+            40,
+        )
+    assert f"to {distinct} cells" in caplog.text
+    assert distinct <= 2**5 * 3**3
+    test = family.sample(10_000, seed=1)
+    assert squared_puc_gap(booster.predict(test.X), family, test.X) < 5e-4
+    assert booster.predict(test.X).max() <= 1  # probabilities, although the loss has another name inside
+
+
+@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
+def test_balanced_is_exhaustive_once_people_are_merged(engine: dict[str, Any]) -> None:
+    X, y, _ = people("l2")
+    objective = "l2" if engine is LIGHTGBM else "reg:squarederror"
+    models = [
+        puc.train(
+            {**engine, "objective": objective, "optional": [2, 3, 4], "augmentation": a, "compact": True},
+            puc.Dataset(X, y),
+            5,
+        )
+        for a in ("balanced", "exhaustive")
+    ]
+    assert models[0].puc_summary == models[1].puc_summary
+
+
+def test_min_data_in_leaf_counts_people() -> None:
+    """Squared error: the hessian of a leaf is its weight, which is the number of people in it, per copy."""
+    X, y, _ = people("l2")
+    params = {**LIGHTGBM, "objective": "l2", "optional": [2, 3, 4], "compact": True, "min_data_in_leaf": 500}
+    nodes = puc.train(params, puc.Dataset(X, y), 10).trees_to_dataframe()
+    leaves = nodes[nodes["split_feature"].isna()]
+    assert leaves["weight"].min() >= 499
+    assert leaves["count"].min() < 500
+
+
+def test_auto_decides_by_a_sample(caplog: Any) -> None:
+    family = DiscreteFamily.random(2, 3, seed=0)
+    sample = family.sample(5_000, seed=0)
+    continuous = np.random.default_rng(0).normal(size=(5_000, 5))
+    params = {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": "auto"}
+    sizes = []
+    for X in (sample.X, continuous):
+        with caplog.at_level(logging.INFO, logger="pucboost"):
+            sizes.append(puc.train(params, puc.Dataset(X, sample.y), 2).puc_summary.virtual_rows)
+    assert sizes[0] < 5_000 / 4
+    assert sizes[1] > 5_000
+    assert "compact='auto'" in caplog.text
+    # Where it cannot be done, "auto" leaves it.
+    quantile = puc.train({**params, "objective": "quantile"}, puc.Dataset(sample.X, sample.y), 2)
+    assert quantile.puc_summary.virtual_rows > 5_000
+
+
+def test_cross_validation_of_merged_rows() -> None:
+    X, y, _ = people("binary")
+    params = {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "augmentation": "exhaustive"}
+    merged, apart = (
+        puc.cv({**params, "compact": c}, puc.Dataset(X, y), 15, nfold=3)["valid binary_logloss-mean"]
+        for c in (True, False)
+    )
+    assert merged[-1] == pytest.approx(apart[-1], rel=0.01)
+
+
+def absolute(preds: Any, data: Any) -> tuple[Any, Any]:
+    return np.sign(preds - data.get_label()), np.ones_like(preds)
+
+
+@pytest.mark.parametrize(
+    ("params", "dataset", "message"),
+    [
+        ({"objective": "quantile"}, {}, "compact with objective 'quantile': its loss is not linear in the label"),
+        ({"objective": "huber"}, {}, "compact needs one of the built-in losses"),
+        ({"objective": absolute}, {}, "compact needs one of the built-in losses"),
+        ({"objective": "l2"}, {"init_score": np.zeros(6_000)}, "compact with init_score"),
+        ({"objective": "l2", "compact": "yes"}, {}, "compact must be True, False or 'auto', got 'yes'"),
+    ],
+)
+def test_refused(params: dict[str, Any], dataset: dict[str, Any], message: str) -> None:
+    X, y, _ = people("l2")
+    with pytest.raises(ValueError, match=message):
+        puc.train({**LIGHTGBM, "optional": [2, 3, 4], "compact": True, **params}, puc.Dataset(X, y, **dataset), 2)
+
+
+def test_training_metric_of_merged_rows_is_refused() -> None:
+    X, y, _ = people("binary")
+    data = puc.Dataset(X, y)
+    with pytest.raises(ValueError, match="The training set among valid_sets: metrics cannot read the mean labels"):
+        puc.train(
+            {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": True}, data, 2, valid_sets=[data]
+        )
+
+
+@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
+@pytest.mark.parametrize(
+    ("objective", "label", "message"),
+    [
+        (("poisson", "count:poisson"), -1.0, r"label of train_set is -1.0 in row 4"),
+        (("binary", "binary:logistic"), 2.0, r"label of train_set is 2.0 in row 4"),
+        (("multiclass", "multi:softprob"), 7.0, r"label of train_set is 7.0 in row 4"),
+        (("gamma", "reg:gamma"), 0.0, r"label of train_set is 0.0 in row 4"),
+    ],
+)
+def test_labels_must_fit_the_objective(engine: dict[str, Any], objective: Any, label: float, message: str) -> None:
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    y = np.ones(50)
+    y[4] = label
+    name = objective[0] if engine is LIGHTGBM else objective[1]
+    classes = {"num_class": 3} if "multi" in name else {}
+    with pytest.raises(ValueError, match=message):
+        puc.train({**engine, **classes, "objective": name, "optional": [2]}, puc.Dataset(X, y), 2)
+
+
+# ---------------------------------------------------------------- found by review
+
+
+def test_categories_are_used_by_merged_rows() -> None:
+    """LightGBM drops categories with few rows, and a merged row stands for many people."""
+    rng = np.random.default_rng(0)
+    n = 5_000
+    X = np.column_stack([rng.integers(0, 12, n), rng.integers(0, 2, n)]).astype(float)
+    y = rng.normal(size=12)[X[:, 0].astype(int)] * 3 + X[:, 1] + 0.3 * rng.normal(size=n)
+    X[rng.random(n) < 0.3, 1] = np.nan
+    params = {**LIGHTGBM, "objective": "l2", "optional": [1], "compact": True}
+    booster = puc.train(params, puc.Dataset(X, y, categorical_feature=[0]), 60)
+    assert np.mean((booster.predict(X) - y) ** 2) < 0.1 * y.var()
+    for name in ("path_smooth", "cat_smooth"):
+        with pytest.raises(ValueError, match=f"{name} counts rows"):
+            puc.train({**params, name: 5.0}, puc.Dataset(X, y), 2)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights(scale: float) -> None:
+    X, y, _ = people("l2")
+    params = {
+        **LIGHTGBM,
+        "objective": "l2",
+        "optional": [2, 3, 4],
+        "compact": True,
+        "min_data_in_leaf": 300,
+        "min_sum_hessian_in_leaf": 0,
+    }
+    nodes = puc.train(
+        params, puc.Dataset(X, y, weight=np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)), 8
+    ).trees_to_dataframe()
+    leaves = nodes[nodes["split_feature"].isna()]
+    assert len(leaves) > 16
+    assert 290 < leaves["weight"].min() / scale < 900
+
+
+def test_fixed_draws_as_many_rows_as_people() -> None:
+    X, y, _ = people("l2")
+    params = {**LIGHTGBM, "objective": "l2", "optional": [2, 3, 4], "augmentation": "fixed"}
+    merged, apart = (puc.train({**params, "compact": c}, puc.Dataset(X, y), 30) for c in (True, False))
+    assert merged.puc_summary == apart.puc_summary
+    np.testing.assert_allclose(merged.predict(X).mean(), apart.predict(X).mean(), rtol=0.02)
+
+
+def test_training_metric_in_cv_is_refused() -> None:
+    X, y, _ = people("binary")
+    with pytest.raises(ValueError, match="eval_train_metric: metrics cannot read the mean labels"):
+        puc.cv(
+            {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": True},
+            puc.Dataset(X, y),
+            2,
+            eval_train_metric=True,
+        )
+
+
+def test_objective_on_the_dataset_is_not_the_objective() -> None:
+    """LightGBM ignores it there, too."""
+    X, y, _ = people("binary")
+    data = puc.Dataset(X, y, params={"objective": "binary"})
+    booster = puc.train({**LIGHTGBM, "optional": [2, 3, 4], "compact": True}, data, 2)
+    assert "objective=regression" in booster.model_to_string()
+
+
+def test_soft_labels_with_binary_are_refused() -> None:
+    X, y, _ = people("binary")
+    with pytest.raises(ValueError, match=r"LightGBM's objective 'binary' would read it as 1\. Use 'cross_entropy'"):
+        puc.train({**LIGHTGBM, "objective": "binary", "optional": [2]}, puc.Dataset(X, y * 0.5), 2)
