@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ._arrays import Array
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
 from ._tables.containers import row_source
 from ._tables.sources import RowSource
-
-Array = np.ndarray[Any, Any]
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ._arrays import Array
 from .simulate import LogisticFamily, Sample, squared_puc_gap
-
-Array = np.ndarray[Any, Any]
 
 OPTIONAL_NAMES = ["fitness app", "blood test", "medical history"]
 TEST_ROWS = 50_000

@@ -24,6 +24,7 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from ._arrays import Array
 from ._consent import Consent
 from ._estimators.estimators import declare_optional
 from ._models.anchoring import is_tree_model
@@ -31,8 +32,6 @@ from ._models.files import consent_of
 from ._prediction.prediction import Reader, predict_tables
 from ._tables.containers import as_weight, eager, row_source
 from ._training.datasets import declares_something
-
-Array = np.ndarray[Any, Any]
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 

@@ -25,11 +25,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ._arrays import Array
 from ._engines.params import is_true, lightgbm_value
 from ._kernels import losses as kernel
 from ._kernels.threads import run_in_ranges, thread_count
 
-Array = np.ndarray[Any, Any]
 Kernel = Callable[..., None]
 
 __all__ = [

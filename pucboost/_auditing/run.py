@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._prediction.prediction import check_favourable
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
@@ -21,8 +22,6 @@ from .estimate.penalty import FITS_PER_MASK, MIN_COUNT, estimate_penalties, not_
 from .estimate.provenance import provenance
 from .estimate.reference import read_training, references
 from .results import AuditReport, Penalty
-
-Array = np.ndarray[Any, Any]
 
 SIMULTANEOUS = {
     "max-t": "max-t: the quantile of the largest of all correlated test statistics",

@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 
+from .._arrays import Array
 from .._training.datasets import SourceTable
 from .._virtual.rows import MaskedRows
-
-Array = np.ndarray[Any, Any]
 
 ENGINES = ("lightgbm", "xgboost")
 

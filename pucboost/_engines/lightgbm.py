@@ -14,12 +14,11 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
 from .._virtual.rows import MaskedRows
 from .base import EngineFacts, Validation, VirtualTable, rows_per_tree, times_rows
 from .params import is_true, lightgbm_value, objective_name, whole_number, with_lightgbm_value
-
-Array = np.ndarray[Any, Any]
 
 _RANKING_OBJECTIVES = {"lambdarank", "rank_xendcg", "xendcg", "xe_ndcg", "xe_ndcg_mart", "xendcg_mart"}
 _RANKING_METRICS = {"ndcg", "lambdarank", "rank_xendcg", "map", "mean_average_precision"} | _RANKING_OBJECTIVES

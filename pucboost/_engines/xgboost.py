@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import xgboost as xgb
 
+from .._arrays import Array
 from .._models.schema import CATEGORIES_KEY, SCHEMA_KEY, model_schema
 from .base import EngineFacts, Validation, VirtualTable, rows_per_tree, times_rows
 from .params import whole_number
 from .translation import to_xgboost
-
-Array = np.ndarray[Any, Any]
 
 _EARLY_STOPPING = "pucboost_early_stopping"
 """Where :func:`prepare` leaves early stopping among the parameters."""

@@ -21,6 +21,7 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
 
+from .._arrays import Array
 from .._consent import Consent
 from .._engines.base import engine_named
 from .._engines.params import OWN_KEYS, is_booster
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from .._auditing.results import AuditReport
 
-Array = np.ndarray[Any, Any]
 
 _NAMED = {
     "num_iterations": "n_estimators",

@@ -7,12 +7,10 @@ either memory order. No kernel indexes by a label, so that a wrong one cannot re
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 
 @njit(cache=True, nogil=True)

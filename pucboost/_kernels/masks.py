@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 # Every constant is a numpy uint64: numba turns uint64 mixed with a signed integer into float64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

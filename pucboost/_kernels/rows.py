@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 _1 = np.uint64(1)
 _TILE = 128

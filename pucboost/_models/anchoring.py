@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._engines.base import VirtualTable
 from .._engines.params import is_booster
@@ -27,8 +28,6 @@ from .._virtual.plan import PlanSummary, plan_masks
 from .._virtual.rows import MaskedRows, SelectedRows
 from ..objectives import Objective
 from .schema import categories_of
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._engines.params import is_booster
 from .._kernels.rows import gather_masked_columns, gather_masked_rows
@@ -28,7 +29,6 @@ from .._virtual.rows import BATCH_BYTES
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = np.ndarray[Any, Any]
 
 MAX_GROUPS_OF_ALL_SUBSETS = 6
 MAX_GROUPS_OF_SHAPLEY = 12

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .frames import FrameSource, check_readable, one_block
 from .sources import (
-    Array,
     ArraySource,
     Categories,
     OtherArraySource,

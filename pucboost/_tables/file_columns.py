@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from .._arrays import Array
 from .._models.schema import categories_of
 from .files import Batch, DataError, TableFile
 from .sources import ArraySource
@@ -18,7 +19,6 @@ from .sources import ArraySource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Array = np.ndarray[Any, Any]
 
 MAX_CATEGORIES = 10_000
 """Text with more distinct values than this is taken for names, comments or the like."""

@@ -17,10 +17,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._arrays import Array
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Array = np.ndarray[Any, Any]
 
 BATCH_BYTES = 2 << 20
 """Size of a batch. Arrow reads up to 32 of them ahead. A row of a CSV file may not be longer."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .sources import Array, ArraySource, Categories, RowSource, is_plain
+from .._arrays import Array
+from .sources import ArraySource, Categories, RowSource, is_plain
 
 if TYPE_CHECKING:
     import narwhals as nw

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._engines.base import Validation, VirtualTable
 from .._engines.params import LIGHTGBM_ALIASES, is_booster
 from .._models.anchoring import Anchor, AnchoredModel, SoftAnchorObjective, erased, shares_something, start_from
 from ..objectives import Objective, Softmax
 from .job import TrainingJob
-
-Array = np.ndarray[Any, Any]
 
 
 def train_anchored(

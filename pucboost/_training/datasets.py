@@ -9,11 +9,10 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._tables.containers import as_vector, as_weight, eager, row_source
 from .._tables.sources import Categories, RowSource, SubsetSource
-
-Array = np.ndarray[Any, Any]
 
 
 class Dataset(lgb.Dataset):

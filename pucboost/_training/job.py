@@ -12,6 +12,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._engines.base import Engine, EngineFacts, Validation, VirtualTable, engine_named
 from .._engines.params import Settings, is_booster, split_params
@@ -22,8 +23,6 @@ from .._virtual.plan import ENGINE_MAX_ROWS, PlanSummary, child_seed, default_co
 from .._virtual.rows import MaskedRows
 from ..objectives import Objective, objective_for
 from .datasets import Dataset, SourceTable, declares_something, read_dataset, resolve_consent
-
-Array = np.ndarray[Any, Any]
 
 logger = logging.getLogger("pucboost")
 

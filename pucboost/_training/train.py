@@ -8,14 +8,13 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._engines.base import VirtualTable
 from .._engines.params import split_params
 from .._virtual.plan import child_seed
 from .anchored import train_anchored
 from .datasets import SourceTable
 from .job import TrainingJob, check_same_consent
-
-Array = np.ndarray[Any, Any]
 
 _NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.sources import RowSource
 from .._training.datasets import check_positions
 from .plan import check_augmentation, plan_masks
 from .rows import MaskedRows
-
-Array = np.ndarray[Any, Any]
 
 
 def augment(

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._arrays import Array
 from .._engines.base import VirtualTable
 from .._kernels.cells import assign_cells, hash_rows
 from .._kernels.threads import run_in_ranges, thread_count
@@ -21,8 +22,6 @@ from .._tables.sources import SubsetSource
 from .._training.datasets import SourceTable
 from ..objectives import Objective, Softmax
 from .rows import SelectedRows
-
-Array = np.ndarray[Any, Any]
 
 logger = logging.getLogger("pucboost")
 

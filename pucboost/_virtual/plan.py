@@ -28,10 +28,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._kernels import masks as kernel
 from .._kernels.threads import run_in_ranges, thread_count
-
-Array = np.ndarray[Any, Any]
 
 SCHEMES = {
     "none": kernel.SCHEME_NONE,

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators
 from .._kernels.threads import run_in_ranges, thread_count
 from .._tables.sources import ArraySource, RowSource
 from .plan import MaskPlan
-
-Array = np.ndarray[Any, Any]
 
 BATCH_BYTES = 4 << 20
 """Size of a batch buffer: large enough to keep two threads busy, small enough to stay out of the way."""

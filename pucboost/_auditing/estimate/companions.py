@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._arrays import Array
 from ..results import (
     AveragePrediction,
     Balance,
@@ -26,8 +27,6 @@ from .inputs import AuditedModel, People
 from .losses import Loss
 from .nuisance import AVAILABILITY, View
 from .penalty import MaskScores, normal_quantile
-
-Array = np.ndarray[Any, Any]
 
 MAX_GROUPS_OF_SUBSETS = 6
 N_CALIBRATION_BINS = 10

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._arrays import Array
 from ..._consent import Consent
 from ..._engines.params import is_booster
 from ..._models.anchoring import AnchoredModel, is_tree_model, trees_of
@@ -19,9 +20,6 @@ from ..._prediction.prediction import Reader, predict_tables, subset_name
 from ..._tables.containers import as_vector, as_weight, eager, row_source, rows_of
 from ..._tables.sources import Categories, RowSource, SubsetSource
 from ..._training.datasets import check_positions, declares_something
-
-Array = np.ndarray[Any, Any]
-
 
 MAX_SUBGROUPS = 200
 RESERVED = ("nothing", "everything", "overall", "everybody")

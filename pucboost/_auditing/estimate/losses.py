@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..._arrays import Array
 from ..._engines.params import is_booster
 from ..._models.anchoring import is_tree_model, trees_of
-
-Array = np.ndarray[Any, Any]
 
 LOSSES = ("squared", "binary", "poisson", "quantile")
 _CLIP = 1e-9

@@ -16,13 +16,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..._arrays import Array
 from ..._engines.base import VirtualTable
 from ..._training.datasets import Dataset, SourceTable, read_dataset
 from ..._virtual.plan import child_seed, plan_masks
 from ..._virtual.rows import MaskedRows
 from .inputs import People
-
-Array = np.ndarray[Any, Any]
 
 N_FOLDS = 5
 MAX_ROUNDS = 1_000

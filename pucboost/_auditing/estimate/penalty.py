@@ -25,13 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from ..._arrays import Array
 from ..._virtual.plan import child_seed
 from ..results import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
 from .inputs import AuditedModel, People
 from .losses import Loss
 from .nuisance import AVAILABILITY, View
-
-Array = np.ndarray[Any, Any]
 
 ALL_SILENT = "all who withhold something"
 FITS_PER_MASK = 4

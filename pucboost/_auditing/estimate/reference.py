@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._arrays import Array
 from ..._kernels.cells import hash_rows
 from ..._models.schema import label_hash
 from ..._tables.containers import eager, row_source
@@ -16,8 +17,6 @@ from ..._virtual.plan import child_seed
 from .inputs import People, outcome_of_class
 from .losses import Loss
 from .nuisance import CrossFitter, fit_reference
-
-Array = np.ndarray[Any, Any]
 
 SUSPICIOUS_OVERLAP = 0.5
 _SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."

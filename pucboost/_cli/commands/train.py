@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, flat, names, note, progress
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from ..._arrays import Array
     from ..._tables.file_columns import FileTable
     from ..._tables.files import TableFile
 
@@ -280,7 +279,7 @@ def _datasets(given: argparse.Namespace, columns: _Columns, table: FileTable) ->
     return train_set, valid_set
 
 
-def _split(n_people: int, fraction: float, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _split(n_people: int, fraction: float, seed: int) -> tuple[Array, Array]:
     """Return the rows to train on and those to validate on."""
     import numpy as np
 
@@ -291,7 +290,7 @@ def _split(n_people: int, fraction: float, seed: int) -> tuple[np.ndarray[Any, A
     return np.sort(order[n_valid:]), np.sort(order[:n_valid])
 
 
-def _params(given: argparse.Namespace, columns: _Columns, label: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _params(given: argparse.Namespace, columns: _Columns, label: Array) -> dict[str, Any]:
     import numpy as np
 
     objective = given.objective
