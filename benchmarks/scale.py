@@ -31,7 +31,7 @@ import pandas as pd
 import xgboost as xgb
 
 import pucboost as puc
-from pucboost._training.job import TrainingJob
+from pucboost._training.augmenting import Augmenter as TrainingJob
 from pucboost._virtual.rows import MaskedRows
 from pucboost.simulate import LogisticFamily, squared_puc_gap
 

@@ -16,13 +16,12 @@ import numpy as np
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._engines.base import VirtualTable
-from pucboost._engines.lightgbm import VirtualDataset
+from pucboost._engines.lightgbm_dataset import VirtualDataset
 from pucboost._kernels.rows import gather_masked_rows
 from pucboost._kernels.threads import run_in_ranges
-from pucboost._training.datasets import read_dataset
+from pucboost._training.request import read_dataset
 from pucboost._virtual.plan import plan_masks
-from pucboost._virtual.rows import MaskedRows
+from pucboost._virtual.rows import MaskedRows, VirtualTable
 
 from .harness import Row, alternate, insurance_like, median_ratio, ratio_row
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._prediction.prediction import check_favourable
+from .._prediction.best_subset import favourable_sign
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
 from .estimate import companions
@@ -251,7 +251,7 @@ def _check_settings(
         raise ValueError(f"max_masks must be at least 1, got {max_masks!r}.")
     if folds < 3:
         raise ValueError(f"folds must be at least 3: one to predict, and one for each of two models; got {folds!r}.")
-    check_favourable(favourable)
+    favourable_sign(favourable)
 
 
 def _tested_masks(people: People, min_count: int, max_masks: int) -> list[int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from .._arrays import Array
+from .._engines import boosters_of
 from .._models.schema import categories_of
 from .files import Batch, DataError, TableFile
 from .sources import ArraySource
@@ -347,9 +348,8 @@ def category_columns(model: Any, feature_names: Sequence[str]) -> dict[str, list
         return {}
     positions = categories.columns
     if positions is None:
-        params = getattr(model, "booster", model).params  # an anchored model has its trees in there
-        kept = params.get("categorical_feature", params.get("categorical_column"))
-        positions = sorted(int(j) for j in kept or ())
+        trees = getattr(model, "booster", model)  # an anchored model has its trees in there
+        positions = boosters_of(trees).named_categorical_columns(trees)
     if len(positions) != len(categories.values):
         raise DataError(
             "the model was trained on a DataFrame with ordered categories, or with a categorical_feature of its own, "

@@ -66,6 +66,11 @@ class RowSource(abc.ABC):
     """A DataFrame has integer column labels that are not their positions: an integer could mean either."""
 
     @property
+    def names(self) -> list[str]:
+        """Column names; LightGBM's default ones where the table has none."""
+        return default_names(self.n_columns) if self.feature_names is None else self.feature_names
+
+    @property
     def categories(self) -> Categories:
         """The categories of all columns that carry codes."""
         return Categories(self.pandas_categorical or [], tuple(self.coded))
@@ -234,3 +239,13 @@ class SubsetSource(RowSource):
 def is_plain(array: Array) -> bool:
     """Return whether an array can be read in place."""
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def default_names(n_columns: int) -> list[str]:
+    """Return the names LightGBM gives to columns without names: ``Column_0`` and so on."""
+    return [f"Column_{j}" for j in range(n_columns)]
+
+
+def are_default_names(names: Sequence[str | None]) -> bool:
+    """Return whether columns have no names, or those LightGBM gives to columns without names."""
+    return all(name is None or name == default for name, default in zip(names, default_names(len(names)), strict=True))

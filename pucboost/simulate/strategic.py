@@ -367,13 +367,13 @@ def _stack(tables: list[Any]) -> Any:
 
 def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatArray]:
     """Return a function from a table and who shares what to what people are told."""
-    from .._engines.params import is_booster
+    from .._engines import is_booster
     from .._models.files import consent_of
-    from .._prediction.prediction import predict
+    from .._prediction.quotes import predict
 
     told_by: Callable[[Any], Any]
-    if is_booster(model, "xgboost") and consent_of(model) is not None:
-        told_by = partial(predict, model)  # its own predict takes a DMatrix only
+    if is_booster(model) and consent_of(model) is not None:
+        told_by = partial(predict, model)  # the boosters of some engines do not take tables
     elif hasattr(model, "predict"):
         told_by = model.predict
     elif callable(model):

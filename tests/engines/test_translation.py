@@ -12,7 +12,10 @@ import pytest
 import xgboost as xgb
 from lightgbm.basic import _ConfigAliases
 
-from pucboost._engines.translation import _SHARED_NAMES, METRICS, OBJECTIVES, TABLE, Translated, to_xgboost
+from pucboost._engines.translation import Translated, to_xgboost
+from pucboost._engines.translation.given import SHARED_NAMES as _SHARED_NAMES
+from pucboost._engines.translation.table import TABLE
+from pucboost._engines.translation.words import METRICS, OBJECTIVES
 
 READ_BY_VALUE = {
     "alpha", "interaction_constraints", "max_delta_step", "max_depth", "monotone_constraints", "objective", "verbosity",

@@ -26,7 +26,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from tools import make_table
 
 import pucboost as puc
-from pucboost._prediction import prediction
+from pucboost._prediction import predictor as prediction
 from pucboost.demo import insurance_family
 from pucboost.metrics import mask_frequencies, puc_score, puc_scorer
 from pucboost.simulate import DiscreteFamily, LogisticFamily

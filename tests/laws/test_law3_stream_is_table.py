@@ -12,7 +12,7 @@ import scipy.sparse
 from tools import QUIET, make_table, table_training
 
 import pucboost as puc
-from pucboost._engines.lightgbm import VirtualDataset
+from pucboost._engines.lightgbm_dataset import VirtualDataset
 from pucboost._virtual import rows as stream
 
 SCHEMES = [("balanced", 2), ("balanced", 3.5), ("exhaustive", None), ("fixed", None), ("none", None)]

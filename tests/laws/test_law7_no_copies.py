@@ -74,7 +74,7 @@ def test_training_allocates_no_table(r: int) -> None:
 def test_sample_for_the_bins_is_bounded_by_lightgbms_own_limit() -> None:
     """What is sampled for the bins depends on bin_construct_sample_cnt, not on the number of virtual rows."""
     from pucboost._consent import Consent
-    from pucboost._engines.lightgbm import _nonzero_sample_columns
+    from pucboost._engines.lightgbm_dataset import _nonzero_sample_columns
     from pucboost._tables.containers import row_source
     from pucboost._virtual.plan import plan_masks
     from pucboost._virtual.rows import MaskedRows

@@ -15,7 +15,7 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._prediction import prediction
+from pucboost._prediction import predictor as prediction
 
 COMMON: dict[str, dict[str, Any]] = {
     "lightgbm": {"verbosity": -1, "num_threads": 2, "objective": "binary", "min_data_in_leaf": 5},

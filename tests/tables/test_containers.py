@@ -24,7 +24,7 @@ from tools import table_training
 
 import pucboost as puc
 from pucboost._models.schema import categories_of
-from pucboost._prediction import prediction
+from pucboost._prediction import predictor as prediction
 from pucboost._tables import frames, sources
 from pucboost._tables.containers import row_source
 from pucboost._tables.sources import Categories

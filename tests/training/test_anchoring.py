@@ -14,7 +14,7 @@ import pytest
 import xgboost as xgb
 
 import pucboost as puc
-from pucboost._models.anchoring import AnchoredModel
+from pucboost._models.anchored import AnchoredModel
 from pucboost.simulate import LogisticFamily, squared_puc_gap
 
 LIGHTGBM = {"verbosity": -1, "num_threads": 2, "deterministic": True, "force_row_wise": True, "learning_rate": 0.05}

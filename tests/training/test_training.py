@@ -18,7 +18,7 @@ from tools import QUIET, make_table, table_training
 
 import pucboost as puc
 from pucboost._engines.lightgbm import sample_rows
-from pucboost._engines.params import LIGHTGBM_ALIASES
+from pucboost._engines.names import PARAMETERS as LIGHTGBM_ALIASES
 
 OPTIONAL = [3, 4, 5]
 PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
@@ -617,7 +617,7 @@ def test_more_virtual_rows_than_lightgbm_can_count() -> None:
 
 def test_default_budget_depends_on_memory(monkeypatch: Any) -> None:
     X, y = make_table(1_000)
-    monkeypatch.setattr("pucboost._training.job._memory_bytes", lambda: 200_000.0)
+    monkeypatch.setattr("pucboost._training.augmenting._memory_bytes", lambda: 200_000.0)
     with pytest.warns(UserWarning, match="copies is reduced"):
         puc.train(PARAMS, lgb.Dataset(X, y), 2)
 

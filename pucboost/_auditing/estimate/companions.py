@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
+from ..._prediction.best_subset import best_subsets
 from ..results import (
     AveragePrediction,
     Balance,
@@ -171,18 +174,25 @@ def _bonus(
     people: People, model: AuditedModel, who: Array, withheld: Array, sign: float
 ) -> tuple[Array | None, Array | None]:
     """Return what the best subset of each person would gain, and whether it is better than all they share."""
-    r = people.consent.n_groups
-    if r > MAX_GROUPS_OF_SUBSETS:
+    if people.consent.n_groups > MAX_GROUPS_OF_SUBSETS:
         return None, None
-    place = np.full(len(people), -1)
-    place[who] = np.arange(len(who))
-    best = sign * np.minimum(sign * model.given[who], sign * withheld[who])
-    for mask in range(1, 1 << r):
+
+    @cache
+    def told(mask: int) -> Array:
+        """Predictions of all who share more than a set, with the rest erased: one call of the model per set."""
         rows = people.at_least(mask)
-        rows = rows[people.shared[rows] != np.uint64(mask)]  # for the rest this is the prediction as given
-        if len(rows):
-            at = place[rows]
-            best[at] = sign * np.minimum(sign * best[at], sign * model.masked(rows, mask))
+        rows = rows[people.shared[rows] != np.uint64(mask)]
+        values = np.full(len(people), np.nan)
+        values[rows] = model.masked(rows, mask)
+        return values
+
+    def all_subsets(rows: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
+        some = who[rows]
+        # What they are told as they come, and with everything withheld, is known already.
+        between = [told(int(mask))[some] for mask in submasks[1:-1]]
+        yield rows, np.column_stack([withheld[some], *between, model.given[some]])
+
+    best, _ = best_subsets(people.shared[who], all_subsets, sign)
     gain = sign * (model.given[who] - best)
     return gain, gain > 0
 

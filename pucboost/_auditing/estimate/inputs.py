@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from ..._arrays import Array
-from ..._consent import Consent
-from ..._engines.params import is_booster
-from ..._models.anchoring import AnchoredModel, is_tree_model, trees_of
+from ..._consent import Consent, declares_something
+from ..._engines import boosters_of, is_booster
+from ..._models.anchored import AnchoredModel, is_tree_model, trees_of
 from ..._models.files import consent_of
 from ..._models.schema import categories_of
-from ..._prediction.prediction import Reader, predict_tables, subset_name
+from ..._prediction.predictor import MaskedPredictor, predict_tables
+from ..._prediction.subsets import subset_name
 from ..._tables.containers import as_vector, as_weight, eager, row_source, rows_of
-from ..._tables.sources import Categories, RowSource, SubsetSource
-from ..._training.datasets import check_positions, declares_something
+from ..._tables.sources import Categories, RowSource, SubsetSource, are_default_names
 
 MAX_SUBGROUPS = 200
 RESERVED = ("nothing", "everything", "overall", "everybody")
@@ -97,9 +97,7 @@ def read_people(
     X = eager(X)
     source = row_source(X, categories)
     n = source.n_rows
-    names = source.feature_names or (
-        list(consent.feature_names) if consent else [f"Column_{j}" for j in range(source.n_columns)]
-    )
+    names = source.feature_names or (list(consent.feature_names) if consent else source.names)
     consent = _consent(consent, optional, names, source)
     _check_names(consent)
     outcome = as_vector(y, "y", n, np.float64)
@@ -130,7 +128,7 @@ def read_people(
 def _consent(known: Consent | None, optional: Any, names: list[str], source: RowSource) -> Consent:
     if known is not None:
         if declares_something(optional):
-            declared = Consent.declare(optional, names)
+            declared = Consent.of(optional, source, names)
             if declared.groups != known.groups:
                 raise ValueError(
                     f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out "
@@ -143,8 +141,7 @@ def _consent(known: Consent | None, optional: Any, names: list[str], source: Row
             "The model has no consent schema, so it is not known what is optional. Say so: optional=[columns] or "
             "optional={group: [columns]}."
         )
-    check_positions(optional, source)
-    return Consent.declare(optional, names)
+    return Consent.of(optional, source, names)
 
 
 def _check_names(consent: Consent) -> None:
@@ -222,10 +219,10 @@ class AuditedModel:
 
     def __init__(self, model: Any, people: People, target_class: int | None, num_threads: int | None) -> None:
         self._people, self._target = people, target_class
-        self._reader: Reader | None = None
+        self._predictor: MaskedPredictor | None = None
         if is_tree_model(model):
             _check_booster_columns(model, people.source)
-            self._reader = Reader(model, people.source, False, num_threads, consent=people.consent)
+            self._predictor = MaskedPredictor(model, people.source, num_threads=num_threads, consent=people.consent)
             self.kind = type(model).__module__.split(".")[0] + " " + type(model).__name__
         else:
             self._call, self.kind = _callable_of(model)
@@ -233,8 +230,8 @@ class AuditedModel:
         self.given = self._checked(self._as_given(), len(people))
 
     def _as_given(self) -> Any:
-        if self._reader is not None:
-            return self._reader.predict_masked(self._people.shared)
+        if self._predictor is not None:
+            return self._predictor.everybody(self._people.shared)
         if hasattr(self._people.container, "tocsr") and not np.array_equal(
             self._people.consent.presence(self._people.source), self._people.shared
         ):
@@ -251,8 +248,8 @@ class AuditedModel:
         """Predict some people with every group outside ``mask`` erased."""
         if len(rows) == 0:
             return np.empty(0)
-        if self._reader is not None:
-            return self._checked(self._reader.predict_rows(rows, np.uint64(mask)), len(rows))
+        if self._predictor is not None:
+            return self._checked(self._predictor.people(rows, mask), len(rows))
         return self._checked(self._ask(rows, mask), len(rows))
 
     def _checked(self, prediction: Any, n: int) -> Array:
@@ -298,14 +295,10 @@ def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:
 def _check_booster_columns(model: Any, source: RowSource) -> None:
     """Raise if a plain booster was trained on other columns, or on the same in another order."""
     trees = trees_of(model)
-    if is_booster(trees, "xgboost"):
-        names, count = trees.feature_names, trees.num_features()
-    else:
-        names, count = trees.feature_name(), trees.num_feature()
+    names, count = boosters_of(trees).columns(trees)
     if count != source.n_columns:
         raise ValueError(f"The model was trained on {count} columns, the table has {source.n_columns} columns.")
-    nameless = names is None or all(name == f"Column_{j}" for j, name in enumerate(names))
-    if source.feature_names is not None and not nameless:
+    if source.feature_names is not None and names is not None and not are_default_names(names):
         for j, (here, there) in enumerate(zip(source.feature_names, names, strict=True)):
             if here.replace(" ", "_") != there.replace(" ", "_"):  # LightGBM keeps names without spaces
                 raise ValueError(
@@ -344,10 +337,8 @@ def _model_hash(model: Any) -> str | None:
     if isinstance(model, AnchoredModel):
         parts = [_model_hash(model.anchor.model), _model_hash(model.booster)]
         return None if None in parts else hashlib.sha256("".join(map(str, parts)).encode()).hexdigest()
-    if is_booster(model, "lightgbm"):
-        return hashlib.sha256(model.model_to_string().encode()).hexdigest()
-    if is_booster(model, "xgboost"):
-        return hashlib.sha256(bytes(model.save_raw("json"))).hexdigest()
+    if is_booster(model):
+        return hashlib.sha256(boosters_of(model).to_text(model).encode()).hexdigest()
     import pickle
 
     try:

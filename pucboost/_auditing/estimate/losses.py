@@ -7,26 +7,22 @@ is justified for the condition x if E[V(f, Y) | x] = 0.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from ..._engines.params import is_booster
-from ..._models.anchoring import is_tree_model, trees_of
+from ..._engines import boosters_of, is_booster
+from ..._models.anchored import is_tree_model, trees_of
 
 LOSSES = ("squared", "binary", "poisson", "quantile")
 _CLIP = 1e-9
 
 _BY_OBJECTIVE = {
-    "binary": "binary", "cross_entropy": "binary", "xentropy": "binary", "binary:logistic": "binary",
-    "reg:logistic": "binary", "multiclass": "binary", "softmax": "binary", "multiclassova": "binary",
-    "multi:softprob": "binary", "poisson": "poisson", "count:poisson": "poisson", "tweedie": "poisson",
-    "reg:tweedie": "poisson", "gamma": "poisson", "reg:gamma": "poisson", "quantile": "quantile",
-    "reg:quantileerror": "quantile", "regression": "squared", "reg:squarederror": "squared",
-    "regression_l1": "quantile", "reg:absoluteerror": "quantile",
+    "binary": "binary", "cross_entropy": "binary", "multiclass": "binary", "multiclassova": "binary",
+    "poisson": "poisson", "tweedie": "poisson", "gamma": "poisson",
+    "quantile": "quantile", "regression_l1": "quantile", "regression": "squared",
 }  # fmt: skip
 
 
@@ -144,29 +140,18 @@ def booster_within(model: Any) -> Any:
 
 
 def reads_zero_as_missing(model: Any) -> bool:
-    """Return whether a LightGBM booster was trained with ``zero_as_missing``."""
-    if not is_booster(model, "lightgbm"):
-        return False
-    return re.search(r"^\[zero_as_missing: 1\]$", model.model_to_string(num_iteration=1), re.MULTILINE) is not None
+    """Return whether zeros are missing values to a booster."""
+    return is_booster(model) and boosters_of(model).reads_zero_as_missing(model)
 
 
 def _objective_of(model: Any) -> tuple[str | None, float | None]:
     """Return the objective of a booster, and the level if it is a quantile."""
     trees = booster_within(model)
-    if is_booster(trees, "lightgbm"):
-        # "binary sigmoid:1"; the level of a quantile stands among the parameters at the end of the model's text.
-        name = next(iter((trees.dump_model(num_iteration=1).get("objective") or "").split()), None)
-        level = re.search(r"^\[alpha: (\S+)\]$", trees.model_to_string(num_iteration=1), re.MULTILINE)
-        return name, float(level[1]) if name == "quantile" and level else None
-    if is_booster(trees, "xgboost"):
-        import json
-
-        learner = json.loads(trees.save_config())["learner"]["objective"]
-        levels = learner.get("quantile_loss_param", {}).get("quantile_alpha")
-        several = [float(level) for level in str(levels).strip("[]").split(",")] if levels else []
-        if len(several) > 1:
-            raise ValueError(
-                f"The model predicts {len(several)} quantiles at once; audit a function that returns one of them."
-            )
-        return learner["name"], several[0] if several else None
-    return None, None
+    if not is_booster(trees):
+        return None, None
+    trained = boosters_of(trees).objective(trees)
+    if len(trained.levels) > 1:
+        raise ValueError(
+            f"The model predicts {len(trained.levels)} quantiles at once; audit a function that returns one of them."
+        )
+    return trained.name, trained.levels[0] if trained.levels else None

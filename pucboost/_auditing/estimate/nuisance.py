@@ -17,10 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..._arrays import Array
-from ..._engines.base import VirtualTable
-from ..._training.datasets import Dataset, SourceTable, read_dataset
+from ..._tables.containers import SourceTable
 from ..._virtual.plan import child_seed, plan_masks
-from ..._virtual.rows import MaskedRows
+from ..._virtual.rows import MaskedRows, VirtualTable
 from .inputs import People
 
 N_FOLDS = 5
@@ -92,7 +91,7 @@ class LightGBMLearner:
         undersmooth: float = 1.0,
         cluster: Array | None = None,
     ) -> None:
-        from ..._engines.lightgbm import VirtualDataset
+        from ..._engines.lightgbm_dataset import VirtualDataset
 
         self._cluster = cluster
         # Names play no part here, and LightGBM does not take all of them.
@@ -214,7 +213,7 @@ class CrossFitter:
         self._threads, self.on_fit = num_threads, on_fit
         self.fold = random_folds(len(people), n_folds, seed, people.cluster)
         weight = None if bool((people.weight == 1).all()) else people.weight
-        self._table = read_dataset(Dataset(people.source, people.y, weight=weight), "the audit data")
+        self._table = SourceTable.of(people.source, people.y, weight, name="the audit data")
 
     def view(self, mask: int) -> View:
         """Return everybody who shares at least ``mask``, with every group outside it erased."""

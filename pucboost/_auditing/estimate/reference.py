@@ -10,9 +10,8 @@ import numpy as np
 from ..._arrays import Array
 from ..._kernels.cells import hash_rows
 from ..._models.schema import label_hash
-from ..._tables.containers import eager, row_source
+from ..._tables.containers import SourceTable, eager, row_source
 from ..._tables.sources import RowSource
-from ..._training.datasets import Dataset, SourceTable, read_dataset
 from ..._virtual.plan import child_seed
 from .inputs import People, outcome_of_class
 from .losses import Loss
@@ -47,7 +46,7 @@ def read_training(
     y, _ = outcome_of_class(model, y, target_class)
     source = row_source(eager(X), people.source.categories)
     people.consent.check_table(source)
-    table = read_dataset(Dataset(source, y, weight=weight[0] if weight else None), "train_data")
+    table = SourceTable.of(source, y, weight[0] if weight else None, name="train_data")
     shared = people.consent.presence(source)
     known = row_hashes(source, table.label)
     share = float(np.isin(row_hashes(people.source, people.y), known).mean())

@@ -164,7 +164,7 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
     if not given.optional:
         return load(given.model)
     from ..._consent import Consent
-    from ..._engines.params import is_booster
+    from ..._engines import boosters_of
     from ..._models.files import load_engine_model
     from ..._tables.files import DataError
 
@@ -176,6 +176,6 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
         raise DataError(f"cannot read a model from {given.model}: {one_line(error)}") from error
     if consent is not None:
         raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
-    feature_names = model.feature_names if is_booster(model, "xgboost") else model.feature_name()
+    feature_names, _ = boosters_of(model).columns(model)
     model.consent = Consent.declare(read_groups(given.optional, file), feature_names or file.columns)
     return model

@@ -76,7 +76,7 @@ class _Predictions:
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
         import numpy as np
 
-        from ..._prediction.prediction import predict
+        from ..._prediction.quotes import predict
 
         given = self._given
         if given.sharing == "best" and given.search == "exact":

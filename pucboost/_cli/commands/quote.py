@@ -59,7 +59,7 @@ class _Quotes:
     """From a batch of people to their quotes."""
 
     def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        from ..._prediction.prediction import subset_masks, subset_name
+        from ..._prediction.subsets import subset_masks, subset_name
 
         self._model, self._raw_score = model, given.raw_score
         consent = model.consent
@@ -69,7 +69,7 @@ class _Quotes:
         self._names = [subset_name(mask, consent) for mask in subset_masks(consent, self._subsets)]
 
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
-        from ..._prediction.prediction import quote
+        from ..._prediction.quotes import quote
 
         # "nothing" is shared by everybody, so that even a batch in which nobody shares the others has all its classes.
         subsets = None if self._subsets is None else ["nothing", *self._subsets]
@@ -80,7 +80,7 @@ class _Quotes:
 
 
 def _subset(text: str, consent: Consent) -> Any:
-    from ..._prediction.prediction import FAMILIES
+    from ..._prediction.subsets import FAMILIES
 
     if text in FAMILIES:
         return text

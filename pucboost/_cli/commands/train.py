@@ -6,12 +6,13 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..._engines import DEFAULT_ENGINE, ENGINES, engine_named
 from ..shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, flat, names, note, progress
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ HOLD_OUT = 1 << 32
 """Number of the seed that draws the held-out people; training counts the seeds of its validation sets from 0."""
 
 _HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "seed")
-
-_NOT_IN_NAMES = {"lightgbm": '",:[]{}', "xgboost": "[]<"}
-"""Characters the engines do not take in the name of a feature; their own errors do not say which name has them."""
 
 _EPILOG = f"""\
 example:
@@ -73,7 +71,7 @@ def add_parser(commands: Commands) -> None:
     )
     model = parser.add_argument_group("model")
     model.add_argument("--out", type=Path, required=True, metavar="FILE", help="model file to write")
-    model.add_argument("--engine", choices=("lightgbm", "xgboost"), default="lightgbm", help="default lightgbm")
+    model.add_argument("--engine", choices=ENGINES, default=DEFAULT_ENGINE, help=f"default {DEFAULT_ENGINE}")
     model.add_argument(
         "--objective",
         metavar="NAME",
@@ -137,7 +135,7 @@ def run(given: argparse.Namespace) -> int:
             train_set,
             given.rounds,
             valid_sets=None if valid_set is None else [valid_set],
-            callbacks=[_reporter(given.engine, report, given.rounds)],
+            callbacks=[engine_named(given.engine).progress_callback(report, given.rounds)],
         )
     save_model(booster, given.out)
     if not given.quiet:
@@ -183,7 +181,7 @@ def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
     for column in [*categorical, *(column for columns in groups.values() for column in columns)]:
         if column in not_features or column in ignored:
             raise DataError(f"column {column!r} is label, weight or ignored, so it cannot be optional or categorical")
-    features = []
+    features, engine = [], engine_named(given.engine)
     for column in file.columns:
         if column in not_features or column in ignored:
             continue
@@ -192,7 +190,7 @@ def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
                 f"{file.path} has a column without a name, maybe the index of a DataFrame. Name it, or leave it out "
                 "with --ignore ''"
             )
-        refused = sorted(set(column) & set(_NOT_IN_NAMES[given.engine]))
+        refused = sorted(set(column) & set(engine.forbidden_in_names))
         if refused:
             raise DataError(
                 f"{file.path}: {given.engine} does not take the name {column!r} because of the {refused[0]!r} in it. "
@@ -330,24 +328,10 @@ def _rows_from_zero(given: argparse.Namespace) -> Iterator[None]:
         raise DataError(f"{error} (Here rows are counted from 0{within}.)") from error
 
 
-def _reporter(engine: str, report: Callable[[float], None], rounds: int) -> Any:
-    """Return a callback of the engine that moves the progress bar."""
-    if engine == "lightgbm":
-        return lambda env: report((env.iteration + 1) / rounds)
-    import xgboost as xgb
-
-    class Reporter(xgb.callback.TrainingCallback):
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-            report((epoch + 1) / rounds)
-            return False
-
-    return Reporter()
-
-
 def _summary(
     given: argparse.Namespace, booster: Any, table: FileTable, objective: str, n_valid: int, seconds: float
 ) -> str:
-    from ..._engines.params import is_booster
+    from ..._engines import boosters_of
 
     shared = booster.consent.availability(table.source)
     width = max(len(group) for group in booster.consent.group_names)
@@ -357,17 +341,14 @@ def _summary(
         inside = "" if members == [group] else f"  ({', '.join(members)})"
         lines.append(f"  {group:{width}}  {(shared >> g & 1).mean():6.1%}{inside}")
     trees = getattr(booster, "booster", booster)
-    if is_booster(trees, "xgboost"):
-        rounds, best = trees.num_boosted_rounds(), trees.attr("best_iteration")
-        best = None if best is None else int(best) + 1
-    else:
-        rounds, best = trees.current_iteration(), trees.best_iteration
+    boosters = boosters_of(trees)
+    rounds, best = boosters.rounds(trees), boosters.best_round(trees)
     plan = booster.puc_summary
     lines += [
         f"{plan.virtual_rows:,} virtual rows of {plan.source_rows:,} people ({plan.augmentation})",
         f"{rounds} rounds, {seconds:.1f} seconds",
         *([f"validated on {n_valid:,} people"] if n_valid else []),
-        *([f"the best round is {best}"] if best and best > 0 else []),
+        *([f"the best round is {best}"] if best else []),
         f"model in {given.out}",
     ]
     return "\n".join(lines)

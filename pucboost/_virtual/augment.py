@@ -11,7 +11,6 @@ from .._arrays import Array
 from .._consent import Consent
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.sources import RowSource
-from .._training.datasets import check_positions
 from .plan import check_augmentation, plan_masks
 from .rows import MaskedRows
 
@@ -80,9 +79,9 @@ def augment(
     check_augmentation(augmentation)
     X = eager(X)
     source = row_source(X)
-    names = source.feature_names or [f"Column_{j}" for j in range(source.n_columns)]
-    check_positions(optional, source)
-    consent = Consent.declare(optional, names)
+    if optional is None:
+        raise ValueError("optional must be a list of columns or a dict group -> columns, got None.")
+    consent = Consent.of(optional, source)
     consent.warn_without_base()
     _check_fill_value(fill_value, source, consent)
     labels = np.asarray(y)
@@ -96,7 +95,7 @@ def augment(
     table = rows.materialise(indicators)
     source_row = plan.spread(np.arange(source.n_rows))
     weight = plan.weights(user_weight)
-    all_names = [*names, *(f"{group}_shared" for group in consent.group_names if indicators)]
+    all_names = [*source.names, *(f"{group}_shared" for group in consent.group_names if indicators)]
     return (
         _like(X, table, source, all_names),
         labels[source_row],
