@@ -34,10 +34,8 @@ from sklearn.ensemble import (
 
 import pucboost as puc
 
-from .harness import THREADS
-from .studies import Rows
-
-Array = np.ndarray[Any, Any]
+from .harness.machine import THREADS
+from .harness.types import Array, Rows
 
 PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
 VARIANTS = ("base", "full", *PUC_SCHEMES)
@@ -48,7 +46,6 @@ PEOPLES_FOREST = "Random Forest, bags of people"
 SCIKIT = ("Random Forest", BAGGED_FOREST, "Extra Trees", "Gradient Boosting")
 ROUNDS = 200
 MANY_LEVELS = 20  # categories with more levels become codes, as in the paper's source of the income data
-
 _PARAMS: dict[str, dict[str, Any]] = {
     "LightGBM": {
         "engine": "lightgbm",
@@ -59,6 +56,7 @@ _PARAMS: dict[str, dict[str, Any]] = {
     },
     "XGBoost": {"engine": "xgboost", "max_depth": 4, "learning_rate": 0.05, "verbosity": 0, "tree_method": "hist"},
 }
+
 _OBJECTIVES = {
     "LightGBM": {True: "binary", False: "regression"},
     "XGBoost": {True: "binary:logistic", False: "reg:squarederror"},

@@ -12,11 +12,12 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from . import report
 from .catalogue import SETS, STUDIES
-from .harness import CORES
-from .running import run_study
-from .studies import Study, from_study
+from .harness import report
+from .harness.machine import CORES
+from .harness.running import run_study
+from .harness.study import Study, from_study
+from .harness.types import Rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,7 +64,7 @@ def publish(study: Study) -> None:
         report.publish(one)
 
 
-def show(study: Study, rows: list[dict[str, str]], console: Console) -> None:
+def show(study: Study, rows: Rows, console: Console) -> None:
     """Print a study's table."""
     columns, lines = study.table(rows)
     table = Table(*columns)

@@ -19,9 +19,13 @@ from rich.console import Console
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import data, harness, models, report, studies, summary  # noqa: E402
+from benchmarks import models  # noqa: E402
 from benchmarks.catalogue import STUDIES  # noqa: E402
-from benchmarks.running import in_lanes, run_study  # noqa: E402
+from benchmarks.data import sources, stand_ins, tables  # noqa: E402
+from benchmarks.harness import keeping, machine, memory, report, summary  # noqa: E402
+from benchmarks.harness.lanes import in_lanes  # noqa: E402
+from benchmarks.harness.running import run_study  # noqa: E402
+from benchmarks.harness.study import TOOK, Study, Unit  # noqa: E402
 
 QUIET = Console(file=io.StringIO())
 
@@ -29,12 +33,12 @@ QUIET = Console(file=io.StringIO())
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep results in a folder of the test."""
-    for module in (studies, report):
+    for module in (keeping, report):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
     return tmp_path
 
 
-def counting_study(broken: list[int], done: list[int]) -> studies.Study:
+def counting_study(broken: list[int], done: list[int]) -> Study:
     """Return a study of four units that notes what it did, and stops at the broken one."""
 
     def work(number: int) -> Callable[[], list[dict[str, Any]]]:
@@ -46,7 +50,7 @@ def counting_study(broken: list[int], done: list[int]) -> studies.Study:
 
         return run
 
-    return studies.Study("counting", lambda quick: [studies.Unit({"number": i}, work(i)) for i in range(4)])
+    return Study("counting", lambda quick: [Unit({"number": i}, work(i)) for i in range(4)])
 
 
 def test_interrupted_study_goes_on_where_it_stopped(results: Path) -> None:
@@ -88,13 +92,13 @@ def test_side_by_side_as_one_after_the_other() -> None:
     """The same rows in the same order from several processes, which say so and share the threads."""
     study, environment = STUDIES["degradation"], dict(os.environ)
     alone, together = (run_study(study, True, QUIET, lanes=lanes) for lanes in (1, 2))
-    told = ("date", "machine", studies.TOOK)
+    told = ("date", "machine", TOOK)
     assert len(alone) > 5
     assert [{k: v for k, v in row.items() if k not in told} for row in alone] == [
         {k: v for k, v in row.items() if k not in told} for row in together
     ]
     said = {row["machine"].rpartition(", ")[2] for row in together}
-    assert said == {harness.circumstances(harness.threads_in(2), 2)["machine"].rpartition(", ")[2]}
+    assert said == {machine.circumstances(machine.threads_in(2), 2)["machine"].rpartition(", ")[2]}
     assert "in each of 2 processes" in said.pop()
     assert dict(os.environ) == environment
 
@@ -111,7 +115,7 @@ def test_a_failing_unit_loses_no_other() -> None:
 
 def test_seed_of_a_row() -> None:
     def unit(key: dict[str, Any], row: dict[str, Any]) -> str:
-        study = studies.Study("one", lambda quick: [studies.Unit(key, lambda: [row])], seed="7")
+        study = Study("one", lambda quick: [Unit(key, lambda: [row])], seed="7")
         return run_study(study, True, QUIET)[0]["seed"]
 
     assert unit({"a": 1}, {"b": 2}) == "7"
@@ -144,7 +148,7 @@ def test_means_and_errors() -> None:
 
 
 def test_peak_memory_sees_what_is_freed_again() -> None:
-    taken = harness.peak_memory(lambda: np.ones(40_000_000))
+    taken = memory.peak_memory(lambda: np.ones(40_000_000))
     assert np.isnan(taken) or 200 < taken < 600
 
 
@@ -152,7 +156,7 @@ def test_peak_memory_sees_what_is_freed_again() -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder of data that is empty."""
     monkeypatch.setenv("PUCBOOST_DATA", str(tmp_path))
-    monkeypatch.setattr(data, "fetch_openml", _no_network)
+    monkeypatch.setattr(tables, "fetch_openml", _no_network)
     return tmp_path
 
 
@@ -160,12 +164,12 @@ def _no_network(**_: Any) -> Any:
     raise URLError("no network")
 
 
-@pytest.mark.parametrize("name", data.SOURCES)
+@pytest.mark.parametrize("name", sources.SOURCES)
 def test_tables_from_files(folder: Path, name: str) -> None:
-    source = data.SOURCES[name]
-    table = data.stand_in(name, 300)
+    source = sources.SOURCES[name]
+    table = stand_ins.stand_in(name, 300)
     table.to_parquet(folder / f"{name}.parquet")
-    task = data.load(name)
+    task = tables.load(name)
     assert source.label not in task.X
     assert not set(source.drop) & set(task.X.columns)
     assert all(isinstance(kind, pd.CategoricalDtype) or kind == np.float64 for kind in task.X.dtypes)
@@ -175,17 +179,17 @@ def test_tables_from_files(folder: Path, name: str) -> None:
     elif source.kind == "regression":
         assert source.to_natural is (np.expm1 if name == "insurance_hi" else np.exp)
         assert np.allclose(source.to_natural(task.y), table[source.label])
-    assert len(data.load(name, quick=True).y) <= data.QUICK_ROWS
+    assert len(tables.load(name, quick=True).y) <= stand_ins.QUICK_ROWS
 
 
-@pytest.mark.parametrize("name", data.PAPER)
+@pytest.mark.parametrize("name", sources.PAPER)
 def test_withholding(folder: Path, name: str) -> None:
-    task = data.load(name, quick=True)
+    task = tables.load(name, quick=True)
     X, optional = task.withhold_one(seed=3)
     assert 0.1 < X[optional[0]].isna().mean() < 0.9
     assert task.withhold_one(seed=3)[0].equals(X)
     assert X.drop(columns=optional).equals(task.X.drop(columns=optional))
-    if name in data.INDUCED:
+    if name in sources.INDUCED:
         assert task.X[optional].notna().all().all()
         if name != "insurance_hi":  # there λ is so strong that nothing is left to chance
             assert not task.withhold_one(seed=4)[0].equals(X)
@@ -195,7 +199,7 @@ def test_withholding(folder: Path, name: str) -> None:
 
 
 def test_people_are_split(folder: Path) -> None:
-    task = data.load("compas", quick=True)
+    task = tables.load("compas", quick=True)
     for small in (10_000, 10):
         held_out = [test for train, test in task.splits(0, small) if not set(train) & set(test)]
         assert len(held_out) == (5 if small > 10 else 1)
@@ -203,46 +207,46 @@ def test_people_are_split(folder: Path) -> None:
 
 
 def test_missing_tables_are_explained(folder: Path) -> None:
-    with pytest.raises(data.DataMissingError, match=r"compas\.parquet was not found.*PUCBOOST_DATA"):
-        data.load("compas")
+    with pytest.raises(tables.DataMissingError, match=r"compas\.parquet was not found.*PUCBOOST_DATA"):
+        tables.load("compas")
     with pytest.raises(
-        data.DataMissingError, match=r"adult\.parquet was not found, and OpenML did not answer.*network"
+        tables.DataMissingError, match=r"adult\.parquet was not found, and OpenML did not answer.*network"
     ):
-        data.load("adult")
+        tables.load("adult")
 
 
 def test_tables_from_openml(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = data.SOURCES["diabetes"]
+    source = sources.SOURCES["diabetes"]
     back = {name: theirs for theirs, name in source.renamed.items()}
-    table = data.stand_in("diabetes", 50)
+    table = stand_ins.stand_in("diabetes", 50)
     theirs = table.rename(columns=back)
     theirs["class"] = np.where(table["Outcome"] == 1, "tested_positive", "tested_negative")
 
     class Bunch:
         frame = theirs
 
-    monkeypatch.setattr(data, "fetch_openml", lambda **_: Bunch)
-    assert np.array_equal(data.load("diabetes").y, table["Outcome"])
+    monkeypatch.setattr(tables, "fetch_openml", lambda **_: Bunch)
+    assert np.array_equal(tables.load("diabetes").y, table["Outcome"])
     Bunch.frame = theirs.drop(columns="plas")
-    with pytest.raises(data.DataMissingError, match=r"lacks the columns \['Glucose'\] of diabetes"):
-        data.load("diabetes")
+    with pytest.raises(tables.DataMissingError, match=r"lacks the columns \['Glucose'\] of diabetes"):
+        tables.load("diabetes")
 
 
 def test_folder_beside_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PUCBOOST_DATA", raising=False)
-    monkeypatch.setattr(data, "ROOT", tmp_path / "checkout")
-    assert data.find("compas") is None
+    monkeypatch.setattr(tables, "ROOT", tmp_path / "checkout")
+    assert tables.find("compas") is None
     (tmp_path / "shared" / "data").mkdir(parents=True)
     path = tmp_path / "shared" / "data" / "compas.parquet"
-    data.stand_in("compas").to_parquet(path)
-    assert data.find("compas") == path
+    stand_ins.stand_in("compas").to_parquet(path)
+    assert tables.find("compas") == path
 
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
 @pytest.mark.parametrize("model", [*models.SCIKIT, models.PEOPLES_FOREST, *models.ENGINES])
 @pytest.mark.parametrize("name", ["adult", "income"])
 def test_models_behind_one_call(folder: Path, model: str, variant: str, name: str) -> None:
-    task = data.load(name, quick=True)
+    task = tables.load(name, quick=True)
     X, optional = task.withhold_several(0)
     changed = {"rounds": 5} if model in models.ENGINES else {"n_estimators": 5}
     how = {"is_classification": task.is_classification, "seed": 0, **changed}
@@ -262,7 +266,7 @@ def test_models_behind_one_call(folder: Path, model: str, variant: str, name: st
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
 def test_which_bags_are_the_same(variant: str) -> None:
-    task = data.load("income", quick=True)
+    task = tables.load("income", quick=True)
     X, optional = task.withhold_several(0)
     how = {"is_classification": False, "seed": 0, "n_estimators": 5}
     default, bagged = (
