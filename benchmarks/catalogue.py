@@ -1,4 +1,4 @@
-"""All studies by name: those of the package, and those that hold the method against the paper and alternatives."""
+"""All studies by name: those of the package, and those that compare the method with the paper and with alternatives."""
 
 from __future__ import annotations
 

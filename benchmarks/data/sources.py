@@ -35,7 +35,7 @@ def _is(value: str) -> Callable[[Any], Any]:
     return lambda column: (column.astype(str).str.strip(" .") == value).astype(float)
 
 
-# Only what stood in a horse's file before the outcome was known; the lesion was found in surgery or autopsy.
+# Not known before the outcome: surgery or autopsy found the lesion.
 _AFTERWARDS = ("outcome", "surgical_lesion", "site_of_lesion", "type_of_lesion", "subtype_of_lesion")
 SOURCES = {
     source.name: source
@@ -52,8 +52,8 @@ SOURCES = {
             "compas", "two_year_recid", "classification", ("priors_count", 1.0), favourable=0,
             signs={"priors_count": "+", "age": "-", "c_days_from_compas": "-", "c_charge_degree": "+",
                    "juv_misd_count": "+"},
-            # The codes that order of the alphabet and of appearance give. With the paper's sign misdemeanours are then
-            # withheld, though felons reoffend more often: the paper's codes may be the other way.
+            # Codes in the order of the alphabet and of appearance. With the paper's sign, misdemeanours are then
+            # withheld, although felons reoffend more often: the paper may use the opposite codes.
             ones={"c_charge_degree": "M"},
         ),
         Source(
@@ -62,8 +62,8 @@ SOURCES = {
             read_label=_is(">50K"), openml=1590,
             renamed={"education-num": "educational-num", "sex": "gender", "class": "income"},
         ),
-        # The file lacks the paper's label; RD-SS-G below its mean stands in for it. As RD-SS-G = 100 (1 − SS-S / SS-E),
-        # it would be known from these two columns.
+        # The file lacks the paper's label; RD-SS-G below its mean stands in for it. RD-SS-G is
+        # 100 (1 − SS-S / SS-E), so these two columns together would reveal it.
         Source(
             "water_treatment", "RD-SS-G", "classification", ("RD-DBO-P", None), drop=("Name", "SS-S"),
             read_label=lambda column: (column < column.mean()).astype(float),

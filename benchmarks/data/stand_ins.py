@@ -56,7 +56,7 @@ _MADE_UP: dict[str, dict[str, Callable[[Any, int], Any]]] = {
 
 
 def stand_in(name: str, n: int = QUICK_ROWS) -> pd.DataFrame:
-    """Return a made-up table with the columns that matter: to see that a study runs, and nothing else."""
+    """Return a made-up table with the columns that matter, only to check that a study runs."""
     rng = np.random.default_rng(len(name))
     table = pd.DataFrame({column: draw(rng, n) for column, draw in _MADE_UP[name].items()})
     column, strength = SOURCES[name].single

@@ -1,8 +1,8 @@
 """The real tables of the studies, as the paper uses them.
 
-A file is looked for in the folder that the environment variable ``PUCBOOST_DATA`` names, else in ``shared/data`` beside
-the checkout, else (where OpenML has the same table) fetched from there. Quick runs never use the network: without a
-file they take a small made-up table of the same columns.
+Files come from the folder that the environment variable ``PUCBOOST_DATA`` names, else from ``shared/data`` beside the
+checkout, else from OpenML where it has the same table. Quick runs never use the network: without a file they use a
+small made-up table with the same columns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .stand_ins import QUICK_ROWS, stand_in
 
 
 class DataMissingError(RuntimeError):
-    """A table is neither on this machine nor to be had."""
+    """A table is neither on this machine nor available from OpenML."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Task:
     """A table ready for training: people, labels, what is optional."""
 
     source: Source
-    X: pd.DataFrame  # complete but for what is missing by nature; numbers and categories
+    X: pd.DataFrame  # complete except for values missing by nature; numbers and categories
     y: Array
 
     @property
@@ -60,7 +60,7 @@ class Task:
         return puc.simulate.withhold_sigmoid(self.X, puc.simulate.paper_strength(self.X, signs), seed), list(signs)
 
     def splits(self, seed: int, small: int = 10_000) -> list[tuple[Array, Array]]:
-        """Split people: five folds of small tables, a fifth held out of others."""
+        """Split people: five folds for small tables, a fifth held out for others."""
         if len(self.y) < small:
             return list(KFold(5, shuffle=True, random_state=seed).split(self.y))
         return list(ShuffleSplit(1, test_size=0.2, random_state=seed).split(self.y))
@@ -81,7 +81,7 @@ def load(name: str, quick: bool = False) -> Task:
 
 @functools.lru_cache(maxsize=2)
 def loaded(name: str, quick: bool) -> Task:
-    """Return a table, read once for the units that follow each other."""
+    """Return a table; consecutive units share one read."""
     return load(name, quick)
 
 

@@ -22,7 +22,7 @@ def _hash_of_sources() -> str:
     return source.hexdigest()[:12]
 
 
-CODE = _hash_of_sources()  # when it is imported: files may change while a study runs
+CODE = _hash_of_sources()  # computed on import, because files may change while a study runs
 
 
 def partial_path(study: Study) -> Path:
@@ -33,7 +33,7 @@ def partial_path(study: Study) -> Path:
 class Kept:
     """Rows of a study under way, in a file of their own until the study is complete.
 
-    Rows measured by other code, with other versions of the engines or with other threads are not taken up again.
+    Rows measured by other code, with other versions of the engines or with other threads are ignored.
     """
 
     def __init__(self, study: Study, lanes: int = 1) -> None:
@@ -50,7 +50,7 @@ class Kept:
         return [row for row in rows if row.get("code") == self._code and None not in row.values()]
 
     def rows_of(self, unit: Unit) -> Rows:
-        """Return the rows of a unit that was done before, or none."""
+        """Return the rows of a unit that is already done, or none."""
         key = {name: written(value) for name, value in unit.key.items()}
         found = [row for row in self._rows if row["unit"] == _name(key)]
         return [{name: value for name, value in row.items() if name not in ("code", "unit")} for row in found]

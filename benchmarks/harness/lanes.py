@@ -22,13 +22,13 @@ from .types import Rows
 
 
 def in_lanes(name: str, quick: bool, keys: Mapping[int, Mapping[str, Any]], lanes: int) -> Iterator[tuple[int, Rows]]:
-    """Run units of a catalogued study and yield the rows of each as it is done, with its place in the list.
+    """Run units of a catalogued study and yield the rows of each as it finishes, with the unit's place in the list.
 
-    ``keys`` are the units' keys by their places. If a unit fails, those under way are finished first, and not lost.
+    ``keys`` maps places to the units' keys. If a unit fails, those under way finish first, so that none is lost.
     """
     threads = str(threads_in(lanes))
     with (
-        # Workers read it when they import the studies; OpenMP and BLAS only know their own variable.
+        # Workers read these when they import the studies; OpenMP and BLAS only know their own variable.
         patch.dict(os.environ, {THREADS_VARIABLE: threads, LANES_VARIABLE: str(lanes), "OMP_NUM_THREADS": threads}),
         ProcessPoolExecutor(lanes, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool,
     ):
@@ -51,7 +51,7 @@ def in_lanes(name: str, quick: bool, keys: Mapping[int, Mapping[str, Any]], lane
 
 
 def _work(name: str, quick: bool, place: int, key: Mapping[str, Any], code: str) -> Rows:
-    from benchmarks.catalogue import STUDIES  # here, because the catalogue imports the studies and they the harness
+    from benchmarks.catalogue import STUDIES  # here, because the studies import the harness
 
     study = STUDIES[name]
     units = list(study.units(quick)) if code == CODE else []
@@ -61,7 +61,7 @@ def _work(name: str, quick: bool, place: int, key: Mapping[str, Any], code: str)
 
 
 def _end_with_parent() -> None:
-    """Let a worker end without a word when it is interrupted or its parent is gone."""
+    """End a worker quietly when it is interrupted or its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None

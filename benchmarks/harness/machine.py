@@ -1,4 +1,4 @@
-"""The machine a study runs on: cores, threads, and what is noted about it beside a result."""
+"""The machine a study runs on: cores, threads, and what a result records about it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 import platform
 from pathlib import Path
 
-# Cores this process may use, where the system tells them from those the machine has.
+# The cores this process may use where the system says so, else those of the machine.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS_VARIABLE, LANES_VARIABLE = "PUCBOOST_BENCH_THREADS", "PUCBOOST_BENCH_LANES"
 THREADS = int(os.environ.get(THREADS_VARIABLE, 2))
-LANES = int(os.environ.get(LANES_VARIABLE, 1))  # processes that measure side by side, this one among them
+LANES = int(os.environ.get(LANES_VARIABLE, 1))  # processes that measure side by side, including this one
 
 
 def threads_in(lanes: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def peak_memory(job: Callable[[], Any]) -> float:
-    """Run a job and return by how many MB the memory of this process rose at most; NaN where the system cannot tell."""
+    """Run a job and return how many MB its peak adds to the memory of this process; NaN where unknown."""
     reset = Path("/proc/self/clear_refs")
     if not reset.exists():
         job()
@@ -18,15 +18,15 @@ def peak_memory(job: Callable[[], Any]) -> float:
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
-        trim(0)  # what earlier jobs freed counts as free
-    reset.write_text("5")  # makes the peak what is resident now
+        trim(0)  # so that what earlier jobs freed counts as free
+    reset.write_text("5")  # resets the peak to what is resident now
     before = resident("VmRSS")
     job()
     return (resident("VmHWM") - before) / 1024
 
 
 def resident(field: str) -> float:
-    """Return a field of this process's memory, in kB: "VmRSS" what is resident now, "VmHWM" its peak (or NaN)."""
+    """Return this process's memory in kB: "VmRSS" is what is resident now, "VmHWM" its peak; NaN where unknown."""
     status = Path("/proc/self/status")
     if not status.exists():
         return float("nan")

@@ -24,7 +24,7 @@ def is_measured(study: Study) -> bool:
 
 
 def all_rows(study: Study) -> Rows:
-    """Return what table and figure are made of: a study's rows, then those of the studies it reads."""
+    """Return the rows for table and figure: the study's own, then those of the studies it reads."""
     return [*read_csv(study.name), *(row for name in study.reads for row in from_study(name, read_csv(name)))]
 
 
@@ -35,7 +35,7 @@ def markdown_table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> st
 
 
 def content(study: Study) -> str:
-    """Return what stands in BENCHMARKS.md: table, figure, circumstances."""
+    """Return the part of BENCHMARKS.md: table, figure, circumstances."""
     rows = read_csv(study.name)
     parts = [markdown_table(*study.table(all_rows(study)))]
     if study.figure is not None:
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
 
 
 def between_markers(text: str, name: str, inside: str) -> str:
-    """Replace what stands between the two markers of a study."""
+    """Replace the text between the two markers of a study."""
     start, end = f"<!-- {name} -->", f"<!-- end {name} -->"
     head, _, rest = text.partition(start)
     _, found, tail = rest.partition(end)
@@ -62,7 +62,7 @@ def between_markers(text: str, name: str, inside: str) -> str:
 
 
 def short_content(study: Study) -> str:
-    """Return what stands in the README."""
+    """Return the part of the README."""
     if study.in_short is None:
         raise ValueError(f"{study.name} has no short table")
     return markdown_table(*study.in_short(all_rows(study)))
@@ -81,7 +81,7 @@ def publish(study: Study) -> None:
 
 
 def keep(study: Study, rows: Rows) -> None:
-    """Write a complete study's rows in place of its former ones."""
+    """Replace a study's rows by those of a complete run."""
     RESULTS.mkdir(exist_ok=True)
     aside = RESULTS / f"{study.name}.tmp"
     write_rows(aside, rows)

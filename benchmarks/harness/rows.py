@@ -10,7 +10,7 @@ from .types import Rows
 
 
 def written(value: Any) -> str:
-    """Return a value as it stands in a CSV: six digits are enough of any measurement."""
+    """Return a value as it stands in a CSV: six digits are enough for any measurement."""
     if isinstance(value, str | int):
         return str(value)
     if value is None:

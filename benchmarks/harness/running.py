@@ -15,7 +15,7 @@ from .types import Rows
 
 
 def run_study(study: Study, quick: bool, console: Console, fresh: bool = False, lanes: int = 1) -> Rows:
-    """Run what of a study is not done yet, in so many processes side by side, and return all its rows."""
+    """Run the units that are not done yet, in ``lanes`` processes, and return all rows of the study."""
     units = list(study.units(quick))
     lanes = 1 if study.alone else lanes
     kept = None if quick else Kept(study, lanes)
@@ -40,7 +40,7 @@ def run_study(study: Study, quick: bool, console: Console, fresh: bool = False, 
 def _measured(
     study: Study, units: Sequence[Unit], quick: bool, places: Sequence[int], lanes: int
 ) -> Iterator[tuple[int, Rows]]:
-    """Yield the rows of units as they are done, each with its place in the list."""
+    """Yield the rows of each unit as it finishes, with the unit's place in the list."""
     if lanes > 1:
         yield from in_lanes(study.name, quick, {place: dict(units[place].key) for place in places}, lanes)
     else:

@@ -1,4 +1,4 @@
-"""What a study is: units of work, and the table and figure made of their rows."""
+"""What a study is: units of work, and the table and figure made from their rows."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def as_it_is(rows: Rows) -> Table:
 
 @dataclass(frozen=True)
 class Study:
-    """A study: units of work, the table and the figure made of their rows, perhaps a short table for the README.
+    """A study: units of work, the table and the figure made from their rows, perhaps a short table for the README.
 
     ``units(quick)`` lists the work. Tables and figures read rows as they stand in the CSV, so that they can be made
-    again without measuring; ``figure`` returns a matplotlib figure. A study ``alone`` wants the machine for itself,
-    because speed is its subject or because it uses all cores anyway; others may run several units side by side.
-    ``seed`` is the number all seeds follow from, in a study whose units do not name their "seed" or "run". Table and
-    figure are made of the study's own rows and of those of the studies it ``reads``, which have their name in the
-    column "study".
+    again without measuring; ``figure`` returns a matplotlib figure. A study that runs ``alone`` has the
+    machine to itself, because speed is its subject or because it uses all cores anyway; others may run several units
+    side by side. ``seed`` is the number from which all seeds follow, for a study whose units name no "seed" or "run".
+    Table and figure are made from the study's own rows and those of the studies it ``reads``, which carry their name
+    in the column "study".
     """
 
     name: str
@@ -57,7 +57,7 @@ def in_one(name: str, job: Callable[[bool], Sequence[Row]], seed: str, **others:
 
 
 def from_study(name: str, rows: Rows) -> Rows:
-    """Return rows with the name of the study they were measured for."""
+    """Return rows with the name of their study."""
     return [{"study": name, **row} for row in rows]
 
 
@@ -65,7 +65,7 @@ def run_unit(study: Study, unit: Unit) -> Rows:
     """Return what a unit measures, with its key, its time and the circumstances."""
     start = time.perf_counter()
     measured = list(unit.run())
-    # So that the column adds up to the duration of the study, other processes at work beside this one.
+    # Divided by the number of lanes, so that the column adds up to the duration of the study.
     took = (time.perf_counter() - start) / max(len(measured), 1) / LANES
     known = {**unit.key, "seed": unit.key.get("seed", unit.key.get("run", study.seed))}
     return [

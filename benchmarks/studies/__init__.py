@@ -1,1 +1,1 @@
-"""The studies: those of the package, and those that hold the method against the paper and its alternatives."""
+"""The studies: those of the package, and those that compare the method with the paper and with alternatives."""

@@ -1,9 +1,9 @@
 """One optional column: whether a model under Protected User Consent predicts better than one without that column.
 
-People withhold by a sigmoid of the value, or strategically: whoever would fare worse by sharing does not share. For
-the latter, models trained on the complete data of other people (five folds) tell everybody what they would be predicted
-with and without the column, so that nobody's own label has a say in what they share. The same people withhold whatever
-the model that is studied then.
+People withhold by a sigmoid of the value, or strategically: whoever would fare worse by sharing does not share. In the
+strategic case, models trained on the complete data of other people (five folds) tell everybody their prediction with
+and without the column, so that nobody's own label decides what they share. For every model studied, the same people
+withhold.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ PAPER: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
 
 
 def _direction(task: Task) -> str:
-    """Return whether people wish for a higher prediction (of class 1, or the mean) or a lower one."""
+    """Return whether people want a higher prediction (of class 1, or the mean) or a lower one."""
     return "lower" if task.is_classification and task.source.favourable == 0 else "higher"
 
 
 @functools.lru_cache(maxsize=2)
 def _advice(name: str, run: int, quick: bool) -> tuple[Array, Array]:
-    """Return everybody's predictions with and without the column, from models that other people trained."""
+    """Return everybody's predictions with and without the column, from models trained on other people."""
     task = loaded(name, quick)
     optional = [task.source.single[0]]
     both = {variant: np.empty(len(task.y)) for variant in ("full", "base")}
@@ -96,7 +96,7 @@ def _measure(name: str, model: str, withholding: str, run: int, quick: bool) -> 
     task = loaded(name, quick)
     X, optional = _withheld(name, withholding, run, quick)
     trained = {"base": (model, "base"), "PUC": (model, "exhaustive"), "full": (model, "full")}
-    if model == FOREST:  # without copies the two forests are the same, so that they share base and full
+    if model == FOREST:  # without copies the two forests are the same and share base and full
         trained[BAGS] = (models.BAGGED_FOREST, "exhaustive")
     more_favourable = np.minimum if _direction(task) == "lower" else np.maximum
     folds: dict[str, list[Row]] = {}
@@ -131,9 +131,9 @@ def _remark(losses: Mapping[str, Sequence[float]]) -> str:
     if "one run" in found.values():
         return "one run"
     words = {"better": "beats base", "worse": "worse than base"}
-    parts = [f"{variant} {words.get(verdict, 'no clear difference from base')}" for variant, verdict in found.items()]
+    parts = [f"{variant} {words.get(verdict, 'not clearly different from base')}" for variant, verdict in found.items()]
     if found["PUC"] != "better" and BAGS in losses and compare(losses[BAGS], losses["PUC"]) == "better":
-        parts.append("default bags count copies instead of people and overfit")
+        parts.append("default bags draw copies instead of people and overfit")
     bonus = compare(losses[BONUS], losses["PUC"])
     if bonus in ("better", "worse"):
         parts.append(f"the bonus makes it {bonus}")

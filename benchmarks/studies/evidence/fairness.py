@@ -1,13 +1,13 @@
-"""Other notions of fairness against Protected User Consent: who is treated as their data justify.
+"""Other notions of fairness beside Protected User Consent: which of them treat people as their data justify.
 
 The paper's introductory family (two base features, one optional). Unawareness trains on the table with withheld values
 set to 0 and no indicator; statistical parity and equalised odds are enforced between sharers and non-sharers by
 fairlearn's ExponentiatedGradient on the same table; consent is trained on all virtual rows, with an indicator.
 
 ExponentiatedGradient returns a lottery over classifiers. Its "decision" is the probability that the lottery says 1,
-which is what the constraint binds and what parity and odds are measured on; its "probability" is the average of the
-classifiers' own probabilities under the same lottery, which is what can be calibrated. Both are kept: the shift of a
-method must not come from thresholds alone. Decisions of the other methods are thresholds at one half.
+which the constraint binds and which parity and odds are measured on; its "probability" is the average of the
+classifiers' own probabilities under the same lottery, which can be calibrated. Both are kept, so that the shift of a
+method does not come from thresholds alone. The other methods decide by a threshold at one half.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def measure(model: str, method: str, seed: int, quick: bool) -> list[Row]:
 
 
 def units(quick: bool) -> list[Unit]:
-    """Return a unit for each model, method and run; a quick run goes without fairlearn where it is not installed."""
+    """Return a unit for each model, method and run; a quick run does without fairlearn where it is not installed."""
     methods = METHODS if has_fairlearn() or not quick else (UNAWARE, CONSENT)
     return [
         Unit({"model": model, "method": method, "seed": seed}, functools.partial(measure, model, method, seed, quick))
@@ -136,8 +136,8 @@ def units(quick: bool) -> list[Unit]:
 
 
 _REMARKS = {
-    ("Random Forest", ODDS): "no effect: likely as the full-grown forest has equal odds on its own training data "
-    "already, so that the constraint does not bind (the paper reports an improvement)",
+    ("Random Forest", ODDS): "no effect: likely because the fully grown forest already has equal odds on its own "
+    "training data, so the constraint does not bind (the paper reports an improvement)",
 }
 
 

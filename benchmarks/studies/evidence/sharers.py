@@ -1,7 +1,7 @@
-"""What those who share gain, and whether the findings on non-sharers hang on the forest's parameters.
+"""What sharers gain, and whether the findings on non-sharers depend on the forest's parameters.
 
-Two kinds of lines: the loss of sharers for every model, of the models trained for the study of inference, and for the
-forest the paper's ablations, measured on non-sharers as there.
+Two kinds of lines: the loss of sharers for every model trained for the study of inference, and the paper's ablations of
+the forest, measured on non-sharers as in that study.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ PAPER_ABLATIONS: dict[str, dict[str, tuple[tuple[float, float, float], tuple[flo
     },
 }  # fmt: skip
 
-# Where a reason holds: the median of whole numbers is a value many share, and many who share have no priors.
+# The tables where a reason holds: many share the median of whole numbers, and many sharers have no priors.
 WHY = {
     "depth 4": (INDUCED, "PUC: trees too shallow to tell silent copies from shared ones everywhere"),
     "imputation zero": (("compas",), "PUC: without an indicator silence looks like a shared 0"),
@@ -187,14 +187,15 @@ def _sharers_remark(name: str, model: str, rows: Rows) -> str:
 
 
 _NOT_BELOW_FULL = (
-    "the paper's PUC beats full, ours does not: perhaps bags of copies here (see degradation), a split by copies there"
+    "the paper's PUC beats full, ours does not: perhaps because our bags draw copies (see degradation) and the paper "
+    "splits copies"
 )
 
 
 def _why_full(name: str, what: str) -> str:
-    if what == "imputation median" and name == "compas":  # the others are as far off with an indicator
+    if what == "imputation median" and name == "compas":  # the others are as far off even with an indicator
         return "here it has no indicator, so silence looks like a shared median"
-    return REASONS.get(name, "not known why")
+    return REASONS.get(name, "cause unknown")
 
 
 def _ablation_remark(name: str, what: str, rows: Rows) -> str:
@@ -205,7 +206,7 @@ def _ablation_remark(name: str, what: str, rows: Rows) -> str:
         said.append(f"change of full unlike the paper's: {_why_full(name, what)}")
     if not within_noise(own):
         names, why = WHY.get(what, ((), ""))
-        # Three runs are too few to tell a shift of the mean from a change of the spread, as inference does.
+        # Unlike in inference, three runs are too few to tell a shift of the mean from a change of the spread.
         said.append(why if name in names else SEE_BAGS if name in MOVED_BY_BAGS else NOT_KNOWN)
     return "; ".join(said) or "–"
 

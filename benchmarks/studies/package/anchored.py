@@ -1,4 +1,4 @@
-"""What anchoring costs: the squared PUC-gap of a model anchored on its own base model, beside the unanchored one."""
+"""What anchoring costs: the squared PUC-gap of a model anchored on its own base model, beside the unanchored model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZES: dict[str, dict[str, dict[str, int]]] = {
 
 
 def study(quick: bool) -> list[Row]:
-    """Rounds of all models are chosen by early stopping on augmented validation data."""
+    """Train with and without anchor; early stopping on augmented validation data chooses the rounds."""
     n_rows, seeds, groups = (2_000, range(1), (1,)) if quick else (12_000, range(4), (1, 3, 6))
     rows: list[Row] = []
     for engine, common in ENGINES.items():

@@ -32,7 +32,7 @@ SCENARIO = tuple[str, str, str, int, int]  # family, withholding, model, rows, s
 
 
 def family_named(name: str, withholding: str) -> LogisticFamily:
-    """Return a family; its non-informative twin shares every group with the same probability, whoever it is."""
+    """Return a family; in its non-informative twin everybody shares every group with the same probability."""
     family = insurance_family() if name == "r=3" else LogisticFamily.teaser()
     if withholding == "informative":
         return family
@@ -40,7 +40,7 @@ def family_named(name: str, withholding: str) -> LogisticFamily:
 
 
 def model_named(name: str, family: LogisticFamily, rows: int, seed: int) -> Any:
-    """Return what is audited: the truth, the truth with a surcharge, or a model trained on as many other people."""
+    """Return the model to audit: the truth, the truth with a surcharge, or one trained on as many other people."""
     if name == "true f*":
         return family.puc_prediction
     if name.startswith("surcharge"):
@@ -89,7 +89,7 @@ def repeat_once(scenario: SCENARIO) -> dict[str, Any]:
 
 
 def _naive_mean_differs(people: Any, family: LogisticFamily, f: Array, seed: int) -> bool:
-    """Compare the average prediction of the silent with that of a fitted base model, as if that had no error."""
+    """Compare the average prediction of the silent with that of a fitted base model, as if the latter had no error."""
     read, _ = read_people(people.X, people.y, optional=family.optional, num_threads=1)
     fitter = CrossFitter(read, {}, 5, seed, 1)
     base = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, {"objective": "binary"})
@@ -204,6 +204,6 @@ def _verdicts(model: str, kind: str, n: int, reps: int) -> Row:
 
 
 def in_short(rows: Rows) -> Table:
-    """Return how often the true model is flagged, by ours and by naive tests."""
+    """Return how often our tests and naive ones flag the true model."""
     columns = ["family", "withholding", "what", "95 % interval excludes 0", "90 % interval covers"]
     return columns, [[row[column] or "–" for column in columns] for row in rows]

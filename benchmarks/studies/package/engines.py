@@ -1,4 +1,4 @@
-"""XGBoost, own objectives and compaction, as ratios in one run."""
+"""XGBoost, pucboost's own objectives and compaction, as ratios in one run."""
 
 from __future__ import annotations
 

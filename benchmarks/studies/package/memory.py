@@ -1,7 +1,7 @@
 """Peak memory of training from the stream, beyond the caller's data and LightGBM's own structures.
 
-LightGBM's own structures are measured by training from the materialised table in another process and taking the table
-away: extra = peak(stream) − source table − (peak(table) − virtual table).
+LightGBM's own structures are measured by training from the materialised table in another process and subtracting the
+table: extra = peak(stream) − source table − (peak(table) − virtual table).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if kind == "table":
 else:
     puc.train({**params, **own}, lgb.Dataset(X, y), 5)
     held = X.nbytes
-print(resident("VmHWM") * 1024 - held)  # not getrusage, where a new process inherits its parent's peak
+print(resident("VmHWM") * 1024 - held)  # not getrusage: there a new process inherits its parent's peak
 """
 
 

@@ -1,4 +1,4 @@
-"""How near the models come to the truth: squared PUC-gap on simulated families, by augmentation scheme."""
+"""How close the models come to the truth: squared PUC-gap on simulated families, by augmentation scheme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What quotes cost, against the engine's own time to predict as many rows from a ready matrix."""
+"""What quotes cost, against the engine's own time for as many rows of a ready matrix."""
 
 from __future__ import annotations
 

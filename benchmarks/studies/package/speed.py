@@ -1,4 +1,4 @@
-"""How long things take, as ratios to what LightGBM or numpy takes for the same amount of work, in one run."""
+"""How long things take, as ratios to the time of LightGBM or numpy for the same amount of work, in one run."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def augment(quick: bool) -> list[Row]:
 
 
 def import_time(quick: bool) -> list[Row]:
-    """``import pucboost`` in a new interpreter, less the start of the interpreter."""
+    """``import pucboost`` in a new interpreter, minus the start of the interpreter."""
 
     def start(code: str) -> None:
         subprocess.run([sys.executable, "-c", code], check=True)

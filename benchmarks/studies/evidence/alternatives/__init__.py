@@ -1,8 +1,8 @@
-"""What one would do instead of Protected User Consent, all with LightGBM: what silence costs people, and what it costs.
+"""The alternatives to Protected User Consent, all with LightGBM: their penalty for silence, their loss and their time.
 
-Simulated people have a known truth f*, so that the gap to it is the penalty. On real tables the audit estimates it, on
-people no model was trained on; outcome and availability models of the audit do not depend on what is audited, so they
-are fitted once per split and every method is judged by the same ones, as ``puc.audit`` would judge it.
+For simulated people the truth f* is known, and the gap to it is the penalty. On real tables the audit estimates it, on
+people no model was trained on. The audit's outcome and availability models do not depend on the model audited, so they
+are fitted once per split, and the same ones judge every method, as ``puc.audit`` would.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ VERDICTS = (CERTIFIED, VIOLATED, INCONCLUSIVE)
 
 @dataclass(frozen=True)
 class _FittedOnce:
-    """A view whose models are fitted when first asked for: for a mean they are the same whatever is audited."""
+    """A view that fits its models once: for a mean they are the same for every model audited."""
 
     view: View
     kept: dict[tuple[bool, int | None], Array] = field(default_factory=dict)

@@ -34,7 +34,7 @@ def repaired_credit(X: pd.DataFrame) -> pd.DataFrame:
     """Return the credit table with the debt in place of its ratio to an income that may be missing.
 
     The ratio is debt / (income + 1), and the debt itself where the income is missing: a base column that gives the
-    silent away. Debts are whole numbers; unrounded, the digits behind the point would tell the same.
+    silent away. Debts are whole numbers; without rounding, the decimals would reveal the same.
     """
     debt = np.round(X["DebtRatio"] * (X["MonthlyIncome"].fillna(0.0) + 1))
     return X.drop(columns="DebtRatio").assign(Debt=debt)
@@ -50,7 +50,7 @@ def real_people(name: str, run: int, quick: bool) -> tuple[pd.DataFrame, Array, 
 
 
 def mean_log_loss(y: Array, prediction: Array) -> float:
-    """Return the mean log loss; 0 and 1 are taken as nearly so."""
+    """Return the mean log loss; predictions are kept away from 0 and 1."""
     return float(log_loss(y, np.clip(prediction, 1e-6, 1 - 1e-6), labels=(0, 1)))
 
 

@@ -33,7 +33,7 @@ class Training:
         return [str(column) for column in self.X if column not in self.optional]
 
     def learn(self, X: pd.DataFrame, y: Array, variant: str = "full") -> Predict:
-        """Train LightGBM on a table made from the people; columns that are not in it are not asked for."""
+        """Train LightGBM on a table made from the people; prediction uses only its columns."""
         seen = list(X)
         optional = [column for column in self.optional if column in seen] if variant in models.PUC_SCHEMES else []
         fitted = models.fit(
@@ -45,7 +45,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a method has made of the people."""
+    """A trained method: how it predicts, and how many models it needs."""
 
     predict: Predict
     n_models: int = 1
@@ -109,7 +109,7 @@ def _one_per_set(people: Training, exactly: bool) -> Trained:
         who = shared == one if exactly else (shared & one) == one
         columns = [*people.base, *(column for g, column in enumerate(people.optional) if one >> g & 1)]
         of_set[int(one)] = people.learn(people.X.loc[who, columns], people.y[who])
-    # Someone may come with a set that training never saw.
+    # People may share a set that training never saw.
     otherwise = of_set[0] if 0 in of_set else people.learn(people.X[people.base], people.y)
 
     def predict(table: pd.DataFrame) -> Array:
@@ -142,7 +142,7 @@ ON_SIMULATED: dict[str, Callable[[Training], Trained]] = {
 
 
 def train_all(people: Training, methods: Mapping[str, Callable[[Training], Trained]]) -> dict[str, tuple[Trained, Row]]:
-    """Train every method, each just after the plain engine, which its time is compared with."""
+    """Train every method, each right after the plain engine, with which its time is compared."""
     done: dict[str, tuple[Trained, Row]] = {}
     _pucboost(people, "balanced")  # compiles, or loads, the kernels
     for name, method in methods.items():

@@ -29,7 +29,7 @@ REMARKS = {
 }
 
 _SAYS_LITTLE = "silence says next to nothing here"
-REMARKS_ON = {  # where a table differs
+REMARKS_ON = {  # where a table needs another remark
     **{
         ("simulated, r = 5", f"pucboost, {scheme}"): "aims at f*; 200 trees for 32 sets leave some bias"
         for scheme in ("balanced (default)", "exhaustive")
@@ -39,7 +39,7 @@ REMARKS_ON = {  # where a table differs
     ("give_me_some_credit", "mean imputation"): _SAYS_LITTLE,
     ("give_me_some_credit", "mean imputation + indicators"): _SAYS_LITTLE,
     ("give_me_some_credit", "random dropout, 4 copies"): _SAYS_LITTLE,
-    ("give_me_some_credit", "model per set, from who share just it"): "few people share nothing: learns noise",
+    ("give_me_some_credit", "model per set, from who share just it"): "few people share nothing: it learns noise",
 }
 
 

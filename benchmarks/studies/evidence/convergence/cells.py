@@ -49,7 +49,7 @@ def cell_of(X: Array) -> Array:
 
 
 def completed(X: Array, optional: list[int]) -> Array:
-    """Return rows with withheld values set to 0, and indicators of sharing behind."""
+    """Return rows with withheld values set to 0, followed by indicators of sharing."""
     return np.hstack([np.nan_to_num(X), ~np.isnan(X[:, optional])]).astype(np.float64)
 
 

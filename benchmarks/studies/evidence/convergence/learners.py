@@ -25,10 +25,10 @@ BASELINE, FOREST, NETWORK = "baseline μ̂", "Random Forest", "MLP, L-BFGS"
 DEFAULT_LIGHTGBM = "LightGBM, default"
 ESTIMATORS = (BASELINE, FOREST, NETWORK, "LightGBM", "XGBoost", DEFAULT_LIGHTGBM)
 
-# The same at all N, and not blind: slopes of fifteen settings (−0.67 … −0.89) were seen on other seeds first. Stumps
-# were then taken by cross-validated loss at N = 3,000 and 10,000, which needs no truth: they beat 4, 8 and 31 leaves in
-# each of eight runs. Rounds were raised from 500 (slope −0.88) to 1,000 after seeing that shrinkage leaves a bias at
-# N = 500,000; held-out loss there agrees afterwards (1,000 beat 500 in three of three, 2,000 added nothing).
+# The same at all N, and not chosen blindly: we saw slopes of fifteen settings (−0.67 … −0.89) on other seeds first. We
+# then chose stumps by cross-validated loss at N = 3,000 and 10,000, which needs no truth: they beat 4, 8 and 31 leaves
+# in each of eight runs. We raised rounds from 500 (slope −0.88) to 1,000 after seeing that shrinkage leaves a bias at
+# N = 500,000; held-out loss there agreed afterwards (1,000 beat 500 in three of three, 2,000 added nothing).
 # The log odds of f* are additive here, and stumps boosted this long are the additive logistic model (both engines agree
 # with its maximum likelihood fit), so theirs is the rate of a correctly specified parametric model. Larger trees had
 # flatter slopes: LightGBM's defaults stand beside it.
@@ -85,7 +85,7 @@ def predict_network(rows: tuple[Array, Array, Array, Array], seed: int) -> Array
 
 
 def without_convergence_warnings(job: Callable[[], Any]) -> None:
-    """Run a job; that a network stops at the paper's ``max_iter`` is not news."""
+    """Run a job; a network is expected to stop at the paper's ``max_iter``."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         job()

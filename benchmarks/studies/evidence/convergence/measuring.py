@@ -41,7 +41,7 @@ PLAIN, PUC = "full", "exhaustive"
 
 def measure(estimator: str, scheme: str, n: int, seed: int, rounds: int | None = None) -> list[Row]:
     """Return the exact gap of one model."""
-    # Seeds differ by N, so that people of different sizes are independent.
+    # Seeds differ by N, so that samples of different sizes are independent.
     people = BinaryFamily.paper().sample(n, 2 * n + seed)
     if estimator in ON_MERGED_ROWS:
         rows = merged(*augmented(people, BinaryFamily.paper().optional, scheme, seed))

@@ -38,7 +38,7 @@ _REASONS = {
     FOREST: "flatter than −1 up to this N; likely rare cells (not tested)",
 }
 
-_NOT_NEARER = "not nearer to f* than without consent; likely min_samples_split, which counts copies (not tested)"
+_NOT_NEARER = "no closer to f* than without consent; likely min_samples_split, which counts copies (not tested)"
 
 
 def _scientific(numbers: list[float]) -> str:

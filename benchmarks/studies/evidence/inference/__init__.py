@@ -1,10 +1,10 @@
 """Availability inference: what unrestricted models make of silence, and what is left of it under consent.
 
 One optional column. ``base`` never sees it, ``full`` sees it with its gaps, ``PUC`` is trained on the exhaustive
-virtual rows. Measured on people the models were not trained on.
+virtual rows. All are measured on people they were not trained on.
 
-The second question is what it does to the numbers when copies are split instead of people, as cross-validation after
-augmenting does: then a sharer's silent copy, with the label, may stand in the training data.
+The second question is how the numbers change if copies are split instead of people, as cross-validation after
+augmenting does: a sharer's silent copy, with the label, may then be in the training data.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ MARKERS = {
 
 
 def dot(axes: Any, numbers: Sequence[float], y: float, **look: Any) -> None:
-    """Draw a mean with two standard errors either side."""
+    """Draw a mean with two standard errors on either side."""
     error = standard_error(numbers)
     axes.errorbar(
         statistics.fmean(numbers), y, xerr=None if math.isnan(error) else 2 * error, markersize=5, capsize=2, **look
@@ -83,5 +83,5 @@ def _legend_handles(panel: Any) -> list[Any]:
     ]
     for variant, colour in COLOURS.items():
         handles += panel.plot([], [], "D", markerfacecolor="none", color=colour, label=f"{variant}, paper's forest")
-    half, nothing = len(MARKERS), panel.plot([], [], linestyle="none", label=" ")  # so that columns are of one colour
+    half, nothing = len(MARKERS), panel.plot([], [], linestyle="none", label=" ")  # so that each column has one colour
     return [*handles[:half], handles[-2], *nothing, *handles[half:-2], handles[-1], *nothing]

@@ -10,7 +10,7 @@ from benchmarks.harness.types import Rows
 
 from .measuring import FAVOURABLE, NATURAL, PROBABILITY, RAW
 
-# The paper's relative predictions of hours seem to be those of log(1 + hours): so read, ours come near its −5.2 %.
+# The paper's relative predictions of hours seem to be those of log(1 + hours): read so, ours come close to its −5.2 %.
 IN_LOG_UNITS = ("insurance_hi",)
 
 
@@ -22,7 +22,7 @@ def outcome_column(rows: Rows, name: str) -> str:
 
 
 def changes(rows: Rows, variant: str, column: str, relative: bool) -> list[float]:
-    """Return per run by how much a variant differs from base: in the column's units, or in % of the base."""
+    """Return how much a variant differs from base in each run: in the column's units, or in % of the base."""
     by_run = {key: {row["variant"]: float(row[column]) for row in same} for key, same in by(rows, "run").items()}
     return [
         100 * (one[variant] / one["base"] - 1) if relative else one[variant] - one["base"] for one in by_run.values()
@@ -30,7 +30,7 @@ def changes(rows: Rows, variant: str, column: str, relative: bool) -> list[float
 
 
 def shifts(rows: Rows, name: str, variant: str) -> list[float]:
-    """Return per run how a variant moves non-sharers: percentage points, or % of the base prediction."""
+    """Return how a variant moves non-sharers in each run: in percentage points, or in % of the base prediction."""
     column = outcome_column(rows, name)
     return changes(rows, variant, column, relative=column != FAVOURABLE)
 
@@ -46,7 +46,7 @@ def listed(numbers: Sequence[float] | None, digits: int = 2, sign: bool = False)
 
 
 def judge(full: Sequence[float], own: Sequence[float], paper: Sequence[float] | None) -> str:
-    """Say whether full moves non-sharers as in the paper, and whether PUC leaves them where base has them."""
+    """Say whether full moves non-sharers as in the paper, and whether PUC leaves them where base puts them."""
     mean, other = statistics.fmean(own), statistics.fmean(full)
     sign = "" if paper is None else f"full: {'the' if other * paper[0] > 0 else 'not the'} paper's sign; "
     if sign and within_noise(full) and len(full) > 1:
@@ -65,7 +65,7 @@ def far_off(ours: float, paper: float) -> bool:
 
 
 def mean_changes(rows: Rows, variant: str) -> list[float]:
-    """Return per run how a variant moves non-sharers' mean probability or log prediction, in hundredths."""
+    """Return how a variant moves non-sharers' mean probability or log prediction in each run, in hundredths."""
     if rows[0].get(PROBABILITY):
         return changes(rows, variant, PROBABILITY, relative=False)
     return [100 * change for change in changes(rows, variant, RAW, relative=False)]

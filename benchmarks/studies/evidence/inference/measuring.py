@@ -20,10 +20,10 @@ from benchmarks.harness.types import Array, Row
 
 FOREST = "Random Forest"
 MODELS = (FOREST, *models.ENGINES)
-LARGER = "LightGBM, larger"  # to see whether what is left of a shift is for want of capacity
+LARGER = "LightGBM, larger"  # is the remaining shift due to too little capacity?
 LARGER_TREES = {"num_leaves": 63, "rounds": 400}
 OTHER_BAGS = (models.PEOPLES_FOREST, models.BAGGED_FOREST)
-MOVED_BY_BAGS = ("california_housing", "insurance_hi")  # where a forest moves the mean of the silent: which bags do so?
+MOVED_BY_BAGS = ("california_housing", "insurance_hi")  # a forest moves the mean of the silent here: which bags do so?
 COPIES_SPLIT = f"{FOREST}, copies split"
 VARIANTS = {"base": "base", "full": "full", "PUC": "exhaustive"}
 RUNS, LEAK_RUNS = range(5), range(3)
@@ -47,7 +47,7 @@ def capped(people: Array, limit: int | None, seed: int) -> Array:
 
 
 def describe(task: Task, y: Array, prediction: Array, silent: Array) -> Row:
-    """Return the loss of sharers and non-sharers, and what non-sharers are predicted on average."""
+    """Return the loss of sharers and non-sharers, and the average prediction for non-sharers."""
     row: Row = {
         "non-sharers": int(silent.sum()),
         "sharers": int((~silent).sum()),
@@ -59,7 +59,7 @@ def describe(task: Task, y: Array, prediction: Array, silent: Array) -> Row:
         favourable = task.source.favourable == 1
         row[FAVOURABLE] = 100 * float(np.mean((theirs > 0.5) == favourable))
         row[PROBABILITY] = 100 * float(np.mean(theirs if favourable else 1 - theirs))
-    elif task.source.to_natural is not None:  # dollars or hours of a prediction on the log scale
+    elif task.source.to_natural is not None:  # dollars or hours from a prediction on the log scale
         row[NATURAL] = float(np.mean(task.source.to_natural(theirs)))
         row[RAW] = float(np.mean(theirs))
     return row
@@ -111,7 +111,7 @@ def measure_leak(name: str, run: int, quick: bool) -> list[Row]:
     X, optional = task.withhold_one(run)
     folds = 5 if len(task.y) < FOREST_LIMIT else 1
     people = np.arange(len(task.y))
-    if folds == 1:  # a fifth is held out, which leaves as many as the study's forests have
+    if folds == 1:  # after a fifth is held out, as many are left as the study's forests have
         people = capped(people, FOREST_LIMIT * 5 // 4, run)
     X, y = X.iloc[people].reset_index(drop=True), task.y[people]
     encoder = models.Encoder(tuple(optional))

@@ -19,7 +19,7 @@ REASONS = {
     "adult": "48,842 rows here, 21,791 in the paper's list of data",
     "water_treatment": "label is a stand-in (RD-SS-G below its mean), few non-sharers",
     "horse_colic": "columns known only afterwards are dropped here",
-    "income": "another census sample, with incomes less spread",
-    "california_housing": "the paper's loss is nearly that of models without the location, or of folds in file order",
-    "insurance_hi": "the paper's features or encoding must differ; which, we did not find",
+    "income": "another census sample, with less spread in incomes",
+    "california_housing": "the paper's loss is close to that of models without the location, or of folds in file order",
+    "insurance_hi": "the paper's features or encoding must differ; we did not find how",
 }

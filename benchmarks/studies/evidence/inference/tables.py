@@ -33,15 +33,15 @@ from .measuring import (
 )
 from .paper import PAPER_CHANGE, PAPER_LOSS, REASONS
 
-WHY_SPREAD = "PUC: its mean before threshold or exp is within noise of 0, so rather the spread of predictions"
-NOT_KNOWN = "PUC: not known why"
-SEE_BAGS = "PUC: likely as sharers, who have more copies, are in more bags than the silent (see bags of people)"
-SEE_LARGER = f"PUC: likely for want of capacity: copies with and without the value share trees (see {LARGER})"
-WHY_FEW = "PUC: the same few silent people in all runs, so that errors over runs are too small"
+WHY_SPREAD = "PUC: the mean before threshold or exp is within noise of 0, so it is probably the spread of predictions"
+NOT_KNOWN = "PUC: cause unknown"
+SEE_BAGS = "PUC: likely because sharers have more copies and so are in more bags than the silent (see bags of people)"
+SEE_LARGER = f"PUC: likely too little capacity: copies with and without the value share trees (see {LARGER})"
+WHY_FEW = "PUC: the same few silent people in all runs, so errors over runs are too small"
 
 
 def _leak(rows: Rows, column: str) -> str:
-    """Return a loss as it is when people are split and when copies are, and the change in %."""
+    """Return a loss with people split and with copies split, and the change in %."""
     if not rows:
         return "–"
     losses = {split: values(same, column) for (split,), same in by(rows, "split").items()}
@@ -51,7 +51,7 @@ def _leak(rows: Rows, column: str) -> str:
 
 
 def _remark(name: str, model: str, rows: Rows) -> str:
-    """Say where and perhaps why ours differ from the paper's, and what moves PUC if something does."""
+    """Say where and perhaps why our numbers differ from the paper's, and what moves PUC if it moves."""
     full, own = (shifts(rows, name, variant) for variant in ("full", "PUC"))
     said = []
     if model == FOREST:
@@ -64,14 +64,14 @@ def _remark(name: str, model: str, rows: Rows) -> str:
             if far_off(ours, paper) or (what == "loss" and not 0.8 <= ours / paper <= 1.25)
         ]
         if differs:
-            said.append(f"{' and '.join(differs)} unlike the paper's: {REASONS.get(name, 'not known why')}")
+            said.append(f"{' and '.join(differs)} unlike the paper's: {REASONS.get(name, 'cause unknown')}")
         base_loss, full_loss = (statistics.fmean(values(of(rows, v), SILENT_LOSS)) for v in ("base", "full"))
         if full_loss >= base_loss:
-            said.append("full's loss is not below base's, the paper's is")
+            said.append("full's loss is not below base's; in the paper it is")
         if name in IN_LOG_UNITS:
             natural = plus_minus(changes(rows, "full", NATURAL, relative=True), 1, sign=True)
             said.append(
-                f"relative change of log(1 + hours), which comes nearest the paper's; of hours: full {natural} %"
+                f"relative change of log(1 + hours), which comes closest to the paper's; of hours: full {natural} %"
             )
     if within_noise(own):
         said += [] if within_noise(mean_changes(rows, "PUC")) else ["PUC: the change of the mean is not 0"]
@@ -81,7 +81,7 @@ def _remark(name: str, model: str, rows: Rows) -> str:
 
 
 def _why_moved(name: str, model: str, rows: Rows) -> str:
-    """Say why PUC may move the silent where it does."""
+    """Say why PUC may move the silent."""
     if within_noise(mean_changes(rows, "PUC")):
         return WHY_SPREAD
     if name not in INDUCED:

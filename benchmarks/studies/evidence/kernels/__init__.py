@@ -1,7 +1,7 @@
 """Each kernel by itself: against its readable twin, row by row, and against the speed at which numpy copies memory.
 
-Bytes are the least that must move: every value read and every value written counts once, so a source row that is
-copied several times counts once, and what a hash table is probed beyond that does not count at all.
+Bytes are the least that must move: every value read and every value written counts once. A source row that is copied
+several times counts once, and further probes of a hash table do not count.
 """
 
 from __future__ import annotations

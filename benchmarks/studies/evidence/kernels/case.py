@@ -26,8 +26,8 @@ THREADS = 2  # "2 threads" is a column
 class Case:
     """A kernel on its data.
 
-    ``run`` fills ``out`` for the rows of a range, ``twin`` returns for the first few rows what ``seen`` should show of
-    ``out``; ``values`` are those looked at in a row.
+    ``run`` fills ``out`` for a range of rows; ``twin`` returns what ``seen`` should show of ``out`` for the first few
+    rows; ``values`` counts the values read in a row.
     """
 
     n: int
@@ -77,7 +77,7 @@ def people(n: int) -> People:
 
 @dataclass(frozen=True)
 class Virtual:
-    """The first virtual rows of a plan: source row, copy number, and what must be read of arrays of the people."""
+    """The first virtual rows of a plan: offsets by person, source row and copy number by virtual row."""
 
     offsets: Array
     row: Array

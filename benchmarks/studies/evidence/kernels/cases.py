@@ -127,7 +127,7 @@ def hash_rows(n: int) -> Case:
 
 
 def assign_cells(n: int) -> Case:
-    """Cells of hashes, each four times on average; emptying the hash table is part of it."""
+    """Cells of hashes, each four times on average; the time includes emptying the hash table."""
     values = np.random.default_rng(SEED).integers(0, n // 4, (n, 1)).astype(np.float64)
     hashes, out = np.empty((n, 2), dtype=np.uint64), np.empty(n, dtype=np.int64)
     cells.hash_rows(values, values.view(np.uint64), np.zeros(n, dtype=np.uint64), 0, n, hashes)

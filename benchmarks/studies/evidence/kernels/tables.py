@@ -6,13 +6,13 @@ from benchmarks.harness.types import Rows, Table
 
 from .cases import N_CLASSES
 
-_EXPONENTIAL = "exp takes the time, not memory"
+_EXPONENTIAL = "limited by exp, not by memory"
 REMARKS = {
     "copy_masks, balanced": "three hashes and a loop over the groups a person shares",
     "pack_shared": "reads single values of a row, and tests each",
     "gather_masked_columns": "reads along columns, writes along rows",
     "hash_rows": "two chains of multiplications; the twin only tells rows apart",
-    "assign_cells": "looks up at random places; one thread, emptying the table included",
+    "assign_cells": "random lookups; one thread, includes emptying the table",
     **dict.fromkeys(("logistic", "poisson", "gamma", "tweedie", f"softmax, {N_CLASSES} classes"), _EXPONENTIAL),
 }
 

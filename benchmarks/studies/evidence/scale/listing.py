@@ -16,7 +16,7 @@ from pucboost.simulate import LogisticFamily
 from .measuring import COLUMNS, FAMILY_SEED
 from .processes import run_apart, run_here
 
-VARIANTS = ("plain", "balanced", "fixed", "exhaustive")  # the two that are compared most stand side by side
+VARIANTS = ("plain", "balanced", "fixed", "exhaustive")  # the two compared most often come first
 EXHAUSTIVE_AT_MOST = 20_000_000  # virtual rows
 
 
@@ -42,7 +42,7 @@ QUICK_SIZES = (Size(2_000, (4,), 1, 5),)
 
 def units(quick: bool) -> Iterator[Unit]:
     """List the trainings; those compared stand next to each other."""
-    apart = True  # a quick run starts one process, to see that it works
+    apart = True  # a quick run starts one process, to check that it works
     for key, job in [*_scale_jobs(QUICK_SIZES if quick else SIZES), *_policy_jobs(quick)]:
         yield Unit(key, functools.partial(run_apart if apart else run_here, job))
         apart = not quick

@@ -1,4 +1,4 @@
-"""What a process does: train on a table, then compare with the truth or look at held-out policies."""
+"""What a process does: train on a table, then compare with the truth or with held-out policies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POLICY_SIGNS = {"BonusMalus": "+", "DrivAge": "-", "VehAge": "+"}
 POLICY_WORDS = ("Area", "VehBrand", "VehGas", "Region")
 MOST_CLAIMS = 4
 AUDITED = 100_000
-AUDIT_MARGIN = 0.1  # of the mean prediction: what so few claims can decide
+AUDIT_MARGIN = 0.1  # of the mean prediction: so few claims could not decide a smaller one
 
 
 def scale_job(job: dict[str, Any]) -> Row:
@@ -41,7 +41,7 @@ def scale_job(job: dict[str, Any]) -> Row:
 
 
 def policy_job(job: dict[str, Any]) -> Row:
-    """Train on four fifths of the policies and look at the others."""
+    """Train on four fifths of the policies and test on the others."""
     X, claims, exposure = _policies(job["quick"])
     X = puc.simulate.withhold_sigmoid(X, puc.simulate.paper_strength(X, POLICY_SIGNS), job["run"])
     optional = list(POLICY_SIGNS)
@@ -75,7 +75,7 @@ def _policies(quick: bool) -> tuple[pd.DataFrame, Array, Array]:
 
 
 def balance(predicted: Array, claims: Array, exposure: Array, withheld: Array) -> Row:
-    """Return the Poisson deviance per year, and predicted to observed claims of those who withhold something or not."""
+    """Return the Poisson deviance per year, and predicted to observed claims by whether people withhold something."""
     expected = exposure * predicted
     ratio = np.log(np.where(claims > 0, claims, expected) / expected)
     row: Row = {"deviance": 2 * float(np.sum(claims * ratio - claims + expected) / exposure.sum())}

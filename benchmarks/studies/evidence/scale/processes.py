@@ -34,7 +34,7 @@ def run_apart(job: dict[str, Any]) -> list[Row]:
 
 @functools.cache
 def _fork_server() -> Any:
-    """Return how to start a process at once: from a server that has imported everything and never trained."""
+    """Return a way to start processes quickly: from a server that has imported everything and never trained."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -43,7 +43,7 @@ def _fork_server() -> Any:
 
 
 def _with_table(job: dict[str, Any]) -> dict[str, Any]:
-    """Have a job's table drawn, unless it is that of the job before, and tell the job where it is."""
+    """Draw a job's table, unless the job before used the same one, and tell the job where it is."""
     return {**job, "folder": _draw(job["N"], job["r"], job["run"])} if job["what"] == "scale" else job
 
 
@@ -54,7 +54,7 @@ def _folder() -> str:
     return folder
 
 
-@functools.lru_cache(maxsize=1)  # one table is kept: the next one takes its place in the folder
+@functools.lru_cache(maxsize=1)  # one table is kept: the next one replaces it in the folder
 def _draw(n: int, r: int, run: int) -> str:
     family = LogisticFamily.random(COLUMNS - r, r, FAMILY_SEED)
     folder = Path(_folder())

@@ -1,4 +1,4 @@
-"""The table of large tables, and the short one of the README."""
+"""The results on large tables, and their short form for the README."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _rivals(group: Rows, rows: Rows, variant: str) -> Rows:
 
 
 def _ratio(group: Rows, plain: Rows, column: str) -> str:
-    """Return the median ratio over runs; nothing where a system does not tell its memory."""
+    """Return the median ratio over runs, or a dash where a system does not report memory."""
     pairs = list(zip(values(group, column), values(plain, column), strict=True))
     if not all(mine > 0 and theirs > 0 for mine, theirs in pairs):
         return "–"
@@ -76,7 +76,7 @@ def _ratio(group: Rows, plain: Rows, column: str) -> str:
 
 
 def _cost(group: Rows, rows: Rows) -> dict[str, str]:
-    """Return what all lines have: what the training took, beside plain training."""
+    """Return what all lines have: the cost of the training, beside plain training."""
     plain = _rivals(group, rows, "plain")
     return {
         "what": group[0]["what"],
@@ -131,7 +131,7 @@ def _audit(row: dict[str, str]) -> str:
 
 
 def _shift(group: Rows, base: Rows) -> str:
-    """Return by how many % those who withhold everything are told more than by a model without optional data."""
+    """Return how much more those who withhold everything are told than by a model without optional data, in %."""
     column = "claims a year predicted, all withheld"
     if group[0]["variant"] == "base":
         return ""

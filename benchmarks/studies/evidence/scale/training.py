@@ -60,14 +60,14 @@ class Training:
         if self.engine == "LightGBM":
             return lgb.train(params, lgb.Dataset(X, y, weight=weight), rounds, callbacks=callbacks)
         matrix = xgb.QuantileDMatrix(X, y, weight=weight, nthread=THREADS, enable_categorical=True)
-        with xgb.config_context():  # the verbosity of one call is not that of the next
+        with xgb.config_context():  # so that the verbosity of one call does not affect the next
             return xgb.train(params, matrix, rounds, callbacks=callbacks)
 
     def measure(self, X: Any, y: Array, weight: Array | None = None) -> tuple[Any, Row]:
         """Train after a warm-up on a few rows; return the booster, and times and peak memory beyond the table."""
         few = slice(0, WARM_UP_ROWS)
         first = X.iloc[few] if isinstance(X, pd.DataFrame) else X[few]
-        # With one copy a row even a small table takes the path of a large one.
+        # With one copy a row, even a small table takes the path of a large one.
         self.start(first, y[few], None if weight is None else weight[few], 1, [], copies=1)
         watch, boosters = Watch(), []
 

@@ -16,7 +16,7 @@ from pucboost._virtual.rows import MaskedRows
 
 
 class Watch:
-    """Takes the time of a training and of its parts, with both engines and with or without consent.
+    """Takes the time of a training and of its parts, for both engines, with or without consent.
 
     ``plan``: reading consent, planning copies, and the summary at the end; ``stream``: computing masks and gathering
     masked rows, as often as the engine reads them; ``binning``: the rest up to the first tree; ``boosting``: the trees.
@@ -27,7 +27,7 @@ class Watch:
         self.moments: dict[str, float] = {}
 
     def callback(self, engine: str) -> Any:
-        """Return what tells the watch, called by the engine, that the first tree begins."""
+        """Return the callback by which the engine tells the watch that the first tree begins."""
         return _LightGBMStart(self) if engine == "LightGBM" else _XGBoostStart(self)
 
     def mark(self, moment: str) -> None:

@@ -15,7 +15,7 @@ from .measuring import AUC
 
 LEVEL = 0.05  # of the paired t-tests
 MARGIN = 0.02  # "hardly worse": the upper 95 % bound of the loss is within 2 % of exhaustive's
-NAMES = {"california_housing": "california", "insurance_hi": "insurance"}  # the rest are called as their files
+NAMES = {"california_housing": "california", "insurance_hi": "insurance"}  # the others keep the names of their files
 
 
 def by_variant(rows: Rows, column: str) -> dict[str, list[float]]:
@@ -36,7 +36,7 @@ def compare(mine: Sequence[float], others: Sequence[float]) -> str:
 
 
 def hardly_worse(mine: Sequence[float], others: Sequence[float]) -> bool:
-    """Return whether the losses are shown to be at most ``MARGIN`` larger, which "level" alone does not show."""
+    """Return whether the losses are shown to be at most ``MARGIN`` larger, which "level" alone does not imply."""
     if len(mine) < 2:
         return False
     ratios = [a / b - 1 for a, b in zip(mine, others, strict=True)]
@@ -65,5 +65,5 @@ def shorter(name: str) -> str:
 
 
 def slashed(numbers: Iterable[float], form: str) -> str:
-    """Return numbers one beside the other."""
+    """Return numbers separated by slashes."""
     return " / ".join(f"{number:{form}}" for number in numbers)

@@ -17,8 +17,8 @@ from benchmarks.harness.study import Unit
 from benchmarks.harness.types import Array, Row
 
 RUNS = 5
-CAP = 6_000  # people that scikit-learn's models are trained on; the engines see all
-SMALL = 1_000  # people below which a single fifth held out would drown differences in noise
+CAP = 6_000  # people for training scikit-learn's models; the engines see all
+SMALL = 1_000  # with fewer people, a single held-out fifth would drown differences in noise
 COPIES = 4  # balanced's default for tables of this size
 AUC = "100 × (1 − AUC)"
 
@@ -35,7 +35,7 @@ def fewer_trees(model: str, n: int) -> dict[str, Any]:
 
 @functools.cache
 def warm_up(model: str) -> None:
-    """Train every variant once on a few rows, so that nothing is compiled or imported while a clock runs."""
+    """Train every variant once on a few rows, so that nothing is compiled or imported while time is measured."""
     for name in ("adult", "income"):
         task = loaded(name, quick=True)
         X, optional = task.withhold_several(0)
@@ -45,9 +45,9 @@ def warm_up(model: str) -> None:
 
 
 def people(task: Task, model: str, run: int, quick: bool, cap: int = CAP) -> list[tuple[Array, Array]]:
-    """Return who is trained on and who is tested: five folds of small tables, a fifth held out of others.
+    """Return whom to train on and whom to test: five folds for small tables, a fifth held out for others.
 
-    A cap concerns the latter only, whose people come in random order.
+    A cap only affects the latter, whose people come in random order.
     """
     splits = task.splits(run, SMALL)[: 1 if quick else None]
     return splits if model in models.ENGINES else [(train[:cap], test) for train, test in splits]
@@ -61,7 +61,7 @@ def scores(task: Task, test: Array, prediction: Array) -> Row:
 
 
 def mean_over_folds(folds: Sequence[Row]) -> Row:
-    """Return the mean of each measure; what a fold lacks stays out."""
+    """Return the mean of each measure, or None where folds lack it."""
     return {name: None if folds[0][name] is None else statistics.fmean(f[name] for f in folds) for name in folds[0]}
 
 
@@ -79,7 +79,7 @@ def _measure(name: str, model: str, run: int, quick: bool) -> list[Row]:
     for train, test in people(task, model, run, quick):
         for variant in folds:
             enough = variant == "balanced" and folds["exhaustive"][-1]["virtual rows"] <= COPIES
-            if enough:  # balanced then has exactly the rows of exhaustive: not to be trained twice
+            if enough:  # balanced then has exactly the rows of exhaustive: do not train twice
                 folds[variant].append(folds["exhaustive"][-1])
                 continue
             train_it = functools.partial(

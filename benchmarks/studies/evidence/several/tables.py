@@ -23,7 +23,7 @@ from .comparing import (
 )
 from .measuring import AUC
 
-# base, fixed, exhaustive, full; its table of AUC is turned into 100 − AUC here
+# base, fixed, exhaustive, full; the paper's AUC is converted to 100 − AUC
 PAPER: dict[tuple[str, str], dict[str, tuple[float, float, float, float]]] = {
     ("Random Forest", "loss"): {
         "diabetes": (29.74, 26.23, 25.58, 24.16), "compas": (40.83, 37.65, 37.21, 36.86),
@@ -59,7 +59,7 @@ def _verdicts(losses: Mapping[str, Sequence[float]]) -> dict[str, str]:
 
 
 def _remark(model: str, losses: Mapping[str, Sequence[float]], bags: Mapping[str, Sequence[float]]) -> str:
-    """Return what the tests say, and what speaks for a cause where consent does not pay; ``bags`` are of bags of N."""
+    """Return what the tests say, and a likely cause where consent does not pay; ``bags`` are losses with bags of N."""
     found = _verdicts(losses)
     if "one run" in found.values():
         return "one run"
@@ -68,9 +68,9 @@ def _remark(model: str, losses: Mapping[str, Sequence[float]], bags: Mapping[str
     if found["exhaustive beats base"] == "better" and found["balanced beats base"] == "better":
         return "; ".join(parts)
     if model == "Random Forest" and bags and compare(bags["exhaustive"], losses["exhaustive"]) == "better":
-        parts.append("overfits, as its bags count copies instead of people: bags of N do better")
+        parts.append("overfits because its bags draw copies instead of people: bags of N do better")
     elif compare(losses["exhaustive"], losses["fixed"]) == "worse":
-        parts.append("overfits, the more the more copies: fixed does better")
+        parts.append("overfits more with more copies: fixed does better")
     elif statistics.fmean(losses["exhaustive"]) >= statistics.fmean(losses["base"]):
         parts.append("no gain: likely min_samples_split, which counts copies (not tested)")
     elif "worse" not in found.values():
@@ -148,7 +148,7 @@ def _mean_relative(groups: Sequence[Mapping[str, Sequence[float]]]) -> dict[str,
 
 
 def in_short(rows: Rows) -> Table:
-    """Return one line per model: mean loss against its base model, and training time as a multiple of the latter's."""
+    """Return one line per model: mean loss and training time against its base model."""
     compared = (*models.PUC_SCHEMES, "full")
     lines = []
     for (model,), of in by(models.with_same_bags(rows), "model").items():
