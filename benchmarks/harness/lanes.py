@@ -1,7 +1,7 @@
 """Units of a study side by side in several processes.
 
-Most studies train many small models, for which a second thread does little and a second process nearly everything.
-A process finds its unit by the study's name and the unit's place in the list, because functions cannot always be sent.
+Most studies train many small models: a second thread hardly helps them, a second process helps a lot. A process finds
+its unit by the study's name and the unit's place in the list, because functions cannot always be sent.
 """
 
 from __future__ import annotations

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks import run  # noqa: E402
-from benchmarks.catalogue import SETS, STUDIES  # noqa: E402
-from benchmarks.harness import paths, report  # noqa: E402
+from benchmarks import run
+from benchmarks.catalogue import SETS, STUDIES
+from benchmarks.harness import paths, report
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -42,7 +38,7 @@ def test_quick_run(name: str) -> None:
         [sys.executable, "-m", "benchmarks.run", name, "--quick"],
         capture_output=True,
         encoding="utf-8",
-        cwd=ROOT,
+        cwd=paths.ROOT,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )
     assert done.returncode == 0, done.stderr

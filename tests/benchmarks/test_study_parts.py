@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +10,18 @@ import pandas as pd
 import pytest
 
 import pucboost as puc
+from benchmarks.data import tables
+from benchmarks.studies.evidence import degradation
+from benchmarks.studies.evidence.alternatives import judge as judging
+from benchmarks.studies.evidence.alternatives import measuring as alternatives
+from benchmarks.studies.evidence.alternatives import methods
+from benchmarks.studies.evidence.convergence import cells, learners
+from benchmarks.studies.evidence.convergence.tables import slope
+from benchmarks.studies.evidence.inference import measuring as inference
+from benchmarks.studies.evidence.scale.measuring import balance
+from benchmarks.studies.evidence.several import measuring as several
+from benchmarks.studies.evidence.several.comparing import compare, hardly_worse
 from pucboost.simulate import BinaryFamily, LogisticFamily, squared_puc_gap
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.data import tables  # noqa: E402
-from benchmarks.studies.evidence import degradation  # noqa: E402
-from benchmarks.studies.evidence.alternatives import judge as judging  # noqa: E402
-from benchmarks.studies.evidence.alternatives import measuring as alternatives  # noqa: E402
-from benchmarks.studies.evidence.alternatives import methods  # noqa: E402
-from benchmarks.studies.evidence.convergence import cells, learners  # noqa: E402
-from benchmarks.studies.evidence.convergence.tables import slope  # noqa: E402
-from benchmarks.studies.evidence.inference import measuring as inference  # noqa: E402
-from benchmarks.studies.evidence.scale.measuring import balance  # noqa: E402
-from benchmarks.studies.evidence.several import measuring as several  # noqa: E402
-from benchmarks.studies.evidence.several.comparing import compare, hardly_worse  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
