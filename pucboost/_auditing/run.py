@@ -21,7 +21,8 @@ from .estimate.nuisance import N_FOLDS, CrossFitter, Estimators
 from .estimate.penalty import FITS_PER_MASK, MIN_COUNT, estimate_penalties, not_testable, overall, score_mask
 from .estimate.provenance import provenance
 from .estimate.reference import read_training, references
-from .results import AuditReport, Penalty
+from .findings import Penalty
+from .results import AuditReport
 
 SIMULTANEOUS = {
     "max-t": "max-t: the quantile of the largest of all correlated test statistics",

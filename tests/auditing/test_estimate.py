@@ -511,7 +511,7 @@ def test_stricter_corrections_widen_intervals() -> None:
 
 
 def test_holm_adjustment() -> None:
-    from pucboost._auditing.results import Informativeness
+    from pucboost._auditing.findings import Informativeness
 
     found = [Informativeness(g, 0.5, 0.1, 1.0, p, None) for g, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))]
     adjusted = {f.group: f.adjusted_p_value for f in companions._with_holm(found)}

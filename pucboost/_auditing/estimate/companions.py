@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..._arrays import Array
-from ..results import (
+from ..findings import (
     AveragePrediction,
     Balance,
     Calibration,

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._virtual.plan import child_seed
-from ..results import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
+from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
 from .inputs import AuditedModel, People
 from .losses import Loss
 from .nuisance import AVAILABILITY, View

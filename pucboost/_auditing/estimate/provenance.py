@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from ..results import Provenance
+from ..findings import Provenance
 from .inputs import AuditedModel, People
 from .nuisance import LIGHTGBM_PARAMS
 from .reference import TrainingData

@@ -106,7 +106,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerdictBox:
     """What stands in the box on top."""
 
     word: str

@@ -1,17 +1,16 @@
-"""Pictures as SVG to be put into an HTML page: in the page's fonts and colours, and the same for the same report."""
+"""Plots as SVG inside an HTML page: in the page's fonts and colours, and the same for the same findings."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
-from .plotting import COLOURS, PICTURES
-
-if TYPE_CHECKING:
-    from ..results import AuditReport
+from ..findings import Findings
+from .drawing import COLOURS
+from .plotting import PLOTS
 
 _INK = "#1d232b"
 _VARIABLES = {
@@ -36,9 +35,9 @@ _FONT_FAMILY = re.compile(r"font-family:[^;]*;?\s*")
 _FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form of earlier versions of matplotlib
 
 
-def inline_svg(name: str, report: AuditReport, label: str) -> str:
-    """Return one of :data:`PICTURES` as an ``<svg>`` element; ``label`` says in words what there is to see."""
-    root = ElementTree.fromstring(_draw(name, report))
+def inline_svg(name: str, findings: Findings, label: str) -> str:
+    """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` says in words what there is to see."""
+    root = ElementTree.fromstring(_draw(name, findings))
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]  # HTML knows SVG without its namespace
         element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
@@ -54,12 +53,12 @@ def inline_svg(name: str, report: AuditReport, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _draw(name: str, report: AuditReport) -> str:
+def _draw(name: str, findings: Findings) -> str:
     """Return what matplotlib makes of it, whatever style and backend the user has chosen, and without pyplot."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    picture = PICTURES[name]
+    plot = PLOTS[name]
     out = io.StringIO()
     with matplotlib.rc_context(), warnings.catch_warnings():
         # Names may have letters that matplotlib's own font lacks; the browser's fonts draw them.
@@ -67,8 +66,8 @@ def _draw(name: str, report: AuditReport) -> str:
         matplotlib.rcdefaults()
         for setting, value in _STYLE.items():
             matplotlib.rcParams[setting] = value  # type: ignore[index]
-        figure = Figure(figsize=picture.size(report), layout="constrained")
-        picture.on(report, figure.add_subplot())
+        figure = Figure(figsize=plot.size(findings), layout="constrained")
+        plot.on(findings, figure.add_subplot())
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     return out.getvalue()
