@@ -13,10 +13,16 @@ from audit_tools import HARMLESS, PAPER, TEASER, audit, known_nuisance, silence_
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate import companions, penalty
-from pucboost._auditing.estimate.inputs import read_people
+from pucboost._auditing.estimate.cross_fitting import CrossFitter, random_folds
+from pucboost._auditing.estimate.informativeness import _with_holm, informativeness
+from pucboost._auditing.estimate.intervals import critical_value, normal_quantile
+from pucboost._auditing.estimate.learners import EVENT, LightGBMLearner, NuisanceLoss
 from pucboost._auditing.estimate.losses import Loss, choose_loss
-from pucboost._auditing.estimate.nuisance import CrossFitter, random_folds
+from pucboost._auditing.estimate.people import read_people
+from pucboost._auditing.estimate.scores import MaskScores, score_mask
+from pucboost._auditing.estimate.verdict import decide, rows_to_decide
+from pucboost._auditing.findings import Informativeness
+from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
 from pucboost.simulate.families import expit
@@ -95,7 +101,7 @@ def test_everything_shared_is_shown_but_does_not_decide() -> None:
 
 def test_halves_are_disjoint_and_exclude_their_fold() -> None:
     people, _ = read_people(TEASER.sample(500, 0).X, np.arange(500) % 2, optional=[2], num_threads=1)
-    fitter = CrossFitter(people, {}, 5, 0, 1)
+    fitter = CrossFitter(people, FittingOptions(num_threads=1))
     view = fitter.view(0)
     seen = np.zeros(500, dtype=int)
     for k in range(5):
@@ -116,21 +122,19 @@ def test_clusters_stay_in_one_fold() -> None:
 
 def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The heart of the estimate: for every fold they are trained on disjoint rows, and on none of that fold."""
-    from pucboost._auditing.estimate import nuisance
-
     trained: list[tuple[bool, set[int]]] = []
-    original = nuisance.LightGBMLearner.fit
+    original = LightGBMLearner.fit
 
-    def spy(self: Any, train: Any, target: Any, objective: Any, seed: int) -> Any:
-        trained.append(("availability" in objective, set(train.tolist())))
-        return original(self, train, target, objective, seed)
+    def spy(self: Any, train: Any, target: Any, loss: NuisanceLoss, seed: int) -> Any:
+        trained.append((loss.model == "availability", set(train.tolist())))
+        return original(self, train, target, loss, seed)
 
-    monkeypatch.setattr(nuisance.LightGBMLearner, "fit", spy)
+    monkeypatch.setattr(LightGBMLearner, "fit", spy)
     sample = TEASER.sample(400, 0)
     people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
-    fitter = CrossFitter(people, {}, 5, 0, 1)
+    fitter = CrossFitter(people, FittingOptions(num_threads=1))
     model = type("Model", (), {"given": TEASER.puc_prediction(sample.X)})()
-    penalty.score_mask(people, model, Loss("binary"), fitter.view(0), 0)
+    score_mask(people, model, Loss("binary"), fitter.view(0), 0)
     share, outcome = ([rows for kind, rows in trained if kind is wanted] for wanted in (True, False))
     assert len(share) == len(outcome) == 10
     for k in range(10):  # role by role, fold by fold: in the order in which scores pair them
@@ -144,7 +148,7 @@ def test_early_stopping_watches_whole_clusters() -> None:
     people = TEASER.sample(200, 0)
     rows = np.repeat(np.arange(200), 5)
     read, _ = read_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
-    learner = CrossFitter(read, {}, 5, 0, 1).view(0).learner
+    learner = CrossFitter(read, FittingOptions(num_threads=1)).view(0).learner
     fit, stop = learner._split(np.arange(1000), 0)
     assert not set(rows[fit]) & set(rows[stop])
     assert len(fit) + len(stop) == 1000
@@ -160,9 +164,9 @@ def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamil
     for seed in range(60):
         sample = family.sample(2000, seed)
         people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
-        view = CrossFitter(people, {}, 5, seed, 1).view(0)
+        view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1)).view(0)
         model = type("Model", (), {"given": family.puc_prediction(sample.X)})()
-        scores = penalty.score_mask(people, model, Loss("binary"), view, 0)
+        scores = score_mask(people, model, Loss("binary"), view, 0)
         theta = scores.score.sum() / scores.size.sum()
         error = np.sqrt(((scores.score - scores.size * theta) ** 2).sum()) / scores.size.sum()
         distance.append(theta / error)
@@ -230,10 +234,10 @@ def test_covariance_measure_has_its_level() -> None:
     for seed in range(60):
         sample = HARMLESS.sample(1000, seed)
         people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
-        view = CrossFitter(people, {}, 5, seed, 1).view(0)
-        outcome = view.cross_fit(people.y, {"objective": "binary"}, 0)
-        nothing = penalty.MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
-        rejected.append(companions.informativeness(people, nothing, view)[0].p_value < 0.1)
+        view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1)).view(0)
+        outcome = view.cross_fit(people.y, EVENT, 0)
+        nothing = MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
+        rejected.append(informativeness(people, nothing, view)[0].p_value < 0.1)
     assert np.mean(rejected) <= 0.1 + 3 * math.sqrt(0.09 / 60)
 
 
@@ -461,7 +465,7 @@ def test_objective_of_an_engines_own_estimator() -> None:
     ],
 )
 def test_decide(lower: float, upper: float, verdict: str) -> None:
-    assert penalty.decide(lower, upper, 0.02) == verdict
+    assert decide(lower, upper, 0.02) == verdict
 
 
 def test_critical_values() -> None:
@@ -469,21 +473,19 @@ def test_critical_values() -> None:
     independent = rng.normal(size=(5, 20_000))
     independent /= np.sqrt((independent**2).sum(axis=1, keepdims=True))
     ones = np.ones(5)
-    sidak = penalty.normal_quantile((1 + 0.9 ** (1 / 5)) / 2)
-    assert penalty.critical_value(independent, ones, 0.95, "max-t", 0) == pytest.approx(sidak, abs=0.02)
+    sidak = normal_quantile((1 + 0.9 ** (1 / 5)) / 2)
+    assert critical_value(independent, ones, 0.95, "max-t", 0) == pytest.approx(sidak, abs=0.02)
     same = np.repeat(independent[:1], 5, axis=0)
-    single = penalty.normal_quantile(0.95)
-    assert penalty.critical_value(same, ones, 0.95, "max-t", 0) == pytest.approx(single, abs=0.02)
-    assert penalty.critical_value(independent, ones, 0.95, "bonferroni", 0) == pytest.approx(
-        penalty.normal_quantile(0.99)
-    )
-    assert penalty.critical_value(independent, ones, 0.95, "none", 0) == single
+    single = normal_quantile(0.95)
+    assert critical_value(same, ones, 0.95, "max-t", 0) == pytest.approx(single, abs=0.02)
+    assert critical_value(independent, ones, 0.95, "bonferroni", 0) == pytest.approx(normal_quantile(0.99))
+    assert critical_value(independent, ones, 0.95, "none", 0) == single
 
 
 def test_rows_to_decide_halves_with_the_width() -> None:
-    assert penalty.rows_to_decide(0.0, 0.04, 0.02, 1000) == 4000
-    assert penalty.rows_to_decide(0.03, 0.02, 0.02, 1000) in (4000, 4001)  # 0.03 − 0.02 is not quite 0.01
-    assert penalty.rows_to_decide(0.02, 0.02, 0.02, 1000) is None
+    assert rows_to_decide(0.0, 0.04, 0.02, 1000) == 4000
+    assert rows_to_decide(0.03, 0.02, 0.02, 1000) in (4000, 4001)  # 0.03 − 0.02 is not quite 0.01
+    assert rows_to_decide(0.02, 0.02, 0.02, 1000) is None
 
 
 def test_rows_to_decide_really_decide() -> None:
@@ -511,8 +513,6 @@ def test_stricter_corrections_widen_intervals() -> None:
 
 
 def test_holm_adjustment() -> None:
-    from pucboost._auditing.findings import Informativeness
-
     found = [Informativeness(g, 0.5, 0.1, 1.0, p, None) for g, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))]
-    adjusted = {f.group: f.adjusted_p_value for f in companions._with_holm(found)}
+    adjusted = {f.group: f.adjusted_p_value for f in _with_holm(found)}
     assert adjusted == pytest.approx({"b": 0.03, "c": 0.06, "a": 0.06})
