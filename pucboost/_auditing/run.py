@@ -73,38 +73,39 @@ def audit(
         Held-out people and their outcomes; not the data the model was trained on.
     margin
         Largest average penalty regarded as harmless, in units of the prediction (0.02 is two percentage points of a
-        probability), or with ``relative`` as a share of the mean prediction. It belongs to those who regulate, not to
-        the data: fix it beforehand.
+        probability). Those who regulate set it, not the data: fix it beforehand.
+    train_data
+        ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates and the weight is
+        the exposure. The models of reference are then trained on these data, and the report says which sets training
+        never saw and whether the audit data are the training data.
+    truth
+        A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
     optional, available
-        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A pucboost booster knows the former.
+        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A pucboost booster knows what is optional.
     weight, exposure
         Weights of rows. With an exposure, ``y`` are counts or sums over it, and the model predicts per unit.
-    loss
-        ``"squared"``, ``"binary"``, ``"poisson"``, ``"quantile"`` (with ``alpha``), or ``"auto"``: from the booster's
-        objective, else from the outcomes.
-    target_class
-        The class to audit, for a model with several: one of the labels of a scikit-learn classifier, else its number.
-    favourable
-        ``"lower"`` (premiums) or ``"higher"`` (approval): which predictions people prefer.
     subgroups
         Sets of people by base features, to be judged separately as well: a dict name → True/False per row, or one label
         per row.
     clusters
         One label per row; rows with the same label (several years of one person) are not independent.
-    train_data
-        ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates, and it is the
-        weight. The models of reference are then trained on them, and it can be seen which sets training never saw, and
-        whether the audit data are the training data.
-    truth
-        A simulator with ``puc_prediction(X)``, or the justified predictions, where they are known.
-    min_count
-        Sets with fewer people are not tested.
-    max_masks
-        Test at most so many sets, the most frequent ones.
+    target_class
+        The class to audit, for a model with several: one of the labels of a scikit-learn classifier, else its number.
+    relative
+        Read ``margin`` as a share of the mean prediction.
+    loss, alpha
+        ``"squared"``, ``"binary"``, ``"poisson"``, ``"quantile"`` (at level ``alpha``), or ``"auto"``: from the
+        booster's objective, else from the outcomes.
+    favourable
+        ``"lower"`` (premiums) or ``"higher"`` (approval): which predictions people prefer.
     level
         Confidence of each one-sided test, and of the two-sided intervals shown.
     simultaneous
         ``"max-t"``, ``"bonferroni"`` or ``"none"``: how verdicts on several sets are kept jointly valid.
+    min_count
+        Sets with fewer people are not tested.
+    max_masks
+        Test at most this many sets, the most frequent ones.
     nuisance
         LightGBM parameters for the models of outcome and availability, or a pair of scikit-learn estimators
         (outcome, availability).
