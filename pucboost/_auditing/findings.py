@@ -35,7 +35,7 @@ class Penalty:
     verdict: str
     """``certified``, ``violated``, ``inconclusive`` or ``not testable``."""
     decisive: bool
-    """Whether it counts in the overall verdict; people who share everything withhold nothing."""
+    """Whether it counts towards the overall verdict; not for people who share everything, who withhold nothing."""
     estimate: Estimate | None
     """θ in units of the prediction, positive where people are told more than their data justify."""
     verdict_lower: float | None
@@ -45,7 +45,7 @@ class Penalty:
     """θ as a percentage of the mean prediction of these people."""
     mean_prediction: float | None
     rows_to_decide: int | None
-    """How many rows an audit would need to decide, if the estimate stayed as it is; None where decided."""
+    """How many rows an audit would need to decide, if the estimate stayed the same; None if it is decided."""
     note: str = ""
 
 
@@ -61,13 +61,13 @@ class LossComparison:
     difference: Estimate | None
     note: str = ""
     decisive: bool = False
-    """Never: the other model is itself fitted to data, so that even a perfect model can seem to fail (and a flat
-    surcharge passes). Said for those who read the JSON alone; verdicts rest on decisive penalties."""
+    """Always False: the other model is itself fitted to data, so even a perfect model can seem to fail (and a flat
+    surcharge passes). Stated for readers of the JSON; only decisive penalties count towards the verdict."""
 
 
 @dataclass(frozen=True)
 class Informativeness:
-    """Test of Y ⟂ A_g | b for one group, whether withholding says anything about the outcome."""
+    """Test of Y ⟂ A_g | b for one group: whether withholding says anything about the outcome."""
 
     group: str
     shared: float
@@ -103,7 +103,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class SharingEffect:
-    """How predictions of people who share something change against withholding everything."""
+    """How predictions of people who share something differ from what they would get if they withheld everything."""
 
     people: int
     mean: float
@@ -112,7 +112,7 @@ class SharingEffect:
     """Share of people for whom sharing made the prediction less favourable."""
     largest_loss: float
     mean_bonus: float | None
-    """Mean gain from a bonus system (the best of a person's subsets) against the prediction as given."""
+    """Mean gain from a bonus system (the best of a person's subsets), compared with the prediction as given."""
     share_with_better_subset: float | None
     """Share of people for whom some subset of what they share would have been more favourable."""
     histogram: Histogram
@@ -120,7 +120,7 @@ class SharingEffect:
 
 @dataclass(frozen=True)
 class Balance:
-    """Actual outcomes against expected ones (predictions) of a set of people."""
+    """Actual and expected outcomes (predictions) of a set of people."""
 
     name: str
     people: int
@@ -144,12 +144,12 @@ class GroupSupport:
 
 @dataclass(frozen=True)
 class Support:
-    """Whether the data can carry the conclusions."""
+    """Whether the data can support the conclusions."""
 
     masks: int
     """Distinct sets of shared groups in the audit data."""
     unseen_in_training: tuple[str, ...] | None
-    """Sets that training never saw, with people; None if what training saw is not known."""
+    """Sets that occur here but not in training; None if it is not known what training saw."""
     unseen_people: int | None
     untested_people: int
     """People in sets too rare to be tested."""
@@ -197,7 +197,7 @@ class ScatterPoint:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What was audited, with what."""
+    """What was audited, and with which data, settings and versions."""
 
     date: str
     rows: int
@@ -206,7 +206,7 @@ class Provenance:
     min_count: int
     """Sets with fewer people were not tested."""
     reference_data: str
-    """What the base-features model and the unrestricted one were fitted on."""
+    """What the base-features model and the unrestricted model were fitted on."""
     data_hash: str
     model_hash: str | None
     model_kind: str
@@ -227,11 +227,11 @@ class Findings:
     margin: float
     """Largest penalty regarded as harmless, in units of the prediction."""
     relative_margin: float | None
-    """The margin as a share of the mean prediction, if it was given so."""
+    """The margin as a share of the mean prediction, if it was given that way."""
     level: float
     """Confidence of each one-sided test, and of the two-sided intervals shown."""
     simultaneous: str
-    """How verdicts of several sets are kept jointly valid."""
+    """How verdicts on several sets are kept jointly valid."""
     critical_value: float
     """Standard errors on each side of an estimate in the simultaneous intervals."""
     loss: str
@@ -256,5 +256,5 @@ class Findings:
 
 
 def title(penalty: Penalty) -> str:
-    """Return how the people of a penalty are called."""
+    """Return the name of the people a penalty is about."""
     return penalty.name if penalty.subgroup is None else f"{penalty.name} | {penalty.subgroup}"

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
-"""Version of :meth:`AuditReport.to_dict`; raised when a field changes its meaning or goes away."""
+"""Version of :meth:`AuditReport.to_dict`; increased when a field changes its meaning or is removed."""
 
 
 @dataclass(frozen=True)
 class AuditReport(Findings):
     """The result of :func:`pucboost.audit`.
 
-    ``passed`` says whether the model was certified; ``penalty`` is the decisive table; ``to_html``, ``to_markdown``,
-    ``to_json`` write it down, ``plot_*`` draw it.
+    ``passed`` says whether the model was certified; ``penalty`` is the table that decides; ``to_html``,
+    ``to_markdown``, ``to_json`` write the report, ``plot_*`` draw it.
 
     Examples
     --------

@@ -61,8 +61,8 @@ def audit(
 
         θ_S = E[f(X) − E[Y | b, A ⊇ S, z_S] | A = S]
 
-    is estimated on held-out data by a doubly robust, cross-fitted estimate, with a confidence interval, and held
-    against ``margin`` by two one-sided tests: *certified* (interval inside), *violated* (outside), *inconclusive*.
+    is estimated on held-out data by a doubly robust, cross-fitted estimate, with a confidence interval, and compared
+    with ``margin`` by two one-sided tests: *certified* (interval inside), *violated* (outside), *inconclusive*.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def audit(
         probability). Those who regulate set it, not the data: fix it beforehand.
     train_data
         ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates and the weight is
-        the exposure. The models of reference are then trained on these data, and the report says which sets training
+        the exposure. The reference models are then trained on these data, and the report says which sets training
         never saw and whether the audit data are the training data.
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
@@ -227,7 +227,7 @@ def _check_no_ties(f: Array, people: People, margin: float) -> None:
     share = float(np.average(people.y == f, weights=people.weight))
     if share > margin / 2:
         raise ValueError(
-            f"{share:.1%} of the outcomes equal the quantile predicted, and so lie on neither side; the audit of a "
+            f"{share:.1%} of the outcomes equal the predicted quantile and so lie on neither side of it; auditing a "
             "quantile needs continuous outcomes."
         )
 
@@ -245,7 +245,7 @@ class _Fitted:
 
 
 def _fit(case: _Case, training: TrainingData, fitting: FittingOptions) -> _Fitted:
-    """Fit the nuisance models of every set, and the models of reference."""
+    """Fit the nuisance models of every set, and the reference models."""
     people, model, loss = case.people, case.model, case.loss
     crossfits = FITS_PER_MASK * len({*case.masks, 0}) + people.consent.n_groups + (2 if training.table is None else 0)
     done = itertools.count(1)

@@ -144,7 +144,7 @@ def _read_nuisance(nuisance: Any) -> Mapping[str, Any] | NuisanceEstimators:
 
 
 def _convert(options: Any, **conversions: Callable[[Any], Any]) -> None:
-    """Replace fields of a frozen dataclass by plain values: numpy's numbers do not go into JSON."""
+    """Replace fields of a frozen dataclass by plain values: JSON cannot hold numpy's numbers."""
     for name, conversion in conversions.items():
         object.__setattr__(options, name, conversion(getattr(options, name)))
 
@@ -158,7 +158,7 @@ def option_fields() -> dict[str, Field[Any]]:
 
 
 def group_options(margin: float, options: Mapping[str, Any]) -> tuple[PeopleOptions, JudgementOptions, FittingOptions]:
-    """Return the options in their groups, checked; raise a TypeError that names an option there is not."""
+    """Return the options in their groups, checked; raise a TypeError that names an unknown option."""
     known = option_fields()
     for name in options:
         if name not in known:

@@ -195,7 +195,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.ones(300), "Every outcome is 1: with one class only"),
+        (np.ones(300), "Every outcome is 1: with only one class"),
         (with_value(GOOD.y, 4, np.nan), "y is nan in row 4"),
         (GOOD.y[:-1], "y must have one value for each of the 300 rows"),
         (["yes"] * 300, "y must be numeric"),

@@ -123,7 +123,7 @@ def test_a_quantile_that_outcomes_equal_is_refused() -> None:
     X = np.random.default_rng(0).normal(size=(400, 2))
     X[::2, 1] = np.nan
     y = np.where(np.arange(400) % 3 == 0, 1.0, 0.0)
-    with pytest.raises(ValueError, match="outcomes equal the quantile predicted"):
+    with pytest.raises(ValueError, match="outcomes equal the predicted quantile"):
         puc.audit(lambda t: np.zeros(len(t)), X, y, optional=[1], loss="quantile", alpha=0.5, margin=0.05)
 
 

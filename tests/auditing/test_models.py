@@ -237,7 +237,7 @@ def test_training_data_are_recognised(data: Any) -> None:
     given = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1, train_data=(X, y))
     assert given.warnings == fresh.warnings
     assert numbers(given) == numbers(fresh)
-    # The models of reference now come from the training data.
+    # The reference models now come from the training data.
     assert given.averages[0].base_model != fresh.averages[0].base_model
 
 

@@ -137,7 +137,7 @@ def test_warnings_stand_near_the_top():
 def test_certified_says_where_silence_means_nothing():
     quiet = (findings.Informativeness("a", 0.5, 0.0, 0.1, 0.9, 0.9),)
     loud = (findings.Informativeness("a", 0.5, -0.2, -9.0, 1e-9, 1e-9),)
-    words = "no merit of the model"
+    words = "no credit to the model"
     assert words in render_text(bare(verdict=findings.CERTIFIED, informativeness=quiet))
     assert words not in render_text(bare(verdict=findings.CERTIFIED, informativeness=loud))
     assert words not in render_text(bare(verdict=findings.VIOLATED, informativeness=quiet))

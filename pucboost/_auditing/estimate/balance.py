@@ -1,4 +1,4 @@
-"""Averages by what people share: actual against expected, and three models side by side; none of this decides."""
+"""Averages by what people share: actual and expected, and three models side by side; none of this decides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .people import People
 def average_predictions(
     people: People, model: Array, base: Array, unrestricted: Array, masks: list[int]
 ) -> list[AveragePrediction]:
-    """Average predictions of three models by exact set of shared groups."""
+    """Return the average predictions of three models by exact set of shared groups."""
     rows = []
     for mask in masks:
         who = people.shared == np.uint64(mask)
@@ -26,7 +26,7 @@ def average_predictions(
 
 
 def book_balance(people: People, model: Array, masks: list[int], level: float) -> list[Balance]:
-    """Actual against expected, overall and by exact set of shared groups."""
+    """Return actual and expected outcomes, overall and by exact set of shared groups."""
     parts = [("everybody", np.ones(len(people), dtype=bool))]
     parts += [(people.name(mask), people.shared == np.uint64(mask)) for mask in masks]
     rows = []

@@ -64,7 +64,7 @@ class CrossFitter:
         return self._view(rows, np.full(len(rows), mask, dtype=np.uint64), mask, self.fitting.nuisance)
 
     def reference_view(self, shown: Array) -> View:
-        """Return everybody with the masks given, for LightGBM models of reference stopped where they predict best."""
+        """Return everybody with the masks given, for LightGBM reference models stopped where they predict best."""
         return self._view(np.arange(len(self.people)), shown, 0, {}, undersmooth=1.0)
 
     def _view(

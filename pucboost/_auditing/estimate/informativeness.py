@@ -18,7 +18,7 @@ def informativeness(people: People, nothing: MaskScores, view: View) -> list[Inf
     """Test Y ⟂ A_g | b for every group by the generalised covariance measure.
 
     T = √n · mean(R) / sd(R), R = (Y − g(b)) · (A_g − P(A_g = 1 | b)), is standard normal under independence. For a
-    quantile, Y stands for 1[Y ≤ f(b)], f with everything withheld.
+    quantile, Y stands for 1[Y ≤ f(b)], where f(b) is the prediction with everything withheld.
 
     Parameters
     ----------

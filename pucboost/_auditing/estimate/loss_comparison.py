@@ -1,4 +1,4 @@
-"""Losses of the audited model against those of the models of reference; none of this decides."""
+"""Losses of the audited model compared with those of the reference models; none of this decides."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class People:
     container: Any
     """The user's own table."""
     kept: Array | None = None
-    """Numbers of the rows that are left, if some had no weight."""
+    """Numbers of the rows kept, if some had weight 0."""
 
     def __len__(self) -> int:
         return len(self.y)
@@ -54,13 +54,13 @@ class People:
 
     @cached_property
     def mask_counts(self) -> dict[int, int]:
-        """How many people share exactly each set that occurs, most frequent first."""
+        """Number of people who share exactly each set, most frequent first."""
         masks, counts = np.unique(self.shared, return_counts=True)
         order = np.lexsort((masks, -counts))
         return {int(masks[i]): int(counts[i]) for i in order}
 
     def name(self, mask: int) -> str:
-        """Return how people who share exactly ``mask`` are called."""
+        """Return the name of the people who share exactly ``mask``."""
         if mask == self.everything and mask != 0:
             return "everything"
         return subset_name(mask, self.consent)
@@ -146,7 +146,7 @@ def _consent(known: Consent | None, optional: Any, names: list[str], source: Row
 def _check_names(consent: Consent) -> None:
     for reserved in RESERVED:
         if reserved in consent.groups:
-            raise ValueError(f"A consent group is called {reserved!r}, which an audit calls something else. Rename it.")
+            raise ValueError(f"A consent group is called {reserved!r}, a name audits use themselves. Rename it.")
 
 
 def _check_finite(values: Array, name: str) -> None:

@@ -60,7 +60,7 @@ def _bonus(
 
 def _histogram(values: Array, weights: Array) -> Histogram:
     lowest, highest = float(values.min()), float(values.max())
-    # Differences of rounding are one value.
+    # Values that differ only by rounding count as one.
     tiny = 1e-9 * max(abs(lowest), abs(highest), 1.0)
     if highest - lowest <= tiny:
         lowest, highest = lowest - 1e3 * tiny, highest + 1e3 * tiny

@@ -1,4 +1,4 @@
-"""Whether the data can carry the conclusions."""
+"""Whether the data can support the conclusions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ..findings import GroupSupport, Support
 from .people import People
 
 RARE_SHARE = 0.01
-"""A group shared or withheld by fewer people than this is reported as hardly testable."""
+"""A group shared or withheld by fewer people than this gets a warning."""
 
 
 def describe_support(
     people: People, tested: list[int], training_masks: frozenset[int] | None
 ) -> tuple[Support, list[str]]:
-    """Describe whether the data can carry the conclusions, with warnings in words."""
+    """Say whether the data can support the conclusions, with warnings in words."""
     notes = []
     counts = people.mask_counts
     unseen = None if training_masks is None else [mask for mask in counts if mask not in training_masks]

@@ -11,7 +11,7 @@ MAX_UNTESTED_SHOWN = 10
 
 
 def tested_masks(people: People, judgement: JudgementOptions) -> list[int]:
-    """Return the sets to test: nothing first, everything last, between them the most frequent first."""
+    """Return the sets to test: nothing first, everything last, the others in between by frequency."""
     masks = [mask for mask, count in people.mask_counts.items() if count >= judgement.min_count][: judgement.max_masks]
     return sorted(masks, key=lambda mask: (mask != 0, mask == people.everything))
 

@@ -1,4 +1,4 @@
-"""Distance to a truth that is known, as in a simulation."""
+"""Distance to the truth, where it is known, as in a simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .people import People
 
 
 def gap_to_truth(people: People, model: Array, truth: Any, masks: list[int]) -> PucGap:
-    """Compare with a simulator that knows the justified prediction (``puc_prediction``), or with that itself."""
+    """Compare with a simulator that knows the justified predictions (``puc_prediction``), or with the predictions."""
     justified = np.asarray(truth.puc_prediction(people.container) if hasattr(truth, "puc_prediction") else truth)
     if people.kept is not None and len(justified) != len(people):
         justified = justified[people.kept]

@@ -16,7 +16,7 @@ def decide(lower: float, upper: float, margin: float) -> str:
 
 
 def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> int | None:
-    """Return how many rows would decide if the estimate stayed: half-widths shrink with the root of the rows."""
+    """Return how many rows would decide if the estimate stayed the same: widths shrink with the root of the rows."""
     distance = abs(margin - abs(theta))
     if distance == 0 or not math.isfinite(half_width):
         return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 5.2
-"""Inches. Small, so that text of 10 points is still legible where a page is as narrow as a phone."""
+"""Inches. Small, so that 10-point text stays legible on a page as narrow as a phone."""
 
 MAX_ROWS = 24
 ROW_HEIGHT = 0.4
@@ -27,7 +27,7 @@ COLOURS = {
     NOT_TESTABLE: "#59636e",
     "accent": "#2a62b8",
 }
-"""By verdict; each has a marker of its own as well, for those who do not see the colours."""
+"""By verdict; each has a marker of its own as well, for readers who cannot tell the colours apart."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Plot:
     """A sentence if there is nothing to draw, else empty."""
 
     def on(self, findings: Findings, ax: Axes) -> Axes:
-        """Draw on the axes, if only a sentence why there is nothing to see."""
+        """Draw on the axes; if there is nothing to draw, write why."""
         findings = printable(findings)
         sentence = self.missing(findings)
         if sentence:
@@ -57,7 +57,7 @@ def _write(ax: Axes, sentence: str) -> None:
 
 
 def ink() -> Any:
-    """Return the colour of text, so that pictures fit the style in use."""
+    """Return the colour of text, so that plots fit the style in use."""
     from matplotlib import rcParams
 
     return rcParams["text.color"]
@@ -83,7 +83,7 @@ def label_rows(ax: Axes, labels: Sequence[str], count: int) -> None:
 
 def label_row(ax: Axes, y: float, label: str) -> None:
     """Write a name to the left of row ``y``, in two lines if it is long."""
-    # One text per line: in SVG a single line is aligned to the right whatever the font, several by a guess of widths.
+    # One text per line: SVG right-aligns a single line in any font, but several lines only by guessing widths.
     lines = wrap(_keep_groups_whole(label), _LABEL_WIDTH, 2)
     for row, text in enumerate(lines):
         ax.annotate(
@@ -96,12 +96,12 @@ def label_row(ax: Axes, y: float, label: str) -> None:
             va="center_baseline",
             annotation_clip=False,
             parse_math=False,
-            usetex=False,  # names are no formulas
+            usetex=False,  # names are not formulas
         )
 
 
 def _keep_groups_whole(label: str) -> str:
-    """Return a label that is broken between groups rather than within, where they are short enough."""
+    """Return a label that breaks between groups rather than within them, if they are short enough."""
     parts = [part if len(part) > _LABEL_WIDTH - 2 else part.replace(" ", "\u00a0") for part in label.split(" + ")]
     return "\u00a0+ ".join(parts) if len(parts) > 1 else label
 
@@ -129,7 +129,7 @@ def prediction_axes(ax: Axes, scale: Scale) -> None:
 
 
 def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = False) -> None:
-    """Put the legend below the picture, where it hides nothing."""
+    """Put the legend below the plot, where it hides nothing."""
     from matplotlib.transforms import ScaledTranslation
 
     below_the_axis_label = ScaledTranslation(0, -0.56, ax.figure.dpi_scale_trans)

@@ -22,7 +22,7 @@ def finite(value: float | None) -> float | None:
 
 
 def fixed(value: float | None, decimals: int, *, signed: bool = False) -> str:
-    """Return a number with so many decimals, thousands separators and a proper minus."""
+    """Return a number with ``decimals`` decimals, thousands separators and a proper minus."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -35,7 +35,7 @@ def fixed(value: float | None, decimals: int, *, signed: bool = False) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits."""
+    """Return a number with ``digits`` significant digits."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -51,7 +51,7 @@ def _scientific(value: float, signed: bool) -> str:
 
 
 def decimals_for(scale: float | None, digits: int) -> int:
-    """Return how many decimals show ``scale`` with so many significant digits, at most 8."""
+    """Return how many decimals show ``scale`` with ``digits`` significant digits, at most 8."""
     shown = finite(scale)
     if not shown:
         return digits - 1
@@ -64,7 +64,7 @@ def count(value: float | None) -> str:
 
 
 def share(value: float | None, decimals: int = 1) -> str:
-    """Return a share as a percentage; one that is not quite 0 or 1 is not rounded to it."""
+    """Return a share as a percentage; a share close to 0 or 1 is not rounded to 0% or 100%."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -109,7 +109,7 @@ class Scale:
         return interval(self.show(lower, signed=signed), self.show(upper, signed=signed))
 
     def words(self, value: float | None, *, signed: bool = False) -> str:
-        """Return one number with its unit, where that is not simply the unit of the prediction."""
+        """Return one number with its unit, unless that is just the unit of the prediction."""
         text = self.show(value, signed=signed)
         return text if MISSING in text or self.suffix or self.factor == 1 else f"{text} {self.unit}"
 
@@ -129,7 +129,7 @@ def prediction_scale(findings: Findings) -> Scale:
 
 
 def difference_scale(findings: Findings) -> Scale:
-    """Return how differences of predictions are shown; these need not be penalties (quantiles)."""
+    """Return how differences of predictions are shown; for quantiles these are not penalties."""
     if findings.unit == "probability":
         return Scale(100, 2, "", "percentage points")
     return Scale(1, decimals_for(findings.mean_prediction, 4), "", "units of the prediction")

@@ -31,12 +31,12 @@ _SEVERITY = {VIOLATED: 0, INCONCLUSIVE: 1, CERTIFIED: 2}
 
 
 def shown_penalties(findings: Findings) -> tuple[list[Penalty], int]:
-    """Return the penalties to draw in their order, the graver ones if they are too many, and how many are left out."""
+    """Return the penalties to draw, in order, and how many are left out; too many are cut to the most serious."""
     tested = [p for p in findings.penalties if p.estimate is not None and finite(p.estimate.value) is not None]
 
     def rank(place: int) -> tuple[bool, bool, int, int]:
         p = tested[place]
-        return place != 0, not p.decisive, _SEVERITY.get(p.verdict, 3), place  # the first is about everybody silent
+        return place != 0, not p.decisive, _SEVERITY.get(p.verdict, 3), place  # the first is about all who withhold
 
     chosen = sorted(sorted(range(len(tested)), key=rank)[:MAX_ROWS])
     return [tested[i] for i in chosen], len(tested) - len(chosen)
@@ -72,7 +72,7 @@ def _draw_penalties(findings: Findings, ax: Axes) -> None:
     label_rows(ax, [_penalty_label(p) for p in rows], len(rows) + bool(left_out))
     scale_axis(ax.xaxis)
     unit = "percentage points" if scale.factor != 1 else "units of the prediction"
-    ax.set_xlabel(f"average penalty, {unit}", loc="right")  # names may leave the axes narrower than this
+    ax.set_xlabel(f"average penalty, {unit}", loc="right")  # long names may leave the axes narrower than this
     sides(ax, "← told less", "told more →")
     keys = [*_verdict_keys(rows), *_interval_keys(joint, simple, findings), band]
     legend(ax, keys, 2 if len(keys) <= 4 else 3, at_right=True)

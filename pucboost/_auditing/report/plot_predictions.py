@@ -59,7 +59,7 @@ def _draw_calibration(findings: Findings, ax: Axes) -> None:
 
 def _no_scatter(findings: Findings) -> str:
     drawable = any(finite(p.base) is not None and finite(p.model) is not None for p in findings.scatter)
-    return "" if drawable else "Nobody among the audited people shares nothing, so there is nobody to draw."
+    return "" if drawable else "Everybody audited shares something, so there is nobody to draw."
 
 
 def _draw_scatter(findings: Findings, ax: Axes) -> None:

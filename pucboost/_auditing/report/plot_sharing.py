@@ -17,7 +17,7 @@ _FLAT = (WIDTH, 3.4)
 def _no_sharing_effect(findings: Findings) -> str:
     effect = findings.sharing_effect
     if effect is None or not effect.histogram.shares:
-        return "Nobody among the audited people shares anything, so there is no effect of sharing."
+        return "Nobody audited shares anything, so there is no effect of sharing."
     if sum(value > 0 for value in effect.histogram.shares) <= 1:
         scale = difference_scale(findings)
         if effect.mean == 0:
@@ -40,7 +40,7 @@ def _draw_sharing_effect(findings: Findings, ax: Axes) -> None:
     scale_axis(ax.xaxis)
     scale_axis(ax.yaxis, "%")
     unit = "percentage points" if scale.factor != 1 else "units of the prediction"
-    ax.set_xlabel(f"change of the prediction, {unit}")
+    ax.set_xlabel(f"change in the prediction, {unit}")
     ax.set_ylabel("of those who share something")
     meaning = ("better off", "worse off") if worse_is_right else ("worse off", "better off")
     sides(ax, f"← {meaning[0]}", f"{meaning[1]} →")
@@ -54,7 +54,7 @@ def _no_balance(findings: Findings) -> str:
     return (
         ""
         if _drawable_balance(findings)
-        else "Actual / expected cannot be formed: average predictions are not positive."
+        else "Actual / expected cannot be computed: average predictions are not positive."
     )
 
 

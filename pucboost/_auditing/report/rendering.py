@@ -1,6 +1,6 @@
 """The audit as something to read: an HTML page, a notebook box, a section of a model card, plain text.
 
-``sections`` puts the numbers into words and blocks; here they are laid out.
+``sections`` puts the findings into words and blocks; this module lays them out.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#!|~$@]|^[-+])")
 
 
 def _md(text: str) -> str:
-    """Return text so that Markdown shows it as it is, in a table too."""
+    """Escape text so that Markdown shows it as it is, also in a table."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SPECIAL.sub(r"\\\1", escaped)
 

@@ -20,7 +20,7 @@ _VARIABLES = {
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text remains text: the page's font, and searchable
     "svg.hashsalt": "pucboost",
-    "font.size": 10.2,  # at least 9 pixels where the picture is 330 pixels wide
+    "font.size": 10.2,  # at least 9 pixels if the plot is 330 pixels wide
     "text.color": _INK,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
@@ -32,14 +32,14 @@ _STYLE: dict[str, Any] = {
 _REFERENCE = re.compile(r"#([\w.-]+)")
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 _FONT_FAMILY = re.compile(r"font-family:[^;]*;?\s*")
-_FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form of earlier versions of matplotlib
+_FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form in earlier versions of matplotlib
 
 
 def inline_svg(name: str, findings: Findings, label: str) -> str:
-    """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` says in words what there is to see."""
+    """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` describes it in words."""
     root = ElementTree.fromstring(_draw(name, findings))
     for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]  # HTML knows SVG without its namespace
+        element.tag = element.tag.rpartition("}")[2]  # in HTML, SVG needs no namespace
         element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
     for parent in [*root.iter()]:
         for child in [*parent]:
@@ -54,14 +54,14 @@ def inline_svg(name: str, findings: Findings, label: str) -> str:
 
 
 def _draw(name: str, findings: Findings) -> str:
-    """Return what matplotlib makes of it, whatever style and backend the user has chosen, and without pyplot."""
+    """Draw with matplotlib, whatever style and backend the user has chosen, and without pyplot."""
     import matplotlib
     from matplotlib.figure import Figure
 
     plot = PLOTS[name]
     out = io.StringIO()
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # Names may have letters that matplotlib's own font lacks; the browser's fonts draw them.
+        # Names may have letters that matplotlib's own font lacks; the browser's fonts have them.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
         for setting, value in _STYLE.items():
@@ -74,7 +74,7 @@ def _draw(name: str, findings: Findings) -> str:
 
 
 def _rename(root: ElementTree.Element, prefix: str) -> None:
-    """Number the ids in order of appearance, each with the picture's name: a page has several pictures."""
+    """Number the ids in order of appearance, prefixed with the plot's name: a page has several plots."""
     used = {
         match
         for element in root.iter()
@@ -94,7 +94,7 @@ def _rename(root: ElementTree.Element, prefix: str) -> None:
 
 
 def _tidy(element: ElementTree.Element) -> None:
-    """Use the page's colours and fonts; leave out what takes space only."""
+    """Use the page's colours and fonts; drop what only takes up space."""
     for key, value in [*element.attrib.items()]:
         if key == "style":
             value = _FONT.sub(r"font-size: \1", _FONT_FAMILY.sub("", value))

@@ -1,4 +1,4 @@
-"""Names and sentences as a page, a picture and a terminal can show them."""
+"""Names and sentences that a page, a plot and a terminal can show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\
 def printable(value: T) -> T:
     """Return ``value`` with control characters in its texts, however deep, replaced by a space.
 
-    Names come from users. Such characters are not allowed in XML, steer terminals, or turn the direction of text.
+    Names come from users. Control characters are not allowed in XML, and they steer terminals or reverse text.
     """
     return _printable(value)  # type: ignore[no-any-return]
 
@@ -35,23 +35,23 @@ def _printable(value: Any) -> Any:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return text of at most ``width`` characters, the rest as an ellipsis."""
+    """Cut text to at most ``width`` characters, with an ellipsis for the rest."""
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def wrap(text: str, width: int, lines: int) -> list[str]:
-    """Return text in at most so many lines of at most ``width`` characters, broken between words where possible."""
+    """Break text into at most ``lines`` lines of at most ``width`` characters, between words where possible."""
     width = width * len(text) // max(1, columns_of(text))  # wide characters
     return textwrap.wrap(text, width, max_lines=lines, placeholder="…", break_on_hyphens=False) or [""]
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns of a terminal text takes: two for wide characters, none for combining ones."""
+    """Return how many terminal columns a text takes: two for wide characters, none for combining ones."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Return text filled with spaces to so many columns of a terminal."""
+    """Fill text with spaces to ``width`` terminal columns."""
     space = " " * max(0, width - columns_of(text))
     return space + text if right else text + space
 

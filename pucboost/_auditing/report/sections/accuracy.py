@@ -16,12 +16,12 @@ _LOSS_WORDS = {-1: "audited model better", 0: "no clear difference", 1: "audited
 
 
 def losses(findings: Findings) -> Section:
-    """Show the loss comparisons, and say why they decide nothing."""
+    """Show the loss comparisons, and say why they do not decide."""
     blocks: list[Block] = [
         Paragraph(
             "The research literature asks whether the model predicts silent people better than base features allow; if "
-            "so, it has used their silence (availability inference restriction, AIR). This is shown here but does not "
-            "decide, for two reasons. It is one-sided: a flat surcharge on everybody who is silent only makes "
+            "so, it has used their silence (availability inference restriction, AIR). The test is shown here but does "
+            "not decide, for two reasons. It is one-sided: a flat surcharge on everybody who is silent only makes "
             "predictions worse, and so satisfies it. And it compares with a model that was itself fitted to data, "
             "whose own errors blur the comparison, so that even a perfect model can seem to fail."
         ),
@@ -30,15 +30,15 @@ def losses(findings: Findings) -> Section:
     protected = [c for c in findings.non_degradation if c.other != "unrestricted"]
     if protected:
         blocks += [
-            Paragraph("Are optional data put to use? Then the difference is negative: the audited model does better."),
+            Paragraph("Does the model use optional data well? If so, the difference is negative: it predicts better."),
             _loss_table(findings, "Against a model with base features only", protected, _LOSS_WORDS),
         ]
     price = [c for c in findings.non_degradation if c.other == "unrestricted"]
     if price:
         blocks += [
             Paragraph(
-                "The price of protection. An unrestricted model may read silence, and so predicts people as they come "
-                "better. A positive difference is what protection costs in accuracy."
+                "The price of protection. An unrestricted model may learn from silence, and so predicts better for "
+                "people as they come. A positive difference is what protection costs in accuracy."
             ),
             _loss_table(findings, "Against an unrestricted model", price, _LOSS_WORDS),
         ]
@@ -98,7 +98,7 @@ def truth(findings: Findings) -> Section | None:
         "Distance to the truth",
         (
             Paragraph(
-                "The justified prediction of every person is known here, as it is in a simulation. The model's typical "
+                "The justified prediction of every person is known here, as in a simulation. The model's typical "
                 f"distance from it (root mean square) is {scale.words(math.sqrt(max(gap.squared, 0)))}."
             ),
             Table(

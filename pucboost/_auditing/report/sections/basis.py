@@ -12,7 +12,7 @@ from .shared import about_several_sets, date_in_words, is_quantile, quoted
 
 
 def support(findings: Findings) -> Section:
-    """Say whether the data can carry the conclusions."""
+    """Say whether the data can support the conclusions."""
     s, rows = findings.support, findings.provenance.rows
     if s.unseen_in_training is None:
         unseen = "not known"
@@ -37,7 +37,7 @@ def support(findings: Findings) -> Section:
         ),
         frozenset({"Optional data"}),
     )
-    return Section("support", "Can the data carry this?", (Facts(facts), *((table,) if s.groups else ())))
+    return Section("support", "Do the data support this?", (Facts(facts), *((table,) if s.groups else ())))
 
 
 def limits(findings: Findings) -> Section:
@@ -46,7 +46,7 @@ def limits(findings: Findings) -> Section:
 
 
 def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
-    """Return the limits: the point, and a sentence or two on it."""
+    """Return the limits: the point, and a sentence or two about it."""
     rows, rare = findings.provenance.rows, findings.support.untested_people
     narrower = "Subgroups were judged as well, which narrows this."
     if all(p.subgroup is None for p in findings.penalties):
@@ -69,23 +69,23 @@ def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
         ),
         (
             "Base features are taken for granted.",
-            "One that tells who withholds, such as the date of a consent form, makes inference from silence look "
-            f"justified, and this audit cannot see it. Base features here: {base}.",
+            "A base feature that reveals who withholds, such as the date of a consent form, makes inference from "
+            f"silence look justified, and this audit cannot detect it. Base features here: {base}.",
         ),
         (
             "The margin is a decision, not a finding.",
-            "Those responsible must set it beforehand; a wide one is easily met.",
+            "Those responsible must set it beforehand; a wide margin is easily met.",
         ),
         (
             "The yardstick is estimated.",
-            "The models of reference were fitted for this audit; their errors cancel to first order but not entirely, "
+            "The reference models were fitted for this audit; their errors cancel to first order but not entirely, "
             "least of all where people are few.",
         ),
         (
             "Several sets are judged at once.",
             f"{about_several_sets(findings)} A wrong verdict by chance remains possible.",
         ),
-        ("It is about silence alone.", "Certified does not mean fair or lawful in other respects."),
+        ("It is only about silence.", "Certified does not mean fair or lawful in other respects."),
     ]
 
 
@@ -107,7 +107,7 @@ def method(findings: Findings) -> Section:
             Paragraph(
                 "It is estimated by a doubly robust, cross-fitted estimate: a model of the outcome and one of who "
                 "shares exactly S are trained on disjoint parts of the data and applied to people neither has seen. "
-                "An error of one of them is made up for by the other, to first order. Models: "
+                "To first order, each makes up for the errors of the other. Models: "
                 f"{findings.provenance.nuisance}; {count(findings.provenance.folds)} folds."
             ),
             Paragraph(
@@ -121,7 +121,7 @@ def method(findings: Findings) -> Section:
 
 
 def provenance(findings: Findings) -> Section:
-    """Say what was audited, with what."""
+    """Say what was audited, and with which data, settings and versions."""
     consent = findings.provenance.consent
     table = Table(
         "Consent schema: what people may withhold",
@@ -140,13 +140,13 @@ def provenance_facts(findings: Findings) -> list[Fact]:
     return [
         Fact("Date", date_in_words(made.date)),
         Fact("Model", made.model_kind),
-        Fact("Model hash (SHA-256)", made.model_hash or "none; such a model has none", bool(made.model_hash)),
+        Fact("Model hash (SHA-256)", made.model_hash or "none; models of this kind have none", bool(made.model_hash)),
         Fact("Data hash (SHA-256)", made.data_hash, True),
         Fact("Base features", ", ".join(made.base_features) or "none"),
         Fact("Loss", findings.loss),
         Fact("Seed and folds", f"seed {made.seed}, {made.folds} folds"),
         Fact("Smallest set tested", f"{count(made.min_count)} people"),
-        Fact("Models of reference", made.nuisance),
+        Fact("Reference models", made.nuisance),
         Fact("Versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
         Fact("Time taken", f"{significant(made.seconds, 2)} seconds"),
     ]

@@ -19,8 +19,8 @@ def asked(findings: Findings) -> Section:
     else:
         told = "what the model tells them"
         justified = (
-            "the average outcome of everybody with the same remaining data who shares at least as much, whatever else "
-            "those people share being ignored"
+            "the average outcome of everybody with the same remaining data who shares at least as much, ignoring "
+            "whatever else those people share"
         )
     return Section(
         "asked",
@@ -55,16 +55,16 @@ def penalties(findings: Findings) -> Section:
             f"Average penalties of {tested} sets of people, with intervals. The numbers are in the table that follows.",
             "Each mark is a set of people, by what they share. The shaded band is the margin. The thick bar is the "
             "verdict interval: inside the band the set is certified (circle), outside violated (diamond), across its "
-            f"edge inconclusive (triangle). The thin line is the {level_interval(findings)} of that set alone. People "
-            "of a hollow mark withhold nothing; they are shown for comparison.",
+            f"edge inconclusive (triangle). The thin line is the {level_interval(findings)} of that set alone. A "
+            "hollow mark stands for people who withhold nothing, shown for comparison.",
         ),
         *penalty_tables(findings),
     ]
     if tested:
-        yardstick = "“Compared with” counts the people who share at least as much and so make the yardstick."
+        yardstick = "“Compared with” counts the people who share at least as much and so set the yardstick."
         words = [_about_the_verdict_interval(findings), yardstick]
         if any(p.rows_to_decide for p in findings.penalties):
-            words.append("“Rows to decide” is how many people an audit would need, if the estimate stayed as it is.")
+            words.append("“Rows to decide” is how many people an audit would need if the estimate stayed the same.")
         blocks.append(Paragraph(" ".join(words)))
     if untested(findings):
         lead = "Not tested; the verdict says nothing about these people:"
@@ -75,7 +75,7 @@ def penalties(findings: Findings) -> Section:
 def _about_the_verdict_interval(findings: Findings) -> str:
     if findings.simultaneous.startswith("none"):
         return "The verdict interval is that of the two one-sided tests; each interval holds for a single set."
-    return "The verdict interval allows for all sets being judged together; the other one holds for a single set."
+    return "The verdict interval allows for all sets being judged together; the other interval holds for a single set."
 
 
 def penalty_tables(findings: Findings) -> list[Table]:
@@ -103,7 +103,7 @@ def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Pena
     }
     if all(p.rows_to_decide is None for p in rows):
         del columns["Rows to decide"]
-    if is_quantile(findings):  # a probability is no part of a quoted amount
+    if is_quantile(findings):  # a probability is not a percentage of a quoted amount
         del columns["% of mean prediction"]
     of = "" if subgroup is None else f" in subgroup {subgroup}"
     return Table(

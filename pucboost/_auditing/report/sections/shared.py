@@ -22,13 +22,13 @@ MAX_NAMES = 8
 
 
 def informative_groups(findings: Findings) -> list[str]:
-    """Return the groups of which withholding is informative."""
+    """Return the groups whose withholding is informative."""
     adjusted = {found.group: finite(found.adjusted_p_value) for found in findings.informativeness}
     return [group for group, p in adjusted.items() if p is not None and p < 1 - findings.level]
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Return the first few names from the data, so that they are not taken for words of the sentence."""
+    """Return the first few names in quotation marks, so that they are not read as words of the sentence."""
     shown = [f"“{shorten(name, 60)}”" for name in names]
     further = len(shown) - MAX_NAMES
     return listing([*shown[:MAX_NAMES], f"{further} more"] if further > 0 else shown)
@@ -37,12 +37,12 @@ def quoted(names: Iterable[str]) -> str:
 def about_several_sets(findings: Findings) -> str:
     """Say how verdicts on several sets are kept jointly valid."""
     if findings.simultaneous.startswith("none"):
-        return "No allowance is made for that: each verdict holds for itself, and the more sets, the more may be wrong."
+        return "No allowance is made for that: each verdict stands alone, and the more sets, the more may be wrong."
     return f"The verdicts are kept valid together by this method: {findings.simultaneous}."
 
 
 def level_interval(findings: Findings) -> str:
-    """Return what intervals of one set alone are called."""
+    """Return the name of intervals that hold for one set alone."""
     return f"{share(findings.level, 0)} interval"
 
 
@@ -62,7 +62,7 @@ def date_in_words(iso: str) -> str:
 
 
 def figure(name: str, findings: Findings, label: str, caption: str) -> Block:
-    """Return a picture, or the sentence that stands in its place."""
+    """Return a figure, or a sentence that says why there is none."""
     missing = PLOTS[name].missing(findings)
     if missing:
         return Paragraph(missing, "notice")

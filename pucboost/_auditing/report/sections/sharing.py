@@ -67,9 +67,9 @@ def balance(findings: Findings) -> Section:
         "The cost of consent",
         (
             Paragraph(
-                "A correct model under consent is not balanced on people who withhold, when withholding is "
-                "informative: actual / expected differs from 1 there. That difference is the cost of consent. It is no "
-                "error of the model, but somebody has to bear it."
+                "When withholding is informative, a correct model under consent is not balanced on people who "
+                "withhold: actual / expected differs from 1 there. That difference is the cost of consent. It is not "
+                "an error of the model, but somebody has to bear it."
             ),
             figure(
                 "balance",
@@ -93,8 +93,8 @@ def averages(findings: Findings) -> Section | None:
         "What people are told on average",
         (
             Paragraph(
-                "The model with base features only ignores all optional data. The unrestricted model uses all data and "
-                "the silence too: it is what a model without protection would say. Both were fitted on "
+                "The model with base features only ignores all optional data. The unrestricted model uses all data, "
+                "silence included: it says what a model without protection would say. Both were fitted on "
                 f"{findings.provenance.reference_data}."
             ),
             Table(

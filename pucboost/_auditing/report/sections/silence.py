@@ -1,4 +1,4 @@
-"""Whether silence says anything, and how silent people are predicted."""
+"""Whether silence says anything, and what the model predicts for silent people."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def informativeness(findings: Findings) -> Section | None:
         )
     elif any(found.p_value is not None for found in findings.informativeness):
         finding = (
-            "It does not show in these data. If they do not, a model without any protection passes this audit as well, "
-            "and a clean verdict is no merit."
+            "These data do not show it. If silence says nothing, a model without any protection passes this audit as "
+            "well, and a clean verdict is no credit to the model."
         )
     else:
         finding = "That could not be tested."
@@ -38,7 +38,7 @@ def informativeness(findings: Findings) -> Section | None:
         "informative",
         "Does silence say anything?",
         (
-            Paragraph("Do people with the same base data have other outcomes if they withhold? " + finding),
+            Paragraph("Do people with the same base data have different outcomes if they withhold? " + finding),
             Table(
                 "Sharing and outcome, given the base features",
                 ("Optional data", "Shared by", "Correlation", "p-value (Holm)", IN_WORDS),
@@ -47,8 +47,8 @@ def informativeness(findings: Findings) -> Section | None:
                 cards=True,
             ),
             Paragraph(
-                "The correlation is that of sharing and outcome, after what the base features explain of both. A small "
-                "p-value speaks against mere chance; Holm's method allows for looking at several groups."
+                "The correlation is between sharing and outcome, after removing what the base features explain. A "
+                "small p-value speaks against chance alone; Holm's method allows for testing several groups."
             ),
         ),
     )
@@ -70,9 +70,9 @@ def agreement(findings: Findings) -> Section:
             "calibration",
             findings,
             "Average outcomes against predictions, for groups of people with similar predictions.",
-            "Everybody treated as if they withheld everything (solid). Where silence is neutral the points lie on the "
+            "Everybody treated as if they withheld everything (solid). If silence is neutral, the points lie on the "
             "diagonal; below it, silent people are told too much. People as they come (dashed) may lie off the "
-            "diagonal without any fault of the model: see the cost of consent.",
+            "diagonal through no fault of the model: see the cost of consent.",
         ),
         figure(
             "base-versus-model",

@@ -1,4 +1,4 @@
-"""What stands on top: the verdict, what was audited, and what to know before relying on it."""
+"""The top of the page: the verdict, what was audited, and what to know before relying on it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MEANING = {
     "The data rule out a larger average penalty.",
     VIOLATED: "Violated means: for at least one set of people the whole verdict interval lies outside the margin. "
     "Chance does not explain a difference of this size.",
-    INCONCLUSIVE: "Inconclusive is neither a pass nor a failure: the data do not rule out a penalty beyond the margin, "
-    "nor do they prove one. More data would tell.",
+    INCONCLUSIVE: "Inconclusive is neither a pass nor a failure: the data neither rule out a penalty beyond the margin "
+    "nor prove one. More data would tell.",
 }
 
 
@@ -49,7 +49,7 @@ def _margin(findings: Findings) -> str:
 
 
 def _who(p: Penalty) -> str:
-    """Return whom a penalty is about, inside a sentence."""
+    """Return whom a penalty is about, as part of a sentence."""
     if p.groups is None:
         who = p.name
     elif not p.groups:
@@ -60,17 +60,17 @@ def _who(p: Penalty) -> str:
 
 
 def subject(findings: Findings) -> str:
-    """Say what was audited and when, in a line."""
+    """Say in one line what was audited and when."""
     made = findings.provenance
     return f"{made.model_kind} · {count(made.rows)} people · {date_in_words(made.date)}"
 
 
 def notices(findings: Findings) -> list[str]:
-    """Return what to know before relying on the verdict: the audit's warnings, and one on silence that says nothing."""
+    """Return the audit's warnings, and one more if the model passed where silence seems to say nothing."""
     found = [*findings.warnings]
     if findings.verdict == CERTIFIED and not informative_groups(findings):
         found.append(
-            "It does not show in these data that withholding says anything about the outcome. Where silence says "
-            "nothing, a model without any protection passes as well: the verdict is then no merit of the model."
+            "These data do not show that withholding says anything about the outcome. Where silence says nothing, a "
+            "model without any protection passes as well: the verdict is then no credit to the model."
         )
     return found
