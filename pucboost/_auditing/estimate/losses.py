@@ -1,4 +1,4 @@
-"""Losses an audit knows: what "justified" means, and how far a prediction is from it.
+"""The losses of an audit: what "justified" means, and how far a prediction is from it.
 
 For squared error, the logistic and the Poisson loss the justified prediction is the conditional mean, and the
 identification function is V(f, y) = f − y. For the quantile loss at τ it is V(f, y) = 1[y ≤ f] − τ. A prediction
@@ -43,7 +43,7 @@ class Loss:
         """Objective of a model for the justified prediction itself."""
         if self.name == "quantile":
             return {"objective": "quantile", "alpha": self.alpha}
-        # LightGBM's own "binary" reads every positive label as 1; shares need the same loss under its other name.
+        # LightGBM's "binary" reads every positive label as 1; shares need the same loss under its other name.
         return {"objective": {"squared": "regression", "binary": "cross_entropy"}.get(self.name, self.name)}
 
     @property
@@ -84,10 +84,10 @@ class Loss:
         return np.asarray((y - f) * (self.alpha - (y < f)))
 
     def check(self, f: Array, y: Array) -> None:
-        """Raise if predictions or outcomes cannot belong to this loss."""
+        """Raise if predictions or outcomes do not fit this loss."""
         if self.name == "binary":
             if np.unique(y).size == 1:
-                raise ValueError(f"Every outcome is {y[0]:g}: with one class only nothing can be audited.")
+                raise ValueError(f"Every outcome is {y[0]:g}: with only one class there is nothing to audit.")
             _refuse((y < 0) | (y > 1), y, "y", "loss='binary' needs outcomes between 0 and 1")
             _refuse(
                 (f < 0) | (f > 1),
@@ -107,7 +107,7 @@ def _refuse(wrong: Array, values: Array, what: str, why: str) -> None:
 
 
 def choose_loss(loss: str, alpha: float | None, model: Any, y: Array) -> Loss:
-    """Return the loss asked for; ``"auto"`` reads it from a booster's objective, else from the outcomes."""
+    """Return the requested loss; ``"auto"`` reads it from a booster's objective, else from the outcomes."""
     if loss != "auto":
         if loss not in LOSSES:
             raise ValueError(f"loss must be 'auto' or one of {', '.join(map(repr, LOSSES))}; got {loss!r}.")
@@ -117,7 +117,7 @@ def choose_loss(loss: str, alpha: float | None, model: Any, y: Array) -> Loss:
     objective, own_alpha = _objective_of(model)
     name = _BY_OBJECTIVE.get(objective or "")
     if name is None:
-        # Outcomes of 0 and 1 alone are events whatever the estimator is called.
+        # If all outcomes are 0 or 1 they are events, whatever the estimator is called.
         name = "binary" if np.isin(y, (0, 1)).all() else "squared"
     return Loss(name, _level(alpha if alpha is not None else own_alpha))
 

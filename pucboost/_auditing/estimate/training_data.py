@@ -1,4 +1,4 @@
-"""What is known of the data a model was trained on, and the models of reference."""
+"""The data the model was trained on, as far as they are known."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from ..._kernels.cells import hash_rows
 from ..._models.schema import label_hash
 from ..._tables.containers import SourceTable, eager, row_source
 from ..._tables.sources import RowSource
-from ..._virtual.plan import child_seed
-from .inputs import People, outcome_of_class
-from .losses import Loss
-from .nuisance import CrossFitter, fit_reference
+from .labels import outcome_of_class
+from .people import AuditPeople
 
 SUSPICIOUS_OVERLAP = 0.5
 _SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."
@@ -23,7 +21,7 @@ _SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit hel
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What is known of the data the model was trained on."""
+    """What is known about the data the model was trained on."""
 
     masks_seen: frozenset[int] | None
     table: SourceTable | None = None
@@ -31,15 +29,24 @@ class TrainingData:
 
 
 def read_training(
-    train_data: Any, model: Any, people: People, given: Any, target_class: Any, notes: list[str]
-) -> TrainingData:
-    """Return what is known of the training data; ``notes`` get a warning if the audited people are among them."""
+    train_data: Any, model: Any, people: AuditPeople, given: Any, target_class: Any
+) -> tuple[TrainingData, list[str]]:
+    """Return what is known about the training data, with a warning if the audited people are among them.
+
+    Parameters
+    ----------
+    train_data
+        ``(X, y)`` or ``(X, y, weight)``; None if only the model can tell.
+    given
+        The outcomes of the audited people as the user passed them.
+    """
+    notes: list[str] = []
     summary = getattr(model, "puc_summary", None)
     if train_data is None:
         seen = getattr(summary, "masks_seen", None)
         if summary is not None and summary.label_hash is not None and summary.label_hash == _hash_of(given):
             notes.append(_SAME_DATA.format("The outcomes are exactly those the model was trained on"))
-        return TrainingData(None if seen is None else frozenset(seen))
+        return TrainingData(None if seen is None else frozenset(seen)), notes
     if not isinstance(train_data, (tuple, list)) or len(train_data) not in (2, 3):
         raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
     X, y, *weight = train_data
@@ -52,7 +59,7 @@ def read_training(
     share = float(np.isin(row_hashes(people.source, people.y), known).mean())
     if share > SUSPICIOUS_OVERLAP:
         notes.append(_SAME_DATA.format(f"{share:.0%} of the audited rows are rows of train_data"))
-    return TrainingData(frozenset(np.unique(shared).tolist()), table, shared)
+    return TrainingData(frozenset(np.unique(shared).tolist()), table, shared), notes
 
 
 def _hash_of(y: Any) -> str | None:
@@ -71,23 +78,3 @@ def row_hashes(source: RowSource, y: Array) -> Array:
         hash_rows(block, block.view(np.uint64), np.zeros(len(block), dtype=np.uint64), 0, len(block), out)
         parts.append(out[:, 0])
     return np.concatenate(parts)
-
-
-def references(
-    people: People, loss: Loss, fitter: CrossFitter, training: TrainingData, seed: int, num_threads: int | None
-) -> tuple[Array, Array]:
-    """Return predictions of a base-features model and of an unrestricted one, which may read the silence.
-
-    Trained on the training data if there are any, else cross-fitted on the audit data.
-    """
-    nothing = np.zeros_like(people.shared)
-    params = loss.lightgbm_params
-    if training.table is None or training.shared is None:
-        base, free = (fitter.reference_view(shown).cross_fit(people.y, params) for shown in (nothing, people.shared))
-        return base, free
-    pairs = ((np.zeros_like(training.shared), nothing), (training.shared, people.shared))
-    base, free = (
-        fit_reference(training.table, shown_train, people, shown, params, child_seed(seed, 4), num_threads)
-        for shown_train, shown in pairs
-    )
-    return base, free

@@ -1,24 +1,19 @@
-"""Numbers and names as people read them."""
+"""Numbers as people read them."""
 
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..results import AuditReport, Estimate
+from ..findings import Estimate, Findings
 
 MISSING = "–"
-_MINUS = "−"
-_SCIENTIFIC_FROM = 1e9
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
-T = TypeVar("T")
+_MINUS = "−"
+
+_SCIENTIFIC_FROM = 1e9
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def finite(value: float | None) -> float | None:
@@ -27,7 +22,7 @@ def finite(value: float | None) -> float | None:
 
 
 def fixed(value: float | None, decimals: int, *, signed: bool = False) -> str:
-    """Return a number with so many decimals, thousands separators and a proper minus."""
+    """Return a number with ``decimals`` decimals, thousands separators and a proper minus."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -40,7 +35,7 @@ def fixed(value: float | None, decimals: int, *, signed: bool = False) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """Return a number with so many significant digits."""
+    """Return a number with ``digits`` significant digits."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -56,7 +51,7 @@ def _scientific(value: float, signed: bool) -> str:
 
 
 def decimals_for(scale: float | None, digits: int) -> int:
-    """Return how many decimals show ``scale`` with so many significant digits, at most 8."""
+    """Return how many decimals show ``scale`` with ``digits`` significant digits, at most 8."""
     shown = finite(scale)
     if not shown:
         return digits - 1
@@ -69,7 +64,7 @@ def count(value: float | None) -> str:
 
 
 def share(value: float | None, decimals: int = 1) -> str:
-    """Return a share as a percentage; one that is not quite 0 or 1 is not rounded to it."""
+    """Return a share as a percentage; a share close to 0 or 1 is not rounded to 0% or 100%."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -114,85 +109,32 @@ class Scale:
         return interval(self.show(lower, signed=signed), self.show(upper, signed=signed))
 
     def words(self, value: float | None, *, signed: bool = False) -> str:
-        """Return one number with its unit, where that is not simply the unit of the prediction."""
+        """Return one number with its unit, unless that is just the unit of the prediction."""
         text = self.show(value, signed=signed)
         return text if MISSING in text or self.suffix or self.factor == 1 else f"{text} {self.unit}"
 
 
-def penalty_scale(report: AuditReport) -> Scale:
+def penalty_scale(findings: Findings) -> Scale:
     """Return how penalties are shown: percentage points for probabilities, else units of the prediction."""
-    if report.unit.startswith("probability"):
-        return Scale(100, max(2, decimals_for(100 * report.margin, 3)), "", "percentage points")
-    return Scale(1, decimals_for(report.margin, 4), "", report.unit)
+    if findings.unit.startswith("probability"):
+        return Scale(100, max(2, decimals_for(100 * findings.margin, 3)), "", "percentage points")
+    return Scale(1, decimals_for(findings.margin, 4), "", findings.unit)
 
 
-def prediction_scale(report: AuditReport) -> Scale:
+def prediction_scale(findings: Findings) -> Scale:
     """Return how predictions are shown: in percent if they are probabilities."""
-    if report.unit == "probability":
+    if findings.unit == "probability":
         return Scale(100, 1, "%", "percent")
-    return Scale(1, decimals_for(report.mean_prediction, 4), "", "units of the prediction")
+    return Scale(1, decimals_for(findings.mean_prediction, 4), "", "units of the prediction")
 
 
-def difference_scale(report: AuditReport) -> Scale:
-    """Return how differences of predictions are shown; these need not be penalties (quantiles)."""
-    if report.unit == "probability":
+def difference_scale(findings: Findings) -> Scale:
+    """Return how differences of predictions are shown; for quantiles these are not penalties."""
+    if findings.unit == "probability":
         return Scale(100, 2, "", "percentage points")
-    return Scale(1, decimals_for(report.mean_prediction, 4), "", "units of the prediction")
+    return Scale(1, decimals_for(findings.mean_prediction, 4), "", "units of the prediction")
 
 
 def estimate_scale(estimate: Estimate | None) -> Scale:
     """Return a scale that shows two digits of the standard error."""
     return Scale(1, decimals_for(estimate.standard_error if estimate else None, 2), "", "")
-
-
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]+")
-
-
-def printable(value: T) -> T:
-    """Return ``value`` with control characters in its texts, however deep, replaced by a space.
-
-    Names come from users. Such characters are not allowed in XML, steer terminals, or turn the direction of text.
-    """
-    return _printable(value)  # type: ignore[no-any-return]
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return _UNPRINTABLE.sub(" ", value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _printable(getattr(value, field.name)) for field in fields(value)})
-    if isinstance(value, tuple):
-        return tuple(_printable(inner) for inner in value)
-    if hasattr(value, "items"):
-        return {_printable(key): _printable(inner) for key, inner in value.items()}
-    return value
-
-
-def shorten(text: str, width: int) -> str:
-    """Return text of at most ``width`` characters, the rest as an ellipsis."""
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
-def wrap(text: str, width: int, lines: int) -> list[str]:
-    """Return text in at most so many lines of at most ``width`` characters, broken between words where possible."""
-    import textwrap
-
-    width = width * len(text) // max(1, columns_of(text))  # wide characters
-    return textwrap.wrap(text, width, max_lines=lines, placeholder="…", break_on_hyphens=False) or [""]
-
-
-def columns_of(text: str) -> int:
-    """Return how many columns of a terminal text takes: two for wide characters, none for combining ones."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Return text filled with spaces to so many columns of a terminal."""
-    space = " " * max(0, width - columns_of(text))
-    return space + text if right else text + space
-
-
-def listing(items: Iterable[str], empty: str = "none") -> str:
-    """Return a, b and c."""
-    *first, last = [*items] or [empty]
-    return f"{', '.join(first)} and {last}" if first else last
