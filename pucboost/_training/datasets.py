@@ -117,9 +117,10 @@ class SourceTable:
     def read_back(self, dataset: lgb.Dataset, name: str) -> SourceTable:
         """Read what a user's ``fpreproc`` made of :meth:`to_dataset`; the matrix there holds category codes."""
         table = read_dataset(dataset, name)
-        if not table.source.coded and table.source.n_columns == self.source.n_columns:
-            table.source.coded = self.source.coded
-        return replace(table, pandas_categorical=self.pandas_categorical)
+        source = table.source
+        if not source.coded and source.n_columns == self.source.n_columns:
+            source = source.with_columns(replace(source.columns, coded=self.source.coded))
+        return replace(table, source=source, pandas_categorical=self.pandas_categorical)
 
 
 def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None = None) -> SourceTable:

@@ -25,8 +25,9 @@ from tools import table_training
 import pucboost as puc
 from pucboost._models.schema import categories_of
 from pucboost._prediction import prediction
-from pucboost._tables import frames, sources
+from pucboost._tables import frames, series, sources
 from pucboost._tables.containers import row_source
+from pucboost._tables.other_sources import OtherArraySource
 from pucboost._tables.sources import Categories
 from pucboost._virtual import rows as stream
 
@@ -713,7 +714,7 @@ def test_nothing_of_the_caller_is_changed(container: str) -> None:
 @pytest.mark.parametrize("container", ["pandas, objects", "pandas, categories", "polars, Categorical", "Arrow, chunks"])
 def test_tables_are_read_in_blocks(container: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(sources, "BLOCK_BYTES", 2_000)
-    monkeypatch.setattr(frames, "BLOCK_ROWS", 30)
+    monkeypatch.setattr(series, "BLOCK_ROWS", 30)
     monkeypatch.setattr(stream, "BATCH_BYTES", 2_000)
     monkeypatch.setattr(prediction, "BATCH_BYTES", 1_000)
     sizes = []
@@ -736,10 +737,10 @@ def test_float_tables_are_not_copied() -> None:
         array = row_source(table).array  # type: ignore[attr-defined]
         assert np.shares_memory(array, np.asarray(table))
     in_blocks = [
-        (X[::2], sources.OtherArraySource, np.float64),
-        (X[:, 1:], sources.OtherArraySource, np.float64),
-        ((10 * X).astype(np.int8), sources.OtherArraySource, np.float32),
-        (X > 0, sources.OtherArraySource, np.float32),
+        (X[::2], OtherArraySource, np.float64),
+        (X[:, 1:], OtherArraySource, np.float64),
+        ((10 * X).astype(np.int8), OtherArraySource, np.float32),
+        (X > 0, OtherArraySource, np.float32),
         (pd.DataFrame(X).iloc[10:, 1:], frames.FrameSource, np.float64),
         (pd.DataFrame(X).assign(more=1.0), frames.FrameSource, np.float64),
         (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), frames.FrameSource, np.float32),

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..batches import features_of
+from ..model_columns import features_of
 from ..shared import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
-from .train import read_groups
+from ..train_columns import read_groups
 
 if TYPE_CHECKING:
     from ..._auditing.results import AuditReport
-    from ..._tables.files import TableFile
+    from ..._tables.table_files import TableFile
 
 EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "inconclusive": 2}
 
@@ -90,7 +90,8 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Audit, write the reports, and return the verdict as exit code."""
-    from ..._tables.files import DataError, check_can_be_written, open_table, write_whole
+    from ..._tables.files import DataError, check_can_be_written, write_whole
+    from ..._tables.table_files import open_table
     from ...testing import OUTCOMES, check_fail_on
 
     failing = check_fail_on(flat(given.fail_on) or OUTCOMES)
@@ -113,7 +114,8 @@ def run(given: argparse.Namespace) -> int:
 
 def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditReport:
     from ..._auditing.run import audit
-    from ..._tables.file_columns import check_columns, read_table
+    from ..._tables.loading import load_table
+    from ..._tables.table_files import check_columns
 
     text_columns = [column for column in (given.subgroup, given.cluster) if column is not None]
     check_columns(file, [given.label], "--label")
@@ -122,7 +124,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
     check_columns(file, text_columns, "--subgroup or --cluster")
     features = features_of(model, file, given.quiet)
     with progress(f"reading {file.path}", given.quiet) as report:
-        table = read_table(file, features, given.label, given.weight, report)
+        table = load_table(file, features, given.label, given.weight, report)
     exposure = _read(file, given.exposure, lambda batch, name: batch.numbers(name, ". Exposures must be numbers"))
     subgroups, clusters = (_read(file, column, _labels) for column in (given.subgroup, given.cluster))
     return audit(
