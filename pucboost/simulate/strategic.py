@@ -19,14 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .checks import require
-from .families import BoolArray, Family, FloatArray
-from .withholding import is_frame, read_column, with_columns
+from .families import BoolArray, Family
+from .odds import FloatArray
+from .responses import Response, best_response, check_complete, consent_for, quotes_of, sign, withhold
+from .withholding import is_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,26 +36,6 @@ if TYPE_CHECKING:
 
 Draw = Callable[[int, int], tuple[Any, Any]]
 Loss = Callable[[FloatArray, FloatArray], FloatArray]
-
-MAX_GROUPS = 12
-"""Every person is quoted all 2^r subsets."""
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """What people do once they have seen all their quotes."""
-
-    prediction: FloatArray
-    """The quote they choose."""
-    shared: BoolArray
-    """Which groups they share for it, people × groups."""
-    withheld: FloatArray
-    """What they would be told if they shared nothing."""
-
-    @property
-    def silent(self) -> BoolArray:
-        """Who shares nothing."""
-        return np.asarray(~self.shared.any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -105,46 +86,6 @@ class StrategicWorld:
             shared = row.pop("shared")
             rows.append({**row, **{f"shares {group}": share for group, share in shared.items()}})
         return pd.DataFrame(rows).set_index("number")
-
-
-def best_response(model: Any, X: Any, optional: Any = None, *, favourable: str = "lower") -> Response:
-    """Return what strategic users share, and what they are told then: min_s f(b, s, z_s) over all subsets s.
-
-    If sharing more changes nothing, they share: with one group, A = 1 ⇔ f(b, 1, z) ≤ f(b, 0), as in the paper. For a
-    model with a consent schema this is ``pucboost.predict(..., sharing="best", return_subset=True)``, the bonus system;
-    this function also takes models that know nothing of consent.
-
-    Parameters
-    ----------
-    model
-        As returned by :func:`pucboost.train`, or anything with ``predict(X)``, or a function of X; one number per row.
-    X : float ndarray or pandas DataFrame
-        The values people have, shared or not; every person has a value in every group. Left as it is.
-    optional
-        As in :func:`pucboost.train`; None means the model's own schema. At most 12 groups.
-    favourable : "lower" or "higher"
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 1.0], [0.0, -1.0]])
-    >>> response = best_response(lambda X: np.nan_to_num(X[:, 1]), X, [1])
-    >>> response.prediction.tolist(), response.shared.tolist()
-    ([0.0, -1.0], [[False], [True]])
-    """
-    consent = _consent(optional, model, X)
-    sign = _sign(favourable)
-    _check_complete(X, consent)
-    quote = _quotes_of(model, consent)
-    chosen = np.zeros((len(X), consent.n_groups), dtype=np.bool_)
-    withheld = quote(X, chosen)
-    best = withheld.copy()
-    # In ascending order a set comes after all its subsets, so that of equal quotes the set's is kept.
-    for mask in range(1, 2**consent.n_groups):
-        shared = np.array([mask >> g & 1 for g in range(consent.n_groups)], dtype=np.bool_)
-        quoted = quote(X, np.broadcast_to(shared, chosen.shape))
-        better = sign * quoted <= sign * best
-        best[better], chosen[better] = quoted[better], shared
-    return Response(best, chosen, withheld)
 
 
 def play(
@@ -226,7 +167,7 @@ def play(
     (True, True)
     """
     draw, consent = _world(world, optional)
-    sign, loss_of = _sign(favourable), _loss(loss)
+    factor, loss_of = sign(favourable), _loss(loss)
     require(memory in ("all", "last"), f"memory must be 'all' or 'last', got {memory!r}")
     require(0 <= start <= 1, f"start must lie in [0, 1], got {start}")
     for name, value in (("cohort", cohort), ("reference", reference), ("rounds", rounds), ("patience", patience)):
@@ -236,17 +177,17 @@ def play(
     require(seed >= 0, f"seed must be at least 0, got {seed}")
 
     people, outcome = _draw(draw, reference, seed, 0)
-    consent = _consent(consent, None, people)
+    consent = consent_for(consent, None, people)
     decision = _at_random(people, consent, start, seed, 0)
     X, y = _draw(draw, cohort, seed, 1)
-    _check_complete(X, consent)
-    cohorts = [(_withhold(X, _at_random(X, consent, start, seed, 1), consent), y)]
+    check_complete(X, consent)
+    cohorts = [(withhold(X, _at_random(X, consent, start, seed, 1), consent), y)]
     played: list[Round] = []
     quiet = 0
     for number in range(1, rounds + 1):
         model = fit(_stack([X for X, _ in cohorts]), np.concatenate([y for _, y in cohorts]))
         response = best_response(model, people, consent, favourable=favourable)
-        gain = sign * (_quotes_of(model, consent)(people, decision) - response.prediction)
+        gain = factor * (quotes_of(model, consent)(people, decision) - response.prediction)
         changed = float(((response.shared != decision).any(axis=1) & (gain >= indifference)).mean())
         decision = response.shared
         played.append(_measure(number, sum(len(y) for _, y in cohorts), changed, response, outcome, consent, loss_of))
@@ -255,7 +196,7 @@ def play(
             break
         X, y = _draw(draw, cohort, seed, number + 1)
         reaction = best_response(model, X, consent, favourable=favourable).shared
-        newcomers = (_withhold(X, np.ones_like(reaction) if bonus else reaction, consent), y)
+        newcomers = (withhold(X, np.ones_like(reaction) if bonus else reaction, consent), y)
         cohorts = [*cohorts, newcomers] if memory == "all" else [newcomers]
     return StrategicWorld(tuple(played), quiet == patience, model, people, outcome, response)
 
@@ -313,87 +254,12 @@ def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -
     return np.random.default_rng([seed, number, 1]).random((len(X), consent.n_groups)) < start
 
 
-def _consent(optional: Any, model: Any, X: Any) -> Consent:
-    from .._consent import Consent
-    from .._models.files import consent_of
-    from .._tables.containers import row_source
-
-    require(is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
-    if optional is None:
-        optional = consent_of(model)
-        require(optional is not None, "the model has no consent schema: say with optional what may be withheld")
-    if isinstance(optional, Consent):
-        consent = optional
-        consent.check_table(row_source(X))
-    else:
-        names = list(X.columns) if is_frame(X) else [f"Column_{j}" for j in range(X.shape[1])]
-        consent = Consent.declare(optional, names)
-    require(consent.n_groups >= 1, "optional must name at least one column")
-    require(
-        consent.n_groups <= MAX_GROUPS,
-        f"strategic users see all 2^r quotes; {consent.n_groups} groups are more than {MAX_GROUPS}",
-    )
-    return consent
-
-
-def _check_complete(X: Any, consent: Consent) -> None:
-    """Raise unless everybody has a value in every group; what nobody has cannot be withheld."""
-    from .._tables.containers import row_source
-
-    lacking = consent.presence(row_source(X), num_threads=1) ^ np.uint64(2**consent.n_groups - 1)
-    if lacking.any():
-        row = int(np.flatnonzero(lacking)[0])
-        group = consent.group_names[(int(lacking[row]) & -int(lacking[row])).bit_length() - 1]
-        raise ValueError(f"everybody must have a value in every group, but row {row} has none in {group!r}")
-
-
-def _withhold(X: Any, shared: BoolArray, consent: Consent) -> Any:
-    """Return the table with the groups erased that a person does not share."""
-    columns = {}
-    for group, positions in enumerate(consent.groups.values()):
-        for position in positions:
-            name = X.columns[position] if is_frame(X) else position
-            columns[name] = np.where(shared[:, group], read_column(X, name)[0], np.nan)
-    return with_columns(X, columns)
-
-
 def _stack(tables: list[Any]) -> Any:
     if is_frame(tables[0]):
         import pandas as pd
 
         return pd.concat(tables, ignore_index=True)
     return np.concatenate(tables)
-
-
-def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatArray]:
-    """Return a function from a table and who shares what to what people are told."""
-    from .._engines.params import is_booster
-    from .._models.files import consent_of
-    from .._prediction.prediction import predict
-
-    told_by: Callable[[Any], Any]
-    if is_booster(model, "xgboost") and consent_of(model) is not None:
-        told_by = partial(predict, model)  # its own predict takes a DMatrix only
-    elif hasattr(model, "predict"):
-        told_by = model.predict
-    elif callable(model):
-        told_by = model
-    else:
-        raise TypeError(f"a model must have predict(X) or be a function of X, got {type(model).__name__}")
-
-    def quote(X: Any, shared: BoolArray) -> FloatArray:
-        told = told_by(_withhold(X, shared, consent))
-        told = np.asarray(told, dtype=np.float64)
-        require(told.shape == (len(X),), f"the model must predict one number per row: ({len(X)},), got {told.shape}")
-        require(not np.isnan(told).any(), "the model's predictions must not be NaN")
-        return told
-
-    return quote
-
-
-def _sign(favourable: str) -> float:
-    require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
-    return 1.0 if favourable == "lower" else -1.0
 
 
 def _loss(loss: str | Loss) -> Loss:

@@ -19,7 +19,7 @@ from pucboost._auditing.estimate.losses import Loss, choose_loss
 from pucboost._auditing.estimate.nuisance import CrossFitter, random_folds
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
-from pucboost.simulate.families import expit
+from pucboost.simulate.odds import expit
 
 # The estimate -------------------------------------------------------------------------------------------------------
 
