@@ -55,7 +55,7 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
         refused = sorted(set(column) & set(_NOT_IN_NAMES[given.engine]))
         if refused:
             raise DataError(
-                f"{file.path}: {given.engine} does not take the name {column!r} because of the {refused[0]!r} in it. "
+                f"{file.path}: {given.engine} does not accept the name {column!r} because of the {refused[0]!r} in it. "
                 "Rename the column, or leave it out with --ignore"
             )
         try:
@@ -64,7 +64,7 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
             raise DataError(f"{error}. Convert it, or leave it out with --ignore {column}") from None
     for column in not_features:
         file.kind(column)
-    Consent.declare(groups, [feature.name for feature in features])  # raises before the file is read, not after
+    Consent.declare(groups, [feature.name for feature in features])  # raises now, before the file is read
     return Columns(features, groups)
 
 

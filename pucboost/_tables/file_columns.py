@@ -46,7 +46,7 @@ class Number:
 
 @dataclass
 class Withheld:
-    """A column the file does not have, because nobody shares it."""
+    """A column that is not in the file, because nobody shares it."""
 
     name: str
 

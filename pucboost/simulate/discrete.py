@@ -70,7 +70,7 @@ class DiscreteFamily(Family):
         optional_levels: int = 2,
         label_effect: float = 0.4,
     ) -> DiscreteFamily:
-        """Return a family in which values that speak for one label tend to be withheld.
+        """Return a family in which people tend to withhold values that point to one of the labels.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class DiscreteFamily(Family):
 
     @cached_property
     def _prediction_tables(self) -> tuple[FloatArray, FloatArray]:
-        """PUC and unrestricted predictions by cell and level of each z_i, the last level meaning withheld."""
+        """PUC and unrestricted predictions by cell and level of each z_i; the last level means withheld."""
         seen = self._joint()
         for i in range(self.n_optional):
             pair = np.moveaxis(seen, (2, 2 + self.n_optional - i), (-2, -1))  # (z_i, a_i), seen as one axis

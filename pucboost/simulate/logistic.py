@@ -36,7 +36,7 @@ class LogisticFamily(Family):
     U, V : arrays of shape (n_optional, n_base)
     lam, tau0, tau1 : arrays of shape (n_optional,)
     eta, base_variance : float
-        Both positive; the paper states no eta.
+        Both positive; the paper does not state eta.
     sharing : float
         In (0, 1].
 

@@ -12,7 +12,7 @@ import numpy as np
 from .checks import require
 from .families import BoolArray
 from .odds import FloatArray
-from .withholding import is_frame, read_column, with_columns
+from .withholding import is_pandas, read_column, with_columns
 
 if TYPE_CHECKING:
     from .._consent import Consent
@@ -85,7 +85,7 @@ def consent_for(optional: Any, model: Any, X: Any) -> Consent:
     from .._tables.containers import row_source
     from .._tables.names import default_names
 
-    require(is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    require(is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     if optional is None:
         optional = consent_of(model)
         require(optional is not None, "the model has no consent schema: say with optional what may be withheld")
@@ -93,7 +93,7 @@ def consent_for(optional: Any, model: Any, X: Any) -> Consent:
         consent = optional
         consent.check_table(row_source(X))
     else:
-        names = list(X.columns) if is_frame(X) else default_names(X.shape[1])
+        names = list(X.columns) if is_pandas(X) else default_names(X.shape[1])
         consent = Consent.declare(optional, names)
     require(consent.n_groups >= 1, "optional must name at least one column")
     require(
@@ -119,7 +119,7 @@ def withhold(X: Any, shared: BoolArray, consent: Consent) -> Any:
     columns = {}
     for group, positions in enumerate(consent.groups.values()):
         for position in positions:
-            name = X.columns[position] if is_frame(X) else position
+            name = X.columns[position] if is_pandas(X) else position
             columns[name] = np.where(shared[:, group], read_column(X, name)[0], np.nan)
     return with_columns(X, columns)
 

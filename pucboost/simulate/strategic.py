@@ -1,18 +1,18 @@
 """A world of strategic users: they see every quote, share only what helps, and the model is trained on what is left.
 
-For one optional group, z known to everybody about themselves, a user shares if
+With one optional group, whose values z users know about themselves, a user shares if
 
     f(b, 1, z) ≤ f(b, 0)        (lower is favourable; mirrored if higher is).
 
 Sharing then depends on (b, z) alone, so that E[Y | b, z, A = 1] = E[Y | b, z]: the PUC model is what it would be if
 everybody shared. Among all predictors that quote E[Y | b] to the silent, it has the least loss once users have
-reacted (the paper's theorem on strategic actions): users hand in no z for which f(b, 1, z) > E[Y | b], and of all
+reacted (the paper's theorem on strategic actions): nobody shares a z for which f(b, 1, z) > E[Y | b], and of all
 numbers up to E[Y | b] the one with the least expected loss is min(E[Y | b, z], E[Y | b]).
 
-With several groups each user picks from 2^r quotes, and the theorem no longer holds: min_s f(b, s, z_s) can lie below
+With several groups, each user picks from 2^r quotes, and the theorem no longer holds: min_s f(b, s, z_s) can lie below
 E[Y | b, z], because whoever hides a bad value is quoted the average of those who do not. If Y is the sum of four fair
-coins of ±1, each a group, PUC with strategic users has a mean squared error of 5, no optional data at all one of 4, and
-the coins as one group, all or nothing, one of 2: declared as one group, columns are within the theorem again.
+coins of ±1, each a group, the mean squared error is 5 under PUC with strategic users, 4 without any optional data, and
+2 with the coins as one group, all or nothing: columns declared as one group are within the theorem again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .checks import require
 from .families import BoolArray, Family
 from .odds import FloatArray
 from .responses import Response, best_response, check_complete, consent_for, quotes_of, sign, withhold
-from .withholding import is_frame
+from .withholding import is_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ class Round:
     people: int
     """How many people the model was trained on."""
     changed: float
-    """Share of people who decide otherwise than in the round before (in the first: than at the start)."""
+    """Share of people who decide differently from the round before (in round 1: from the start)."""
     loss: float
     """Mean loss of the quotes people choose."""
     quote: float
@@ -56,16 +56,16 @@ class Round:
     silent: float
     """Share of people who share nothing."""
     silent_quote: float
-    """Mean quote of those; NaN if there are none."""
+    """Mean quote of the silent; NaN if there are none."""
     silent_outcome: float
-    """Mean outcome of those. What it exceeds their quote by is the cost of consent."""
+    """Mean outcome of the silent. Its excess over their quote is the cost of consent."""
     shared: dict[str, float]
     """Share of people who share each group."""
 
 
 @dataclass(frozen=True, eq=False)
 class StrategicWorld:
-    """What came of it: the rounds, the last model, and what the reference population does under it."""
+    """The result of :func:`play`: the rounds, the last model, and what the reference population does under it."""
 
     rounds: tuple[Round, ...]
     converged: bool
@@ -77,7 +77,7 @@ class StrategicWorld:
     response: Response
 
     def table(self) -> pd.DataFrame:
-        """Return the rounds, one per row; the share of people who share a group in a column ``shares <group>``."""
+        """Return the rounds, one per row; column ``shares <group>`` has the share of people who share a group."""
         import pandas as pd
 
         rows = []
@@ -109,52 +109,53 @@ def play(
     """Let users and a decision maker react to each other until hardly anybody changes their mind.
 
     Cohort 0 shares at random. In every round the decision maker trains on the cohorts so far; then a new cohort
-    arrives, sees the quotes of that model, and shares what helps. What people of a fixed reference population would
-    do is measured in every round.
+    arrives, sees the quotes of that model, and shares what helps. Every round
+    also measures what people of a fixed reference population would do.
 
     *Memory.* Trained on the last cohort alone, a PUC model finds nobody with bad values among those who share,
     extrapolates good quotes to them and lures them back; with them in its data it turns them away again, and so on for
     ever. With all cohorts in memory, people with bad values stay in the data. Since A ⟂ Y | b, z in every cohort, they
-    show what bad values mean, whyever they shared. Quotes that are too good correct themselves, for they attract those
-    who prove them wrong. Quotes that are too bad do not, for nobody takes them: there the model rests on cohort 0.
+    show what bad values mean, whatever made them share. Quotes that are too good correct themselves, because they
+    attract those who prove them wrong. Quotes that are too bad do not, because nobody takes them: there the model rests
+    on cohort 0.
 
     *Several groups.* Quotes for some of the groups depend on who shares the others, so decisions move the quotes on
     which they rest. In our simulations loss and quotes settle within a few rounds, while people go on changing between
     subsets that are nearly equal to them; ``indifference`` counts only changes that are worth something.
 
     *Plain models.* A model that reads the silence quotes E[Y | b, A = 0] to the silent, which is worse than E[Y | b].
-    So more people share, those who stay silent are worse still, and silence gets dearer every round. With all cohorts
-    in memory the silent of the first rounds keep its price down, and some stay silent for long; trained on the last
-    cohort alone, the model ends with nobody silent, and knows nothing about silence from then on. (LightGBM reads NaN
-    as 0 if it saw none in training; for the same reason let a plain model ``start`` below 1.) Its loss is below that of
-    the PUC model, at the expense of the silent: the theorem is about models that quote E[Y | b] to them.
+    So more people share, those who stay silent are worse still, and silence gets more expensive every round. With all
+    cohorts in memory, the silent of the first rounds keep its price down, and some stay silent for long. Trained on the
+    last cohort alone, the model ends with nobody silent, and knows nothing about silence from then on. (LightGBM reads
+    NaN as 0 if it saw none in training; for the same reason, ``start`` below 1 with a plain model.) Its loss is below
+    that of the PUC model, at the expense of the silent: the theorem is about models that quote E[Y | b] to them.
 
     Parameters
     ----------
     fit : function (X, y) → model
         Called each round with what is shared, NaN where withheld. The model is used as in :func:`best_response`.
     world : Family or function (n, seed) → (X, y)
-        Draws people, nothing withheld. How people of a family share is ignored.
+        Draws people, nothing withheld. A family's own way of sharing is ignored.
     optional
         As in :func:`pucboost.train`; for a family all its optional columns by default, each a group.
     favourable : "lower" or "higher"
     memory : "all" or "last"
         Which cohorts the model is trained on.
     bonus : bool
-        The decision is automated: everybody hands over everything and gets the best of their quotes. All values stay
-        in the data then, and nothing oscillates, whatever the memory. (If what is not used is not kept either, the
-        bonus system is the strategic world itself.)
+        The decision is automated: everybody hands over everything and gets the best of their quotes. All values then
+        stay in the data, and nothing oscillates, whatever the memory. (If unused values are not kept either, the bonus
+        system is the strategic world itself.)
     start : float
-        Share of cohort 0 that shares a group, whatever their values; 1 is a survey in which everybody takes part.
+        Share of cohort 0 that shares a group, whatever the values; 1 is a survey in which everybody takes part.
     cohort, reference : int
         Size of each cohort, and of the reference population.
     rounds : int
-        At most so many.
+        Maximum number of rounds.
     tolerance, indifference, patience
         The world has converged when in ``patience`` successive rounds fewer than ``tolerance`` of the people change
         their mind, not counting those who gain less than ``indifference`` by it.
     loss : "squared", "log" or function (y, prediction) → loss of each person
-        Only measured; what a model minimises is the affair of ``fit``.
+        Only measured; ``fit`` decides what a model minimises.
     seed : int
 
     Examples
@@ -241,21 +242,21 @@ def _world(world: Any, optional: Any) -> tuple[Draw, Any]:
 
 
 def _draw(draw: Draw, n: int, seed: int, number: int) -> tuple[Any, FloatArray]:
-    """Draw a population; each has its own seed, so that none repeats another, nor what the user drew from theirs."""
+    """Draw a population; each has its own seed, so that none repeats another or what the user drew themselves."""
     X, label = draw(n, int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
     y = np.asarray(label, dtype=np.float64)
-    require(is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    require(is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     require(len(X) == n and y.shape == (n,), f"world must draw {n} rows, got X of {len(X)} and y of shape {y.shape}")
     return X, y
 
 
 def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -> BoolArray:
-    """Return who shares what at the start; the stream is none that a population is drawn from."""
+    """Return who shares what at the start, from a stream that no population is drawn from."""
     return np.random.default_rng([seed, number, 1]).random((len(X), consent.n_groups)) < start
 
 
 def _stack(tables: list[Any]) -> Any:
-    if is_frame(tables[0]):
+    if is_pandas(tables[0]):
         import pandas as pd
 
         return pd.concat(tables, ignore_index=True)

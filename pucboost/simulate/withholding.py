@@ -125,14 +125,14 @@ def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
     return array
 
 
-def is_frame(X: Any) -> bool:
+def is_pandas(X: Any) -> bool:
     """Return whether a table is a pandas DataFrame."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
 def read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
     """Return a float64 copy of a column, and its position."""
-    if is_frame(X):
+    if is_pandas(X):
         found = np.flatnonzero([name == column for name in X.columns])
         if len(found) == 0:
             raise KeyError(f"unknown column {column!r}; the table has {list(X.columns)}")
@@ -145,7 +145,7 @@ def read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
         position, data = int(column), X[:, column]
     require(getattr(data.dtype, "kind", "O") in "biuf", f"column {column!r} is not numeric: {data.dtype}")
     # Nullable pandas types hold pd.NA, which only to_numpy turns into NaN.
-    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if is_frame(X) else data
+    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if is_pandas(X) else data
     z = np.array(plain, dtype=np.float64)
     require(not np.isinf(z).any(), f"column {column!r} has infinite values")
     return z, position
