@@ -10,19 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .frames import FrameSource, check_readable, one_block
-from .sources import (
-    ArraySource,
-    Categories,
-    OtherArraySource,
-    RowSource,
-    SequenceSource,
-    SparseSource,
-    StackedSource,
-    SubsetSource,
-    default_names,
-    is_plain,
-)
+from .column_kinds import check_readable
+from .frames import FrameSource, one_block
+from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource
+from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
 
 
 def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | None = None) -> RowSource:
@@ -85,14 +76,14 @@ def _array_source(array: Array) -> RowSource:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether a table is a DataFrame of any kind, or an Arrow table: something with names and types."""
+    """Return whether a table is a DataFrame of any library or an Arrow table: something with names and types."""
     import narwhals.dependencies as nwd
 
     return bool(nwd.is_into_dataframe(data))
 
 
 def eager(data: Any) -> Any:
-    """Return a polars LazyFrame collected, an Arrow RecordBatch as a table, and anything else as it is."""
+    """Collect a polars LazyFrame, make a table of an Arrow RecordBatch, and return anything else as it is."""
     import narwhals as nw
     import narwhals.dependencies as nwd
 
@@ -109,7 +100,7 @@ def eager(data: Any) -> Any:
 
 
 def rows_of(table: Any, rows: Array) -> Any:
-    """Return some rows of a table in its own container, always a copy; as numbers where it has no rows to index."""
+    """Return a copy of some rows in the table's own container, or as numbers if its rows cannot be indexed."""
     if hasattr(table, "iloc"):
         return table.iloc[rows]
     if is_frame(table):
@@ -126,7 +117,7 @@ def _is_sequence(data: Any) -> bool:
 
 
 def as_weight(values: Any, name: str, n_rows: int) -> Array:
-    """Return weights as a vector of finite, non-negative float64, with errors that name ``name`` and the row."""
+    """Return weights as a vector of finite, non-negative float64; errors mention ``name`` and the row."""
     vector = as_vector(values, name, n_rows, np.float64)
     bad = np.flatnonzero(~(np.isfinite(vector) & (vector >= 0)))
     if len(bad):
@@ -135,7 +126,7 @@ def as_weight(values: Any, name: str, n_rows: int) -> Array:
 
 
 def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> Array:
-    """Return labels, weights or the like as a vector, checked for length, with errors that name ``name``."""
+    """Return labels, weights or the like as a vector of the right length; errors mention ``name``."""
     import narwhals.dependencies as nwd
 
     if nwd.is_into_dataframe(values) or nwd.is_into_series(values):

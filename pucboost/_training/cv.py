@@ -172,6 +172,7 @@ def _to_dataset(table: SourceTable) -> Dataset:
 def _read_back(table: SourceTable, dataset: lgb.Dataset, name: str) -> SourceTable:
     """Read what a user's ``fpreproc`` made of :func:`_to_dataset`; the matrix there holds category codes."""
     back = read_dataset(dataset, name)
-    if not back.source.coded and back.source.n_columns == table.source.n_columns:
-        back.source.coded = table.source.coded
-    return replace(back, pandas_categorical=table.pandas_categorical)
+    source = back.source
+    if not source.coded and source.n_columns == table.source.n_columns:
+        source = source.with_columns(replace(source.columns, coded=table.source.coded))
+    return replace(back, source=source, pandas_categorical=table.pandas_categorical)
