@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from engine_kits import OPTIONAL, EngineKit, every_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -209,6 +210,17 @@ def test_user_weights_multiply() -> None:
         _, _, plain, source = puc.augment(X, y, optional=[3, 4, 5], augmentation=augmentation, copies=2)
         _, _, both, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation=augmentation, copies=2, sample_weight=user)
         np.testing.assert_allclose(both, plain * user[source], rtol=1e-6)
+
+
+@every_engine
+def test_weights_reach_the_engine(kit: EngineKit) -> None:
+    """On one leaf the model is the weighted mean of the virtual labels: the weight law, seen from the other end."""
+    X, y = make_table(4_000)
+    _, y_aug, weight, _ = puc.augment(X, y, optional=OPTIONAL, copies=2)
+    expected = np.average(y_aug, weights=weight)
+    booster = kit.fit(X, y, 1, objective=kit.objectives["l2"], copies=2, **kit.one_leaf)
+    assert float(kit.predict(booster, X[:1])[0]) == pytest.approx(expected, abs=2e-3)
+    assert abs(expected - y.mean()) > 0.01
 
 
 def test_weights_neither_overflow_nor_vanish_with_64_groups() -> None:

@@ -212,26 +212,6 @@ def test_training_metric_of_merged_rows_is_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
-@pytest.mark.parametrize(
-    ("objective", "label", "message"),
-    [
-        (("poisson", "count:poisson"), -1.0, r"label of train_set is -1.0 in row 4"),
-        (("binary", "binary:logistic"), 2.0, r"label of train_set is 2.0 in row 4"),
-        (("multiclass", "multi:softprob"), 7.0, r"label of train_set is 7.0 in row 4"),
-        (("gamma", "reg:gamma"), 0.0, r"label of train_set is 0.0 in row 4"),
-    ],
-)
-def test_labels_must_fit_the_objective(engine: dict[str, Any], objective: Any, label: float, message: str) -> None:
-    X = np.random.default_rng(0).normal(size=(50, 3))
-    y = np.ones(50)
-    y[4] = label
-    name = objective[0] if engine is LIGHTGBM else objective[1]
-    classes = {"num_class": 3} if "multi" in name else {}
-    with pytest.raises(ValueError, match=message):
-        puc.train({**engine, **classes, "objective": name, "optional": [2]}, puc.Dataset(X, y), 2)
-
-
 # ---------------------------------------------------------------- found by review
 
 
