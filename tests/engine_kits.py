@@ -61,6 +61,10 @@ class EngineKit(ABC):
         """Common parameters for ``puc.train``; outcomes are 0 or 1."""
         return {"engine": self.name, **self.quiet, "objective": self.objectives["binary"]}
 
+    @abstractmethod
+    def leaf_hessian(self, least: float) -> dict[str, Any]:
+        """A leaf needs this sum of hessians, and nothing else: what merged rows can be compared under."""
+
     # ----- models
 
     def fit(self, X: Any, y: Any, rounds: int = 10, dataset: dict[str, Any] | None = None, **params: Any) -> Any:
@@ -143,6 +147,9 @@ class EngineKit(ABC):
 
 
 class _LightGBM(EngineKit):
+    def leaf_hessian(self, least: float) -> dict[str, Any]:
+        return {"min_sum_hessian_in_leaf": least, "min_data_in_leaf": 1, "min_data_in_bin": 1}
+
     def fit_alone(self, params: dict[str, Any], X: Any, y: Any, rounds: int, **given: Any) -> Any:
         params = {k: v for k, v in params.items() if k != "engine"}
         init_model = given.pop("init_model", None)
@@ -181,6 +188,9 @@ class _LightGBM(EngineKit):
 
 
 class _XGBoost(EngineKit):
+    def leaf_hessian(self, least: float) -> dict[str, Any]:
+        return {"min_child_weight": least}
+
     def fit_alone(self, params: dict[str, Any], X: Any, y: Any, rounds: int, **given: Any) -> Any:
         params = {k: v for k, v in params.items() if k != "engine"}
         matrix = xgb.QuantileDMatrix(
