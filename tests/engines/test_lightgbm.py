@@ -73,21 +73,31 @@ def test_half_a_table_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    "params",
+    ("params", "fractions"),
     [
-        {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1},
-        {"data_sample_strategy": "goss"},
-        {"boosting": "dart"},
-        {"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 0.9, "bagging_freq": 2},
-        {"extra_trees": True, "feature_fraction": 0.5},
-        {"monotone_constraints": [1, 0, 0, 0, 0, 0]},
+        ({"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}, {"bagging_fraction": 0.6}),
+        ({"data_sample_strategy": "goss"}, {}),
+        ({"boosting": "dart"}, {"bagging_fraction": 1}),
+        (
+            {"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 0.9, "bagging_freq": 2},
+            {"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 0.9},
+        ),
+        ({"extra_trees": True, "feature_fraction": 0.5}, {"bagging_fraction": 1}),
+        ({"monotone_constraints": [1, 0, 0, 0, 0, 0]}, {"bagging_fraction": 1}),
     ],
 )
-def test_other_kinds_of_boosting_train(params: dict[str, Any]) -> None:
+def test_other_kinds_of_boosting(params: dict[str, Any], fractions: dict[str, float]) -> None:
+    """LightGBM alone on the materialised table, with N / V of the user's fractions; GOSS with N / V of the weights."""
     X, y = make_table(1_000)
     booster = puc.train({**PARAMS, **params}, lgb.Dataset(X, y), 8)
+    X_aug, y_aug, weight, _ = puc.augment(X, y, optional=OPTIONAL)
+    share = len(y) / len(y_aug)
+    by_hand = {"bagging_freq": 1, **params, **{name: value * share for name, value in fractions.items()}}
+    if not fractions:
+        weight, by_hand = weight * np.float32(share), params
+    plain = {**QUIET, "objective": "binary", **by_hand}
+    assert LIGHTGBM.trees(booster) == LIGHTGBM.trees(lgb.train(plain, lgb.Dataset(X_aug, y_aug, weight=weight), 8))
     assert booster.num_trees() == 8
-    assert np.isfinite(booster.predict(X)).all()
 
 
 def test_total_weight_of_a_tree_is_that_of_plain_training() -> None:

@@ -23,7 +23,7 @@ import pucboost as puc
         ({"objective": "survival:cox"}, "its loss is not a sum over people"),
         ({"booster": "gblinear"}, "booster='gblinear' reads a withheld value as the number 0"),
         ({"tree_method": "exact"}, "tree_method='exact' needs the whole table in memory"),
-        ({"min_data_in_leaf": 30}, "min_data_in_leaf"),
+        ({"min_data_in_leaf": 30}, "min_data_in_leaf=30 has no counterpart in XGBoost"),
     ],
 )
 def test_what_xgboost_cannot_do(params: dict[str, Any], message: str) -> None:
@@ -53,7 +53,9 @@ def test_what_xgboost_takes_as_data_and_callbacks() -> None:
         valid_sets=[(X[100:], y[100:])],
         callbacks=[xgb.callback.EarlyStopping(rounds=3)],
     )
-    assert stopped.best_iteration < 299
+    losses = stopped.evals_result["valid_0"]["logloss"]
+    assert stopped.best_iteration == np.argmin(losses)
+    assert len(losses) == stopped.best_iteration + 4 < 300
     with pytest.raises(ValueError, match="init_model is not supported by cv with engine='xgboost'"):
         puc.cv(params, (X, y), 2, init_model=stopped)
 
@@ -70,7 +72,9 @@ def test_lightgbm_names_train_xgboost() -> None:
     }
     ours = puc.train({**common, "engine": "xgboost", "optional": OPTIONAL, "num_iterations": 7}, puc.Dataset(X, y))
     assert ours.num_boosted_rounds() == 7
-    assert max(text.count("leaf=") for text in ours.get_dump()) <= 8
+    assert {text.count("leaf=") for text in ours.get_dump()} == {8}
+    own = {"objective": "binary:logistic", "max_leaves": 8, "grow_policy": "lossguide", "max_depth": 0, "eta": 0.2}
+    assert XGBOOST.trees(ours) == XGBOOST.trees(XGBOOST.fit(X, y, 7, reg_lambda=2.0, **own))
 
 
 def test_parameters_on_the_dataset_reach_xgboost() -> None:
@@ -110,11 +114,13 @@ def test_sliced_and_reloaded_xgboost_models_can_be_saved(tmp_path: Path) -> None
 
 def test_verbosity_of_one_call_is_not_that_of_the_next() -> None:
     X, y = make_table(100)
-    before = xgb.get_config()
     params = {"engine": "xgboost", "optional": [3], "verbosity": 0}
-    puc.train(params, puc.Dataset(X, y), 2)
-    puc.cv(params, puc.Dataset(X, y), 2, nfold=2)
-    assert xgb.get_config() == before
+    with xgb.config_context(verbosity=1):
+        before = xgb.get_config()
+        puc.train(params, puc.Dataset(X, y), 2)
+        assert xgb.get_config() == before
+        puc.cv(params, puc.Dataset(X, y), 2, nfold=2)
+        assert xgb.get_config() == before
 
 
 @pytest.mark.parametrize("ending", ["json", "ubj"])

@@ -231,4 +231,5 @@ def test_weights_neither_overflow_nor_vanish_with_64_groups() -> None:
     assert np.isfinite(weight).all()
     assert (weight > 0).all()
     assert float(weight.astype(float).mean()) == pytest.approx(1.0, rel=1e-5)
-    assert plan.summary().effective_sample_size > 0
+    kish = float(weight.astype(float).sum()) ** 2 / float((weight.astype(float) ** 2).sum())
+    assert plan.summary().effective_sample_size == pytest.approx(kish, rel=1e-5)

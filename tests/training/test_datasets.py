@@ -41,7 +41,8 @@ def test_labels_in_any_container(label: Any) -> None:
 def test_bins_of_a_reference_are_not_used_for_training() -> None:
     X, y = make_table(200)
     with pytest.warns(UserWarning, match="The reference of train_set is not used"):
-        puc.train(PARAMS, lgb.Dataset(X, y, reference=lgb.Dataset(X, y)), 2)
+        ours = puc.train(PARAMS, lgb.Dataset(X, y, reference=lgb.Dataset(X, y, params={"max_bin": 3})), 2)
+    assert ours.model_to_string() == puc.train(PARAMS, lgb.Dataset(X, y), 2).model_to_string()
 
 
 def test_subset_and_raw_data_kept_after_construction() -> None:
@@ -88,8 +89,15 @@ def test_degenerate_tables(kind: str) -> None:
     optional = [5] if kind == "one optional" else OPTIONAL
     booster = puc.train({**PARAMS, "optional": optional}, lgb.Dataset(X, y), 3)
     assert np.isfinite(booster.predict(X)).all()
-    if kind == "all missing":
+    assert booster.puc_summary.virtual_rows == len(puc.augment(X, y, optional=optional)[1])
+    if kind == "all missing":  # nobody has anything to withhold
         assert booster.puc_summary.virtual_rows == 100
+        plain = lgb.train({**QUIET, "objective": "binary"}, lgb.Dataset(X, y), 3)
+        np.testing.assert_array_equal(booster.predict(X), plain.predict(X))
+    elif kind == "one row":
+        assert booster.predict(X)[0] == pytest.approx(y[0], abs=1e-6)
+    elif kind == "nobody withholds":
+        assert booster.puc_summary.complete_rows < 100 < booster.puc_summary.virtual_rows
 
 
 def test_every_column_optional_is_allowed_with_a_warning() -> None:

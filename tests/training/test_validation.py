@@ -8,7 +8,7 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import OPTIONAL
+from engine_kits import LIGHTGBM, OPTIONAL
 from tools import QUIET, make_table
 
 import pucboost as puc
@@ -81,14 +81,17 @@ def test_validation_without_weights_beside_training_with_weights(scheme: str) ->
 def test_early_stopping_from_params_and_callback() -> None:
     X, y = make_table(1_000)
     for extra, callbacks in (({"early_stopping_round": 3}, []), ({}, [lgb.early_stopping(3, verbose=False)])):
+        record: dict[str, Any] = {}
         booster = puc.train(
             {**PARAMS, **extra},
             lgb.Dataset(X[:600], y[:600]),
             200,
             valid_sets=lgb.Dataset(X[600:], y[600:]),
-            callbacks=callbacks,
+            callbacks=[*callbacks, lgb.record_evaluation(record)],
         )
-        assert 0 < booster.best_iteration < 200
+        losses = record["valid_0"]["binary_logloss"]
+        assert booster.best_iteration == np.argmin(losses) + 1
+        assert len(losses) == booster.best_iteration + 3 < 200
 
 
 def test_place_in_the_list_does_not_change_a_validation_set() -> None:
@@ -116,13 +119,20 @@ def test_own_feature_names_and_validation_sets() -> None:
     frame = pd.DataFrame(X, columns=list("abcdef"))
     train = lgb.Dataset(frame, y, feature_name=[f"f{j}" for j in range(6)])
     booster = puc.train({**PARAMS, "optional": ["f3"]}, train, 2, valid_sets=(train.create_valid(frame, y),))
-    assert booster.feature_name()[0] == "f0"
+    assert booster.feature_name() == [f"f{j}" for j in range(6)]
+    assert booster.consent.groups == {"f3": (3,)}
 
 
 def test_same_groups_in_another_order() -> None:
+    """`available` has its columns in the order of the declaration beside it."""
     X, y = make_table(400)
     shared = ~np.isnan(X[:, 3:])
     one, two = {"a": [3], "b": [4], "c": [5]}, {"c": [5], "a": [3], "b": [4]}
     params = {k: v for k, v in PARAMS.items() if k != "optional"}
-    valid = puc.Dataset(X, y, optional=two, available=shared[:, [2, 0, 1]])
-    puc.train({**params, "optional": two}, puc.Dataset(X, y, optional=one, available=shared), 2, valid_sets=[valid])
+    records = []
+    for groups, available in ((one, shared), (two, shared[:, [2, 0, 1]])):
+        train = puc.Dataset(X, y, optional=one, available=shared)
+        valid = puc.Dataset(X, y, optional=groups, available=available)
+        _, record = LIGHTGBM.fit_recorded({**params, "optional": two}, train, 2, [valid])
+        records.append(record)
+    assert records[0] == records[1]
