@@ -104,7 +104,7 @@ def test_incomplete_parameters() -> None:
         objective_for({"objective": "multi:softprob", "num_class": 1}, engine="xgboost")
     with pytest.raises(ValueError, match="needs the parameter quantile_alpha"):
         objective_for({"objective": "reg:quantileerror"}, engine="xgboost")
-    with pytest.raises(ValueError, match="engine must be .*'lightgbm'.*'xgboost'.*got 'forest'"):
+    with pytest.raises(ValueError, match=r"engine must be .*'lightgbm'.*'xgboost'.*got 'forest'"):
         objective_for({}, engine="forest")
 
 

@@ -9,7 +9,7 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import OPTIONAL
+from engine_kits import KITS, OPTIONAL
 from tools import QUIET, make_table
 
 import pucboost as puc
@@ -44,7 +44,7 @@ def small() -> tuple[Any, Any]:
             {"augmentation": "exhaustive", "max_virtual_rows": 70},
             "augmentation='exhaustive' makes .* more than max_virtual",
         ),
-        ({"engine": "catboost"}, "engine must be one of 'lightgbm', 'xgboost'; got 'catboost'"),
+        ({"engine": "forest"}, f"engine must be one of {', '.join(repr(kit.name) for kit in KITS)}; got 'forest'"),
         ({"objective": "lambdarank"}, "Protected User Consent is defined for predictions of a person's outcome"),
         ({"metric": ["auc", "ndcg@3"]}, "metric='ndcg@3' needs queries"),
         ({"linear_tree": True}, "linear_tree with optional features"),
