@@ -40,6 +40,8 @@ class EngineKit(ABC):
     """LightGBM's names of losses → the engine's metric for each."""
     small_trees: dict[str, Any]
     """About 15 leaves."""
+    tiny_trees: dict[str, Any]
+    """About 8 leaves."""
     one_leaf: dict[str, Any]
     """No split at all; the leaf is the weighted mean of the labels under squared error."""
     start_at_zero: dict[str, Any]
@@ -231,6 +233,7 @@ LIGHTGBM = _LightGBM(
     objectives={name: name for name in ("binary", "l2", "multiclass", "poisson", "gamma", "tweedie", "quantile")},
     metrics={"binary": "binary_logloss", "l2": "l2"},
     small_trees={"num_leaves": 15},
+    tiny_trees={"num_leaves": 8},
     one_leaf={"min_data_in_leaf": 10**6},
     start_at_zero={"boost_from_average": False},
     custom_start_at_zero={},
@@ -251,7 +254,7 @@ LIGHTGBM = _LightGBM(
 XGBOOST = _XGBoost(
     name="xgboost",
     module=xgb,
-    quiet={"verbosity": 0, "nthread": 2, "eta": 0.1},
+    quiet={"verbosity": 0, "nthread": 2, "learning_rate": 0.1},
     threads="nthread",
     objectives={
         "binary": "binary:logistic",
@@ -264,6 +267,7 @@ XGBOOST = _XGBoost(
     },
     metrics={"binary": "logloss", "l2": "rmse"},
     small_trees={"max_depth": 4},
+    tiny_trees={"max_depth": 3},
     one_leaf={"max_depth": 1, "gamma": 1e9},
     start_at_zero={"base_score": 0.5},
     custom_start_at_zero={"base_score": 0.0},

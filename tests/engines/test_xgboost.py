@@ -73,8 +73,8 @@ def test_lightgbm_names_train_xgboost() -> None:
     ours = puc.train({**common, "engine": "xgboost", "optional": OPTIONAL, "num_iterations": 7}, puc.Dataset(X, y))
     assert ours.num_boosted_rounds() == 7
     assert {text.count("leaf=") for text in ours.get_dump()} == {8}
-    own = {"objective": "binary:logistic", "max_leaves": 8, "grow_policy": "lossguide", "max_depth": 0, "eta": 0.2}
-    assert XGBOOST.trees(ours) == XGBOOST.trees(XGBOOST.fit(X, y, 7, reg_lambda=2.0, **own))
+    own = {"max_leaves": 8, "grow_policy": "lossguide", "max_depth": 0, "learning_rate": 0.2, "reg_lambda": 2.0}
+    assert XGBOOST.trees(ours) == XGBOOST.trees(XGBOOST.fit(X, y, 7, **own))
 
 
 def test_parameters_on_the_dataset_reach_xgboost() -> None:
