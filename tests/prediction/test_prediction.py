@@ -151,12 +151,25 @@ def test_greedy_search() -> None:
 
 
 def test_bonus_with_many_groups_is_greedy_where_it_must_be() -> None:
+    """The subset found is at least as good as all and as nothing, and no change of one group improves on it."""
     table, y = make_table(300, n_base=1, n_optional=40)
-    booster = puc.train({**LIGHTGBM.params, "optional": list(range(1, 41))}, puc.Dataset(table, y), 10)
-    best = puc.predict(booster, table, sharing="best", max_subsets=64, search="greedy")
-    given, withheld = puc.predict(booster, table), puc.predict(booster, table, sharing="withheld")
-    assert (best <= np.minimum(given, withheld)).all()
-    assert (best < given).mean() > 0.5
+    booster = LIGHTGBM.fit(table, y, 10, optional=list(range(1, 41)))
+    options = {"sharing": "best", "max_subsets": 64, "search": "greedy"}
+    best, used = puc.predict(booster, table, return_subset=True, **options)
+    kept = used.to_numpy()
+    shared = ~np.isnan(table[:, 1:])
+    assert (best <= puc.predict(booster, table)).all()
+    assert (best <= puc.predict(booster, table, sharing="withheld")).all()
+
+    def quotes(keep: Any) -> Any:
+        return booster.predict(np.column_stack([table[:, 0], np.where(keep, table[:, 1:], np.nan)]))
+
+    assert not (kept & ~shared).any()
+    np.testing.assert_array_equal(quotes(kept), best)
+    for group in range(40):
+        changed = kept.copy()
+        changed[:, group] = shared[:, group] & ~kept[:, group]
+        assert (quotes(changed) >= best).all()
 
 
 @every_engine
@@ -228,7 +241,7 @@ def test_anchored_models_have_quotes() -> None:
 
 
 def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
-    params = {**XGBOOST.params, "optional": GROUPS, "early_stopping_round": 3, "eta": 0.5}
+    params = {**XGBOOST.params, "optional": GROUPS, "early_stopping_round": 3, "learning_rate": 0.5}
     booster = puc.train(params, puc.Dataset(X[:500], Y[:500]), 100, valid_sets=[puc.Dataset(X[500:], Y[500:])])
     best = booster[: booster.best_iteration + 1].predict(xgb.DMatrix(X))
     np.testing.assert_array_equal(puc.predict(booster, X), best)
