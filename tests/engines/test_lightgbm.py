@@ -19,7 +19,6 @@ from pucboost._consent import Consent
 from pucboost._engines.lightgbm import VirtualDataset, _nonzero_sample_columns, sample_rows
 from pucboost._engines.params import LIGHTGBM_ALIASES
 from pucboost._tables.containers import row_source
-from pucboost._virtual import rows as stream
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows
 
@@ -261,22 +260,6 @@ def test_same_model_with_categories() -> None:
     # Booster.predict maps categories by name: the order of a new table does not matter.
     shuffled = frame.assign(colour=frame["colour"].cat.set_categories(["red", "blue", "green"]))
     np.testing.assert_array_equal(ours.predict(shuffled), ours.predict(frame))
-
-
-def test_init_model_scores_sampled_virtual_rows(monkeypatch: Any) -> None:
-    monkeypatch.setattr(stream, "BATCH_BYTES", 3_000)
-    X, y = make_table(900)
-    y = y + (X[:, 0] > 0.5)
-    base = {**QUIET, "objective": "multiclass", "num_class": 3}
-    first = lgb.train(base, lgb.Dataset(X, y), 4)
-    params = {**base, "optional": [3, 4, 5], "augmentation": "exhaustive"}
-    X_aug, _, _, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation="exhaustive")
-    with pytest.warns(UserWarning, match="init_model has no consent schema"):
-        ours = puc.train(params, lgb.Dataset(X, y), 5, init_model=first)
-    engine = {**base, "bagging_fraction": len(X) / len(X_aug), "bagging_freq": 1}
-    _, y_aug, _, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation="exhaustive")
-    table = lgb.train(engine, lgb.Dataset(X_aug, y_aug), 5, init_model=first)
-    assert ours.model_to_string() == table.model_to_string()
 
 
 @pytest.mark.parametrize("special", [np.inf, -np.inf, 1e300])
