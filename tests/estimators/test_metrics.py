@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 import sklearn
+from estimator_tools import ENGINES
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -33,7 +34,6 @@ from pucboost.simulate import DiscreteFamily, LogisticFamily
 
 OPTIONAL = [3, 4, 5]
 GROUPS = {"app": [3, 4], "blood": [5]}
-ENGINES = ("lightgbm", "xgboost")
 SMALL: dict[str, Any] = {"n_estimators": 8, "num_leaves": 7, "n_jobs": 1}
 
 
@@ -382,7 +382,8 @@ def test_pickle_and_repr() -> None:
     assert pickle.loads(pickle.dumps(scorer))(model, X, y) == scorer(model, X, y)
     function = puc_scorer(mean_squared_error, greater_is_better=False)
     assert repr(function) == "puc_scorer('mean_squared_error')"
-    pickle.loads(pickle.dumps(function))
+    regressor = puc.PUCRegressor(optional=GROUPS, **SMALL).fit(X, y)
+    assert pickle.loads(pickle.dumps(function))(regressor, X, y) == function(regressor, X, y) < 0
 
 
 def test_weights_without_routing() -> None:
@@ -422,7 +423,10 @@ def test_an_objective_as_optuna_would_call_it() -> None:
         model = puc.PUCClassifier(optional=GROUPS, **{**SMALL, "num_leaves": leaves})
         return float(cross_val_score(model, X, y, cv=2, scoring=scorer).mean())
 
-    assert all(isinstance(objective(leaves), float) for leaves in (3, 7))
+    stump, tree = objective(2), objective(7)
+    assert 0.5 < stump < 1
+    assert 0.5 < tree < 1
+    assert stump != tree
 
 
 # ----- errors

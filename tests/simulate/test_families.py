@@ -10,12 +10,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
-from pucboost.simulate import (
-    BinaryFamily,
-    DiscreteFamily,
-    LogisticFamily,
-    squared_puc_gap,
-)
+from pucboost.simulate import BinaryFamily, DiscreteFamily, LogisticFamily, squared_puc_gap
 
 FAMILIES = {
     "binary paper": BinaryFamily.paper,

@@ -7,11 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from pucboost.simulate import (
-    paper_strength,
-    withhold_sigmoid,
-    withhold_strategic,
-)
+from pucboost.simulate import paper_strength, withhold_sigmoid, withhold_strategic
 
 
 def test_sigmoid_withholding_has_the_stated_frequency():

@@ -31,7 +31,7 @@ from container_tools import (
 )
 
 import pucboost as puc
-from pucboost._prediction import prediction
+from pucboost._prediction import predictor as prediction
 from pucboost._tables import frames, series, sources
 from pucboost._tables.containers import row_source
 from pucboost._tables.other_sources import OtherArraySource

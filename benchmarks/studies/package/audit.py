@@ -13,12 +13,12 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+from pucboost._auditing.estimate.inputs import read_people
+from pucboost._auditing.estimate.nuisance import CrossFitter
 
 import pucboost as puc
 from benchmarks.harness.machine import CORES
 from benchmarks.harness.types import Array, Row, Rows, Table
-from pucboost._auditing.estimate.inputs import read_people
-from pucboost._auditing.estimate.nuisance import CrossFitter
 from pucboost._auditing.estimate.penalty import normal_quantile
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
+from pucboost._auditing.estimate.inputs import AuditedModel, read_people
+from pucboost._auditing.estimate.nuisance import N_FOLDS, CrossFitter, View
 
 from benchmarks.harness.machine import THREADS
 from benchmarks.harness.types import Array, Row
-from pucboost._auditing.estimate.inputs import AuditedModel, read_people
 from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.nuisance import N_FOLDS, CrossFitter, View
 from pucboost._auditing.estimate.penalty import ALL_SILENT, estimate_penalties, overall, score_mask
 from pucboost._auditing.results import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import xgboost as xgb
 
 from benchmarks.harness.types import Row
-from pucboost._training.job import TrainingJob
+from pucboost._training.augmenting import Augmenter as TrainingJob
 from pucboost._virtual.rows import MaskedRows
 
 
