@@ -12,8 +12,10 @@ import pytest
 import xgboost as xgb
 from lightgbm.basic import _ConfigAliases
 
+from pucboost._engines import names
+from pucboost._engines.names import aliases
 from pucboost._engines.translation import Translated, to_xgboost
-from pucboost._engines.translation.given import SHARED_NAMES as _SHARED_NAMES
+from pucboost._engines.translation.given import SHARED_NAMES
 from pucboost._engines.translation.table import TABLE
 from pucboost._engines.translation.words import METRICS, OBJECTIVES
 
@@ -31,7 +33,7 @@ def params_of(**params: Any) -> dict[str, Any]:
 
 
 def names_of(main: str) -> list[str]:
-    return [main, *TABLE[main].aliases.split()]
+    return list(aliases(main))
 
 
 # --- the table against the engines
@@ -46,8 +48,8 @@ def test_the_table_knows_all_of_lightgbms_names() -> None:
 
 
 def test_shared_names_are_those_xgboost_knows() -> None:
-    own = [name for main in TABLE for name in names_of(main) if name in _SHARED_NAMES | READ_BY_VALUE]
-    assert len(own) == len(_SHARED_NAMES | READ_BY_VALUE)
+    own = [name for main in TABLE for name in names_of(main) if name in SHARED_NAMES | READ_BY_VALUE]
+    assert len(own) == len(SHARED_NAMES | READ_BY_VALUE)
     foreign = {name for main in TABLE for name in names_of(main)} - set(own)
     # These are fields of XGBoost's model, not parameters: to set them is an error.
     foreign -= {"boost_from_average", "num_trees"}
@@ -109,7 +111,7 @@ TRANSLATED: list[tuple[str, Any, dict[str, Any]]] = [
 def test_translated(main: str, value: Any, expected: dict[str, Any]) -> None:
     for name in names_of(main):
         translated = params_of(**{name: value})
-        if name not in _SHARED_NAMES:
+        if name not in SHARED_NAMES:
             assert translated == expected
         else:
             assert translated == {name: value}
@@ -190,7 +192,7 @@ def test_arguments_of_train() -> None:
 @pytest.mark.parametrize("main", OBJECTIVES)
 def test_objectives(main: str) -> None:
     word = OBJECTIVES[main]
-    for value in (main, *word.aliases.split(), main.upper()):
+    for value in (main, *names.OBJECTIVES[main].split(), main.upper()):
         for name in names_of("objective"):
             if word.instead:
                 with pytest.raises(ValueError, match=f"{name}='{value}' has no counterpart in XGBoost"):
@@ -218,7 +220,7 @@ def lightgbm_data() -> lgb.Dataset:
 @pytest.mark.parametrize("main", METRICS)
 def test_metrics(main: str) -> None:
     word = METRICS[main]
-    for value in (main, *word.aliases.split(), main.upper()):
+    for value in (main, *names.METRICS[main].split(), main.upper()):
         for name in names_of("metric"):
             if word.instead:
                 with pytest.raises(
@@ -379,7 +381,7 @@ def test_without_effect(main: str, value: Any) -> None:
 TECHNICALITIES = [
     main
     for main, row in TABLE.items()
-    if row.to is None and row.rule is None and not row.instead and main not in _SHARED_NAMES
+    if row.to is None and row.rule is None and not row.instead and main not in SHARED_NAMES
 ]
 
 

@@ -27,7 +27,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from tools import make_table
 
 import pucboost as puc
-from pucboost._prediction import predictor as prediction
+from pucboost._prediction import predictor
 from pucboost.demo import insurance_family
 from pucboost.metrics import mask_frequencies, puc_score, puc_scorer
 from pucboost.simulate import DiscreteFamily, LogisticFamily
@@ -344,7 +344,7 @@ def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
         sizes.append(len(table))
         return model.predict_proba(table)
 
-    monkeypatch.setattr(prediction, "TABLE_VALUES", 6 * 17)
+    monkeypatch.setattr(predictor, "TABLE_VALUES", 6 * 17)
     assert puc_score(predict, X, y, optional=GROUPS) == pytest.approx(expected, rel=1e-12)
     assert max(sizes) == 17
 

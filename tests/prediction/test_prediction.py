@@ -16,7 +16,7 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._prediction import predictor as prediction
+from pucboost._prediction import sharing, subsets
 
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6]}
 X, Y = make_table(900, n_optional=4)
@@ -102,8 +102,8 @@ def test_chosen_subsets() -> None:
     ]  # fmt: skip
     many = Consent.declare(list(range(1, 9)), [f"c{j}" for j in range(9)])
     with pytest.raises(ValueError, match=r"There are 2\^8 subsets of 8 groups. Choose some"):
-        prediction.subset_masks(many)
-    assert len(prediction.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
+        subsets.subset_masks(many)
+    assert len(subsets.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
     with pytest.raises(ValueError, match="Group 'sugar' is not in the consent schema; its groups are"):
         puc.quote(booster, X, subsets=[["sugar"]])
     with pytest.raises(ValueError, match="subsets must be of 'nothing'"):
@@ -204,12 +204,12 @@ def test_sharing_values_are_symmetric() -> None:
         puc.Dataset(table, Y),
         40,
     )
-    weights = prediction.shapley_weights(2)
+    weights = sharing.shapley_weights(2)
     np.testing.assert_allclose(weights[:, 0], weights[[0, 2, 1, 3], 1])
     values = puc.sharing_value(twins, table)
     np.testing.assert_allclose(values["withheld"] + values["Column_3"] + values["Column_4"], twins.predict(table))
     for k in range(1, 8):
-        weights = prediction.shapley_weights(k)
+        weights = sharing.shapley_weights(k)
         np.testing.assert_allclose(weights.sum(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(weights[-1].sum(), 1)
     wide, y = make_table(60, n_base=1, n_optional=13)

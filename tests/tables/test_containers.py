@@ -31,7 +31,7 @@ from container_tools import (
 )
 
 import pucboost as puc
-from pucboost._prediction import predictor as prediction
+from pucboost._prediction import predictor
 from pucboost._tables import frames, series, sources
 from pucboost._tables.containers import row_source
 from pucboost._tables.other_sources import OtherArraySource
@@ -233,7 +233,7 @@ def test_tables_are_read_in_blocks(container: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(sources, "BLOCK_BYTES", 2_000)
     monkeypatch.setattr(series, "BLOCK_ROWS", 30)
     monkeypatch.setattr(stream, "BATCH_BYTES", 2_000)
-    monkeypatch.setattr(prediction, "BATCH_BYTES", 1_000)
+    monkeypatch.setattr(predictor, "BATCH_BYTES", 1_000)
     sizes = []
     encode = frames.FrameSource._encode
 

@@ -16,8 +16,7 @@ import scipy.sparse
 
 import pucboost
 from pucboost._tables.containers import row_source
-from pucboost._tables.names import are_default_names, default_names
-from pucboost._tables.sources import ColumnTypes, RowSource, SubsetSource
+from pucboost._tables.sources import ColumnTypes, RowSource, SubsetSource, are_default_names, default_names
 
 X = np.arange(12.0).reshape(4, 3)
 MIXED = {"a": [1.0, 2.0, 3.0, 4.0], "grade": ["low", "high", "low", None], "text": ["x", "y", "x", None]}

@@ -13,13 +13,15 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-from pucboost._auditing.estimate.inputs import read_people
-from pucboost._auditing.estimate.nuisance import CrossFitter
 
 import pucboost as puc
 from benchmarks.harness.machine import CORES
 from benchmarks.harness.types import Array, Row, Rows, Table
-from pucboost._auditing.estimate.penalty import normal_quantile
+from pucboost._auditing.estimate.cross_fitting import CrossFitter
+from pucboost._auditing.estimate.intervals import normal_quantile
+from pucboost._auditing.estimate.learners import EVENT
+from pucboost._auditing.estimate.people import read_audit_people
+from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
 
@@ -90,9 +92,9 @@ def repeat_once(scenario: SCENARIO) -> dict[str, Any]:
 
 def _naive_mean_differs(people: Any, family: LogisticFamily, f: Array, seed: int) -> bool:
     """Compare the average prediction of the silent with that of a fitted base model, as if the latter had no error."""
-    read, _ = read_people(people.X, people.y, optional=family.optional, num_threads=1)
-    fitter = CrossFitter(read, {}, 5, seed, 1)
-    base = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, {"objective": "binary"})
+    read, _ = read_audit_people(people.X, people.y, optional=family.optional, num_threads=1)
+    fitter = CrossFitter(read, FittingOptions(seed=seed, num_threads=1))
+    base = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, EVENT)
     difference = (f - base)[read.shared == 0]
     error = difference.std(ddof=1) / np.sqrt(len(difference))
     return bool(abs(difference.mean()) > normal_quantile(0.975) * error)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
-from pucboost._auditing.estimate.inputs import AuditedModel, read_people
-from pucboost._auditing.estimate.nuisance import N_FOLDS, CrossFitter, View
 
 from benchmarks.harness.machine import THREADS
 from benchmarks.harness.types import Array, Row
+from pucboost._auditing.estimate.audited_model import AuditedModel
+from pucboost._auditing.estimate.cross_fitting import CrossFitter, View
+from pucboost._auditing.estimate.learners import NuisanceLoss
 from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.penalty import ALL_SILENT, estimate_penalties, overall, score_mask
-from pucboost._auditing.results import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
+from pucboost._auditing.estimate.penalty import ALL_SILENT, estimate_penalties
+from pucboost._auditing.estimate.people import read_audit_people
+from pucboost._auditing.estimate.scores import score_mask
+from pucboost._auditing.estimate.verdict import overall
+from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
+from pucboost._auditing.settings import FittingOptions, JudgementOptions
 
 from .methods import Predict
 
@@ -29,16 +33,16 @@ class _FittedOnce:
     """A view that fits its models once: for a mean they are the same for every model audited."""
 
     view: View
-    kept: dict[tuple[bool, int | None], Array] = field(default_factory=dict)
+    kept: dict[tuple[str, int | None], Array] = field(default_factory=dict)
 
     @property
     def rows(self) -> Array:
         return self.view.rows
 
-    def cross_fit(self, target: Array, objective: Mapping[str, Any], half: int | None = None) -> Array:
-        key = ("availability" in objective, half)
+    def cross_fit(self, target: Array, loss: NuisanceLoss, half: int | None = None) -> Array:
+        key = (loss.model, half)
         if key not in self.kept:
-            self.kept[key] = self.view.cross_fit(target, objective, half)
+            self.kept[key] = self.view.cross_fit(target, loss, half)
         return self.kept[key]
 
 
@@ -46,9 +50,10 @@ class Judge:
     """The decisive part of ``puc.audit`` for many models on the same people."""
 
     def __init__(self, X: pd.DataFrame, y: Array, optional: list[str], seed: int, min_count: int = MIN_COUNT) -> None:
-        self.X, self.y, self._seed, self._min_count = X, y, seed, min_count
-        self.people, _ = read_people(X, y, optional=optional, num_threads=THREADS)
-        self._fitter = CrossFitter(self.people, {}, N_FOLDS, seed, THREADS)
+        self.X, self.y, self._seed = X, y, seed
+        self._judgement = JudgementOptions(MARGIN, level=LEVEL, min_count=min_count)
+        self.people, _ = read_audit_people(X, y, optional=optional, num_threads=THREADS)
+        self._fitter = CrossFitter(self.people, FittingOptions(seed=seed, num_threads=THREADS))
         counts = self.people.mask_counts
         tested = [mask for mask, count in counts.items() if count >= min_count and mask != self.people.everything]
         tested.sort(key=lambda mask: mask != 0)  # the order of an audit, and so its draws for the joint intervals
@@ -60,9 +65,7 @@ class Judge:
         model = AuditedModel(predict, self.people, None, THREADS)
         views: dict[int, Any] = dict(self._views)
         scored = [score_mask(self.people, model, self._loss, view, mask) for mask, view in views.items()]
-        found, _ = estimate_penalties(
-            self.people, model, self._loss, scored, self._min_count, MARGIN, LEVEL, "max-t", self._seed
-        )
+        found, _ = estimate_penalties(self.people, model, self._loss, scored, MARGIN, self._judgement, self._seed)
         return found
 
     def __call__(self, predict: Predict) -> Row:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import xgboost as xgb
 
 from benchmarks.harness.types import Row
-from pucboost._training.augmenting import Augmenter as TrainingJob
+from pucboost._training.augmenting import Augmenter
 from pucboost._virtual.rows import MaskedRows
 
 
@@ -40,8 +40,8 @@ class Watch:
         with ExitStack() as stack:
             for name in ("read_into", "take"):
                 stack.enter_context(patch.object(MaskedRows, name, self._adding(getattr(MaskedRows, name))))
-            stack.enter_context(patch.object(TrainingJob, "training_rows", self._then(TrainingJob.training_rows)))
-            stack.enter_context(patch.object(TrainingJob, "finish", self._before(TrainingJob.finish)))
+            stack.enter_context(patch.object(Augmenter, "training", self._then(Augmenter.training)))
+            stack.enter_context(patch.object(Augmenter, "finish", self._before(Augmenter.finish)))
             self.mark("start")
             yield
             self.mark("end")
