@@ -43,8 +43,8 @@ def test_the_table_knows_all_of_lightgbms_names() -> None:
     lightgbms = _ConfigAliases._get_all_param_aliases()
     # Older versions have fewer parameters, so the table may know more.
     assert set(lightgbms) <= set(TABLE)
-    for main, names in lightgbms.items():
-        assert sorted(names_of(main)) == sorted(names)
+    for main, known in lightgbms.items():
+        assert sorted(names_of(main)) == sorted(known)
 
 
 def test_shared_names_are_those_xgboost_knows() -> None:

@@ -16,7 +16,8 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._prediction import sharing, subsets
+from pucboost._prediction import predictor, subsets
+from pucboost._prediction.sharing import shapley_weights
 
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6]}
 X, Y = make_table(900, n_optional=4)
@@ -43,7 +44,7 @@ def shares(table: Any) -> dict[str, Any]:
 def test_quotes_are_predictions_of_hand_made_tables(kit: EngineKit, raw: bool, monkeypatch: Any) -> None:
     booster = model(kit)
     whole = puc.quote(booster, X, raw_score=raw)
-    monkeypatch.setattr(prediction, "BATCH_BYTES", 2_000)
+    monkeypatch.setattr(predictor, "BATCH_BYTES", 2_000)
     pd.testing.assert_frame_equal(puc.quote(booster, X, raw_score=raw, num_threads=1), whole)
     assert list(whole.columns) == [
         "nothing", "app", "blood", "app + blood", "history", "app + history", "blood + history",
@@ -204,12 +205,12 @@ def test_sharing_values_are_symmetric() -> None:
         puc.Dataset(table, Y),
         40,
     )
-    weights = sharing.shapley_weights(2)
+    weights = shapley_weights(2)
     np.testing.assert_allclose(weights[:, 0], weights[[0, 2, 1, 3], 1])
     values = puc.sharing_value(twins, table)
     np.testing.assert_allclose(values["withheld"] + values["Column_3"] + values["Column_4"], twins.predict(table))
     for k in range(1, 8):
-        weights = sharing.shapley_weights(k)
+        weights = shapley_weights(k)
         np.testing.assert_allclose(weights.sum(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(weights[-1].sum(), 1)
     wide, y = make_table(60, n_base=1, n_optional=13)
