@@ -18,6 +18,7 @@ import xgboost as xgb
 
 import pucboost as puc
 from pucboost._engines import ENGINES
+from pucboost._virtual.plan import child_seed
 
 OPTIONAL = [3, 4, 5]
 """The optional columns of ``tools.make_table``."""
@@ -101,6 +102,10 @@ class EngineKit(ABC):
             params |= self.row_sampling(params, len(y), len(y_aug))
         scores = None if init_score is None else init_score[source]
         return self.fit_alone(params, X_aug, y_aug, rounds, weight=w, init_score=scores, init_model=init_model)
+
+    def continued(self, params: dict[str, Any], init_model: Any) -> dict[str, Any]:
+        """Parameters that change when training continues a model."""
+        return {}
 
     @abstractmethod
     def row_sampling(self, params: dict[str, Any], n: int, n_virtual: int) -> dict[str, Any]:
@@ -204,6 +209,10 @@ class _XGBoost(EngineKit):
             enable_categorical=True,
         )
         return xgb.train(params, matrix, rounds, xgb_model=given.get("init_model"))
+
+    def continued(self, params: dict[str, Any], init_model: Any) -> dict[str, Any]:
+        # Under the old seed XGBoost would not seed its draws again.
+        return {"seed": child_seed(params["seed"], init_model.num_boosted_rounds()) % 2**31}
 
     def row_sampling(self, params: dict[str, Any], n: int, n_virtual: int) -> dict[str, Any]:
         return {"subsample": params.get("subsample", 1.0) * n / n_virtual}

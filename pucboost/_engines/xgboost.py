@@ -11,6 +11,7 @@ import xgboost as xgb
 
 from .._arrays import Array
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
+from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .base import (
     Boosters,
@@ -125,6 +126,8 @@ class XGBoost(Engine):
         """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards."""
         callbacks = _check_callbacks(callbacks)
         values, objective = _take_objective(sample_rows(params.values, train.share_per_tree))
+        if init_model is not None:
+            values = _with_fresh_seed(values, init_model)
         metric = _metric(feval)
         watched = [name for v, name in valid or () if v is not None]
         callbacks = _with_stopping(callbacks, params.stopping, values, watched[-1] if watched else None, metric)
@@ -268,6 +271,18 @@ def sample_rows(params: dict[str, Any], share: float) -> dict[str, Any]:
     if share == 1.0:
         return params
     return {**params, "subsample": float(params.get("subsample", 1.0)) * share}
+
+
+def _with_fresh_seed(params: dict[str, Any], init_model: Any) -> dict[str, Any]:
+    """Return the parameters with a seed of their own for the rounds that continue a model.
+
+    XGBoost seeds its draws again only if the seed differs from the one the model was trained with. With the same seed
+    they would go on from wherever the last training of this process left them, and two identical calls would differ.
+    """
+    before = init_model if isinstance(init_model, xgb.Booster) else xgb.Booster(model_file=init_model)
+    seed = whole_number("seed", first_given(params, "seed", "random_state"))
+    rest = {name: value for name, value in params.items() if name != "random_state"}
+    return {**rest, "seed": child_seed(seed, before.num_boosted_rounds()) % 2**31}
 
 
 class _AfterRound(xgb.callback.TrainingCallback):

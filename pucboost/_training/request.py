@@ -176,9 +176,10 @@ def _as_dataset(train_set: Any, engine: Engine, caller: str) -> lgb.Dataset:
         raise TypeError(f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'.")
     if isinstance(train_set, tuple) and len(train_set) == 2:
         return Dataset(*train_set)
-    if type(train_set).__module__.startswith("xgboost"):
+    if hasattr(train_set, "num_row"):  # XGBoost's matrices
+        package = type(train_set).__module__.partition(".")[0]
         raise TypeError(
-            f"train_set is an xgboost {type(train_set).__name__}, which no longer has the raw rows that must be "
+            f"train_set is an {package} {type(train_set).__name__}, which no longer has the raw rows that must be "
             "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
         )
     raise TypeError(

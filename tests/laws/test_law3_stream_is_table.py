@@ -154,9 +154,8 @@ def test_init_model_scores_virtual_rows(kit: EngineKit, monkeypatch: Any) -> Non
     y = y + (X[:, 0] > 0.5)
     base = {**kit.params, "objective": kit.objectives["multiclass"], "num_class": 3}
     first = kit.fit_alone(base, X, y, 4)
-    # A new seed: under the old one XGBoost does not seed its draws again when it continues a model.
     params = {**base, "optional": OPTIONAL, "augmentation": "exhaustive", "seed": 7}
     with pytest.warns(UserWarning, match="init_model has no consent schema"):
         ours = puc.train(params, puc.Dataset(X, y), 5, init_model=first)
-    table = kit.fit_table(X, y, 5, init_model=first, **params)
+    table = kit.fit_table(X, y, 5, mask_seed=7, init_model=first, **(params | kit.continued(params, first)))
     assert kit.model(ours) == kit.model(table)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_kits import EngineKit, every_engine
+from engine_kits import OPTIONAL, EngineKit, every_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools import make_table
 
+import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks
@@ -96,6 +97,20 @@ def test_identical_calls_give_identical_models(kit: EngineKit) -> None:
         trees.append(kit.trees(first))
         assert kit.trees(kit.fit(X, y, 8, **params, **{kit.threads: 1})) == trees[-1]
     assert all(a != b for a, b in itertools.combinations(trees, 2))
+
+
+@every_engine
+@pytest.mark.parametrize("params", [{}, {"seed": 5}])
+def test_identical_calls_continue_a_model_identically(kit: EngineKit, params: dict[str, Any]) -> None:
+    """Rows are sampled: what another training drew in between must not matter, and rounds are not drawn alike."""
+    X, y = make_table(1_000)
+    first = kit.fit(X, y, 4, **params)
+    given = {**kit.params, "optional": OPTIONAL, **params}
+    one = puc.train(given, puc.Dataset(X, y), 4, init_model=first)
+    kit.fit(X, y, 3, seed=99)
+    two = puc.train(given, puc.Dataset(X, y), 4, init_model=first)
+    assert kit.model(one) == kit.model(two)
+    assert kit.trees(one) != kit.trees(kit.fit(X, y, 8, **params))
 
 
 def test_plan_does_not_repeat_the_random_numbers_of_the_data() -> None:
