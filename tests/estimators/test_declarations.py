@@ -68,7 +68,7 @@ def test_names_that_do_not_arrive_are_errors() -> None:
     with pytest.raises(ValueError, match=renamed):
         columns_by_name("pandas").fit(X, y)
     with pytest.raises(
-        ValueError, match=r"optional names column 'glucose', which X does not have\. Its columns are: age"
+        ValueError, match=r"optional names column 'glucose', which the table does not have\. Its columns are: age"
     ):
         classifier(optional=["glucose"]).fit(X.drop(columns="glucose"), y)
 
