@@ -83,6 +83,31 @@ class OwnGradient:
         return self.gradient(scores, data)
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """What users hand to a training besides data and parameters, as in ``lgb.train``."""
+
+    feval: Any = None
+    callbacks: Any = None
+    init_model: Any = None
+    keep_training_booster: bool = False
+
+
+NO_HOOKS = Hooks()
+
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """What users hand to a cross-validation besides data and parameters, as in ``lgb.cv``."""
+
+    metrics: Any = None
+    feval: Any = None
+    init_model: Any = None
+    callbacks: Any = None
+    eval_train_metric: bool = False
+    return_cvbooster: bool = False
+
+
 class Boosters(ABC):
     """What can be asked of the boosters of one class."""
 
@@ -243,11 +268,7 @@ class Engine(ABC):
         train: VirtualTable,
         params: EngineParams,
         valid: Validation | None,
-        *,
-        feval: Any = None,
-        init_model: Any = None,
-        keep_training_booster: bool = False,
-        callbacks: Any = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> Any:
         """Train on the virtual rows and return the engine's own booster."""
 
@@ -258,9 +279,7 @@ class Engine(ABC):
         params: EngineParams,
         valid: Validation | None,
         own: OwnGradient,
-        *,
-        feval: Any = None,
-        callbacks: Any = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> Any:
         """Train with gradients of pucboost's; the booster predicts as one trained with the built-in loss does."""
 
@@ -271,13 +290,7 @@ class Engine(ABC):
         folds: Sequence[tuple[Array, Array]],
         build: FoldBuilder,
         params: EngineParams,
-        *,
-        metrics: Any,
-        feval: Any,
-        init_model: Any,
-        callbacks: Any,
-        eval_train_metric: bool,
-        return_cvbooster: bool,
+        options: FoldOptions,
     ) -> dict[str, Any]:
         """Cross-validate; ``build(k, params)`` gives the two virtual tables of fold k, and its parameters."""
 

@@ -12,7 +12,19 @@ import numpy as np
 from .._arrays import Array
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from .._virtual.rows import VirtualTable
-from .base import Boosters, Engine, EngineParams, FoldBuilder, OwnGradient, RunOptions, Validation, times_rows
+from .base import (
+    NO_HOOKS,
+    Boosters,
+    Engine,
+    EngineParams,
+    FoldBuilder,
+    FoldOptions,
+    Hooks,
+    OwnGradient,
+    RunOptions,
+    Validation,
+    times_rows,
+)
 from .lightgbm_boosters import BOOSTERS, with_builtin_objective
 from .lightgbm_dataset import FoldRows, VirtualDataset
 from .names import MAIN_METRIC, MAIN_NAME, RANKING, is_true, main_objective, value_of, whole_number, with_value, without
@@ -153,11 +165,7 @@ class LightGBM(Engine):
         train: VirtualTable,
         params: EngineParams,
         valid: Validation | None,
-        *,
-        feval: Any = None,
-        init_model: Any = None,
-        keep_training_booster: bool = False,
-        callbacks: Any = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> lgb.Booster:
         """Hand the virtual rows to ``lgb.train``."""
         values, wrapped = weigh_copies(params.values)
@@ -173,10 +181,10 @@ class LightGBM(Engine):
             params.num_boost_round,
             valid_sets,
             valid_names,
-            feval,
-            init_model,
-            keep_training_booster,
-            callbacks=callbacks,  # by name: MLflow's autolog adds its own to what it finds there
+            hooks.feval,
+            hooks.init_model,
+            hooks.keep_training_booster,
+            callbacks=hooks.callbacks,  # by name: MLflow's autolog adds its own to what it finds there
         )
 
     def train_own_gradient(
@@ -185,19 +193,16 @@ class LightGBM(Engine):
         params: EngineParams,
         valid: Validation | None,
         own: OwnGradient,
-        *,
-        feval: Any = None,
-        callbacks: Any = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> lgb.Booster:
         """Start every row at the constant, and write start and link into the booster afterwards."""
         # LightGBM's own metrics would read raw scores as predictions.
-        metrics = [_LossMetric(own.objective), *(feval if isinstance(feval, list) else [feval] if feval else [])]
+        feval = hooks.feval if isinstance(hooks.feval, list) else [hooks.feval] if hooks.feval else []
         booster = self.train(
             _constant_start(train, own.start),
             replace(params, values={**without(params.values, "metric"), "objective": own}),
             None if valid is None else [(v and _constant_start(v, own.start), name) for v, name in valid],
-            feval=metrics,
-            callbacks=callbacks,
+            replace(hooks, feval=[_LossMetric(own.objective), *feval]),
         )
         whole: lgb.Booster = with_builtin_objective(booster, params.values, own.objective, own.start)
         return whole
@@ -208,7 +213,7 @@ class LightGBM(Engine):
         folds: Sequence[tuple[Array, Array]],
         build: FoldBuilder,
         params: EngineParams,
-        **options: Any,
+        options: FoldOptions,
     ) -> dict[str, Any]:
         """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
         # Wrapped here, not per fold: lgb.cv takes the objective out of the parameters before it makes the folds.
@@ -226,7 +231,8 @@ class LightGBM(Engine):
             return train_set, valid_set, fold_params
 
         stand_in = FoldRows(label)
-        return dict(lgb.cv(values, stand_in, params.num_boost_round, iter(folds), fpreproc=exchange, **options))
+        given = vars(options) | {"fpreproc": exchange}
+        return dict(lgb.cv(values, stand_in, params.num_boost_round, iter(folds), **given))
 
     def stops_early(self, callback: Any) -> bool:
         """Return whether a callback is what ``lgb.early_stopping`` gives."""

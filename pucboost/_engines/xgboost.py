@@ -14,11 +14,14 @@ from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, Sq
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .base import (
+    NO_HOOKS,
     Boosters,
     EarlyStopping,
     Engine,
     EngineParams,
     FoldBuilder,
+    FoldOptions,
+    Hooks,
     OwnGradient,
     RunOptions,
     Validation,
@@ -117,18 +120,17 @@ class XGBoost(Engine):
         train: VirtualTable,
         params: EngineParams,
         valid: Validation | None,
-        *,
-        feval: Any = None,
-        init_model: Any = None,
-        keep_training_booster: bool = False,  # XGBoost's boosters can always be trained further
-        callbacks: Any = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> xgb.Booster:
-        """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards."""
-        callbacks = _check_callbacks(callbacks)
+        """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards.
+
+        Boosters are always kept for training: XGBoost's can be trained further as they are.
+        """
+        callbacks = _check_callbacks(hooks.callbacks)
         values, objective = _take_objective(sample_rows(params.values, train.share_per_tree))
-        if init_model is not None:
-            values = _with_fresh_seed(values, init_model)
-        metric = _metric(feval)
+        if hooks.init_model is not None:
+            values = _with_fresh_seed(values, hooks.init_model)
+        metric = _metric(hooks.feval)
         watched = [name for v, name in valid or () if v is not None]
         callbacks = _with_stopping(callbacks, params.stopping, values, watched[-1] if watched else None, metric)
         matrix = virtual_matrix(train, values)
@@ -145,7 +147,7 @@ class XGBoost(Engine):
                 obj=objective,
                 evals_result=result,
                 verbose_eval=False,
-                xgb_model=init_model,
+                xgb_model=hooks.init_model,
                 callbacks=callbacks,
                 custom_metric=metric,
             )
@@ -161,9 +163,7 @@ class XGBoost(Engine):
         params: EngineParams,
         valid: Validation | None,
         own: OwnGradient,
-        *,
-        feval: Any = None,
-        callbacks: Any = None,
+        hooks: Hooks = NO_HOOKS,
     ) -> xgb.Booster:
         """Name the built-in loss beside the gradients, with the constant as its base score."""
         start = np.asarray(own.start)
@@ -173,7 +173,7 @@ class XGBoost(Engine):
             "base_score": start.tolist() if several else float(own.objective.response(start)),
         }
         values = {**params.values, "objective": replace(own, builtin_params=builtin)}
-        return self.train(train, replace(params, values=values), valid, feval=feval, callbacks=callbacks)
+        return self.train(train, replace(params, values=values), valid, hooks)
 
     def cv(
         self,
@@ -181,21 +181,15 @@ class XGBoost(Engine):
         folds: Sequence[tuple[Array, Array]],
         build: FoldBuilder,
         params: EngineParams,
-        *,
-        metrics: Any,
-        feval: Any,
-        init_model: Any,
-        callbacks: Any,
-        eval_train_metric: bool,
-        return_cvbooster: bool,
+        options: FoldOptions,
     ) -> dict[str, Any]:
         """Hand the folds to ``xgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
-        if init_model is not None:
+        if options.init_model is not None:
             raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts anew.")
         keeper = _KeepBoosters()
         values, objective = _take_objective(params.values)
-        metric = _metric(feval)
-        callbacks = _with_stopping(_check_callbacks(callbacks), params.stopping, values, "test", metric)
+        metric, metrics = _metric(options.feval), options.metrics
+        callbacks = _with_stopping(_check_callbacks(options.callbacks), params.stopping, values, "test", metric)
         if metrics is not None:
             metrics = to_xgboost({**values, "metric": metrics}).params["eval_metric"]
             values = {name: value for name, value in values.items() if name != "eval_metric"}
@@ -227,8 +221,8 @@ class XGBoost(Engine):
                 callbacks=[*callbacks, keeper],
                 custom_metric=metric,
             )
-        result = _named_as_in_lightgbm(history, eval_train_metric)
-        if return_cvbooster:
+        result = _named_as_in_lightgbm(history, options.eval_train_metric)
+        if options.return_cvbooster:
             rounds = len(next(iter(history.values()))) if history else params.num_boost_round
             result["cvbooster"] = CVBooster(keeper.boosters, rounds)
         return result

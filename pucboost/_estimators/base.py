@@ -8,7 +8,6 @@ Named parameters are attributes, as everywhere in scikit-learn; every other keyw
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,11 +22,9 @@ from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.quotes import quote
-from .._tables.containers import SourceTable, is_frame, row_source
+from .._tables.containers import row_source
 from .._tables.sources import RowSource
-from .._training.datasets import Dataset
-from .._training.request import TrainingRequest, check_categories, check_validation, split_params
-from .._training.train import train, train_request
+from .fitting import FitPeople, Fitting
 from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of, thread_count_of
 from .reading import EvalPair, eval_pairs, read_both, read_table, without_weightless
 
@@ -35,16 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._auditing.results import AuditReport
-
-
-@dataclass(frozen=True)
-class _People:
-    """A table as it was given, its numbers, outcomes and weights."""
-
-    container: Any
-    source: RowSource
-    label: Array
-    weight: Array | None
 
 
 class PUCModel(BaseEstimator):  # type: ignore[misc]
@@ -181,12 +168,12 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError("early_stopping_rounds needs eval_set, other people to validate on.")
         engine = engine_named(self.engine)
         params, categorical = self._train_params(engine, consent, patience)
-        people = _People(container, source, label, weight)
+        people = FitPeople(container, source, label, weight)
         others = [None if one.X is X and one.y is y else self._read_validation(one, source) for one in pairs]
         record: dict[str, Any] = {}
         callbacks = [*(callbacks or ()), *([engine.recording_callback(record)] if pairs else [])]
-        train_them = _train_plain if engine.trains_plain_datasets and consent.n_groups == 0 else _train_protected
-        booster = train_them(engine, params, consent, people, others, int(self.n_estimators), callbacks, categorical)
+        fitting = Fitting(engine, params, consent, people, categorical, others, int(self.n_estimators), callbacks)
+        booster = fitting.train()
         self.consent_ = consent
         self._categories = source.categories
         if pairs:
@@ -208,7 +195,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         """Return the parameters that name the loss."""
         raise NotImplementedError
 
-    def _read_validation(self, one: EvalPair, trained_on: RowSource) -> _People:
+    def _read_validation(self, one: EvalPair, trained_on: RowSource) -> FitPeople:
         """Return one validation set, with the codes of the training table."""
         try:
             container, target = read_both(self, one.X, one.y, reset=False)
@@ -219,7 +206,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             source = row_source(container, trained_on.categories)
         except ValueError as error:
             raise ValueError(f"{one.name}: {error}") from error
-        return _People(container, source, label, weight)
+        return FitPeople(container, source, label, weight)
 
     def _train_params(self, engine: Engine, consent: Consent, patience: int | None) -> tuple[dict[str, Any], Any]:
         """Return the parameters of :func:`pucboost.train`, and the categorical columns, checked."""
@@ -345,72 +332,3 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         gain = boosters_of(trees).gains(trees)
         total = gain.sum()
         return gain / total if total > 0 else gain
-
-
-def _train_protected(
-    engine: Engine,
-    params: dict[str, Any],
-    consent: Consent,
-    people: _People,
-    others: list[_People | None],
-    rounds: int,
-    callbacks: list[Any],
-    categorical: Any,
-) -> Any:
-    """Train on what was read, without reading it again."""
-    settings, engine_params = split_params(params)
-    check_categories(people.source, "X")
-    table = SourceTable.of(
-        people.source,
-        people.label,
-        people.weight,
-        name="X",
-        categorical_feature=categorical,
-        data=people.container,
-    )
-    request = TrainingRequest.of(engine, settings, engine_params, table, consent, rounds, label_name="y")
-    valid: list[tuple[SourceTable | None, str]] = []
-    for i, other in enumerate(others):
-        if other is None:
-            valid.append((None, "training"))
-            continue
-        held_out = SourceTable.of(other.source, other.label, other.weight, name=f"eval_set[{i}]", data=other.container)
-        check_validation(request, held_out, f"eval_set[{i}]")
-        valid.append((held_out, f"valid_{i}"))
-    return train_request(request, valid or None, callbacks=callbacks or None)
-
-
-def _train_plain(
-    engine: Engine,
-    params: dict[str, Any],
-    consent: Consent,
-    people: _People,
-    others: list[_People | None],
-    rounds: int,
-    callbacks: list[Any],
-    categorical: Any,
-) -> Any:
-    """Train with nothing optional: the engine reads the tables itself."""
-    engine.check_labels(engine.objective(params), people.label, "y")
-    train_set = _plain_dataset(people, categorical)
-    valid_sets = [train_set if other is None else _plain_dataset(other, None) for other in others]
-    return train(params, train_set, rounds, valid_sets or None, callbacks=callbacks or None)
-
-
-def _plain_dataset(people: _People, categorical: Any) -> Dataset:
-    """Return a Dataset that LightGBM can read: of DataFrames it takes numbers and categories of pandas, else codes.
-
-    ``categorical`` is None for a validation set, which takes names and types from the training set.
-    """
-    import narwhals.dependencies as nwd
-
-    container, source = people.container, people.source
-    if not is_frame(container) or (nwd.is_pandas_dataframe(container) and not source.never_numbers):
-        named = {} if categorical is None else {"categorical_feature": categorical}
-        return Dataset(container, people.label, weight=people.weight, **named)
-    numbers, names = source.window(0, source.n_rows), source.feature_names or []
-    if categorical is None:
-        return Dataset(numbers, people.label, weight=people.weight)
-    declared = [] if categorical == "auto" else [names.index(c) if isinstance(c, str) else c for c in categorical]
-    columns = sorted({*declared, *source.categorical})
-    return Dataset(numbers, people.label, weight=people.weight, feature_name=names, categorical_feature=columns)

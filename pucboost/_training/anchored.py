@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._engines.base import OwnGradient, Validation
+from .._engines.base import Hooks, OwnGradient, Validation
 from .._losses import Objective
 from .._models.anchor import Anchor
 from .._models.anchored import AnchoredModel
@@ -19,26 +19,24 @@ from .augmenting import Augmenter
 from .request import TrainingRequest, ValidationTables
 
 
-def train_anchored(
-    request: TrainingRequest, valid_tables: ValidationTables | None, *, feval: Any, init_model: Any, callbacks: Any
-) -> Any:
+def train_anchored(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
     """Return an :class:`AnchoredModel`, or with ``anchor_strength`` a booster of the engine."""
-    objective = _check_can_be_anchored(request, valid_tables, init_model)
+    objective = _check_can_be_anchored(request, valid_tables, hooks.init_model)
     request = replace(request, settings=replace(request.settings, compact=False))
+    hooks = replace(hooks, keep_training_booster=False)
     augmenter = Augmenter(request)
     virtual, valid = augmenter.training(), augmenter.validation_sets(valid_tables)
     anchor = Anchor(request.settings.anchor, request.consent)
     if isinstance(anchor.model, str):
-        anchor = _train_base(request, valid, feval, callbacks)
+        anchor = _train_base(request, valid, hooks)
     if request.settings.anchor_strength is not None:
-        booster = _train_soft(request, objective, anchor, virtual, valid, feval, callbacks)
+        booster = _train_soft(request, objective, anchor, virtual, valid, hooks)
         return augmenter.finish(booster, virtual)
     trees = request.engine.train(
         start_from(virtual, anchor, "train_set"),
         request.params,
         None if valid is None else [(v and start_from(v, anchor, name), name) for v, name in valid],
-        feval=feval,
-        callbacks=callbacks,
+        hooks,
     )
     trees = request.engine.boosters.up_to_best_round(trees)
     return AnchoredModel(anchor, trees, objective, request.consent, augmenter.summary(virtual))
@@ -62,7 +60,7 @@ def _check_can_be_anchored(
     return request.objective
 
 
-def _train_base(request: TrainingRequest, valid: Validation | None, feval: Any, callbacks: Any) -> Anchor:
+def _train_base(request: TrainingRequest, valid: Validation | None, hooks: Hooks) -> Anchor:
     """Train a model of base features, to be the anchor."""
     engine, consent, threads = request.engine, request.consent, request.options.num_threads
     params = replace(request.params, values=copy.deepcopy(request.params.values))
@@ -70,9 +68,8 @@ def _train_base(request: TrainingRequest, valid: Validation | None, feval: Any, 
         erased_table(request.table, consent, threads),
         params,
         None if valid is None else [(v and erased_table(v.table, consent, threads), name) for v, name in valid],
-        feval=feval,
         # Copies of what stops early, and no other callback: those belong to the result.
-        callbacks=[copy.deepcopy(callback) for callback in callbacks or () if engine.stops_early(callback)],
+        replace(hooks, callbacks=[copy.deepcopy(one) for one in hooks.callbacks or () if engine.stops_early(one)]),
     )
     return Anchor(engine.boosters.up_to_best_round(base), consent)
 
@@ -97,8 +94,7 @@ def _train_soft(
     anchor: Anchor,
     virtual: VirtualTable,
     valid: Validation | None,
-    feval: Any,
-    callbacks: Any,
+    hooks: Hooks,
 ) -> Any:
     """Train from the best constant, with a pull towards the anchor on copies that share nothing."""
     pull = PullTowardsAnchor(
@@ -109,7 +105,7 @@ def _train_soft(
         request.options.num_threads,
     )
     own = OwnGradient(pull, objective, objective.initial_score(virtual.label(), virtual.weight()))
-    return request.engine.train_own_gradient(virtual, request.params, valid, own, feval=feval, callbacks=callbacks)
+    return request.engine.train_own_gradient(virtual, request.params, valid, own, hooks)
 
 
 @dataclass

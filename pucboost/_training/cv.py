@@ -10,6 +10,7 @@ import lightgbm as lgb
 import numpy as np
 
 from .._arrays import Array
+from .._engines.base import FoldOptions
 from .._tables.containers import SourceTable
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
@@ -70,17 +71,14 @@ def cv(
     5
     """
     request = TrainingRequest.read(params, train_set, num_boost_round, "cv", metrics)
-    common = {
-        "metrics": metrics, "feval": feval, "init_model": init_model, "callbacks": callbacks,
-        "eval_train_metric": eval_train_metric, "return_cvbooster": return_cvbooster,
-    }  # fmt: skip
+    options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
         _, engine_params = split_params(params)
         return dict(
             lgb.cv(
                 engine_params, train_set, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
-                seed=seed, **common,
+                seed=seed, **vars(options),
             )
         )  # fmt: skip
     check_continues(request, init_model)
@@ -88,7 +86,7 @@ def cv(
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
     splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
     builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
-    result = request.engine.cv(request.table.label, splits, builder, request.params, **common)
+    result = request.engine.cv(request.table.label, splits, builder, request.params, options)
     if return_cvbooster:
         for booster, virtual in zip(result["cvbooster"].boosters, builder.training_tables, strict=True):
             builder.augmenter.finish(booster, virtual)

@@ -7,6 +7,7 @@ from typing import Any
 
 import lightgbm as lgb
 
+from .._engines.base import Hooks
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
@@ -82,39 +83,18 @@ def train(
         )  # fmt: skip
     if init_model is not None:
         check_continues(request, init_model)
-    return train_request(
-        request,
-        read_validation(request, valid_sets, valid_names, train_set),
-        feval=feval,
-        init_model=init_model,
-        keep_training_booster=keep_training_booster,
-        callbacks=callbacks,
-    )
+    valid_tables = read_validation(request, valid_sets, valid_names, train_set)
+    return train_request(request, valid_tables, Hooks(feval, callbacks, init_model, keep_training_booster))
 
 
-def train_request(
-    request: TrainingRequest,
-    valid_tables: ValidationTables | None,
-    *,
-    feval: Any = None,
-    init_model: Any = None,
-    keep_training_booster: bool = False,
-    callbacks: Any = None,
-) -> Any:
+def train_request(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
     """Train what was read and checked, and return the model."""
     if request.settings.anchor is not None:
-        return train_anchored(request, valid_tables, feval=feval, init_model=init_model, callbacks=callbacks)
+        return train_anchored(request, valid_tables, hooks)
     augmenter = Augmenter(request)
     virtual = augmenter.training()
     if virtual.merged and any(table is None for table, _ in valid_tables or ()):
         raise ValueError(f"The training set among valid_sets: {NO_METRIC_OF_MERGED_ROWS}")
-    booster = request.engine.train(
-        virtual,
-        augmenter.params_for(virtual),
-        augmenter.validation_sets(valid_tables),
-        feval=feval,
-        init_model=init_model,
-        keep_training_booster=keep_training_booster,
-        callbacks=callbacks,
-    )
+    params, valid = augmenter.params_for(virtual), augmenter.validation_sets(valid_tables)
+    booster = request.engine.train(virtual, params, valid, hooks)
     return augmenter.finish(booster, virtual)
