@@ -1,27 +1,21 @@
-"""All studies by name: those of the package, and those that hold the method against the paper and alternatives."""
+"""All studies by name: those of the package, and those that compare the method with the paper and with alternatives."""
 
 from __future__ import annotations
 
-from . import (
+from .harness.study import Study, in_one
+from .harness.types import Rows, Table
+from .studies.evidence import (
     alternatives,
-    anchored,
-    audit,
-    audit_time,
     convergence,
     degradation,
-    engines,
     fairness,
     inference,
     kernels,
-    memory,
-    quality,
-    quotes,
     scale,
     several,
     sharers,
-    speed,
 )
-from .studies import Rows, Study, Table, in_one
+from .studies.package import anchored, audit, audit_time, engines, memory, quality, quotes, speed
 
 
 def _ratios_in_short(rows: Rows) -> Table:
@@ -39,6 +33,7 @@ PACKAGE = (
     in_one("audit_power", audit.power_study, "10000 to 10011"),
     in_one("audit_time", audit_time.study, "0 and 1"),
 )
+
 EVIDENCE = (
     inference.STUDY,
     sharers.STUDY,

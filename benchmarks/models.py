@@ -1,16 +1,16 @@
 """The models the studies compare, behind one call: scikit-learn by ``puc.augment``, the engines by ``puc.train``.
 
-Variants: ``base`` drops the optional columns, ``full`` is what people do without a thought for consent (missing values
-filled with zero and an indicator for scikit-learn, left missing for the engines), and ``fixed``, ``exhaustive`` and
+Variants: ``base`` drops the optional columns, ``full`` is what people do if they ignore consent (missing values filled
+with zero and an indicator for scikit-learn, left missing for the engines), and ``fixed``, ``exhaustive`` and
 ``balanced`` are trained under Protected User Consent.
 
-A forest draws its bags from the virtual rows, as many as there are. Each bag then holds almost everybody who shares in
-some copy, the trees resemble each other and the forest overfits; "bags of N" draws as many rows as there are people
+A forest draws as many rows for each bag as there are virtual rows. Each bag then holds some copy of almost everybody
+who shares, the trees resemble each other and the forest overfits. "Bags of N" draws as many rows as there are people
 (``max_samples``), which is what a forest does without consent.
 
-In either bag, those who share are more often present than those who do not, as they have more copies to be drawn. Where
-a fully grown tree has not split off silence, its leaves hold a few people, more of them sharers than there should be,
-and the silent are told a little of what sharers get. "Bags of people" draws people, each with all copies.
+In either bag, sharers are present more often than the silent, because they have more copies that can be drawn. Where a
+fully grown tree has not split off silence, its leaves hold a few people, too many of them sharers, and the silent are
+told a little of what sharers get. "Bags of people" draws people, each with all their copies.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ from sklearn.ensemble import (
 
 import pucboost as puc
 
-from .harness import THREADS
-from .studies import Rows
-
-Array = np.ndarray[Any, Any]
+from .harness.machine import THREADS
+from .harness.types import Array, Rows
 
 PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
 VARIANTS = ("base", "full", *PUC_SCHEMES)
@@ -48,7 +46,6 @@ PEOPLES_FOREST = "Random Forest, bags of people"
 SCIKIT = ("Random Forest", BAGGED_FOREST, "Extra Trees", "Gradient Boosting")
 ROUNDS = 200
 MANY_LEVELS = 20  # categories with more levels become codes, as in the paper's source of the income data
-
 _PARAMS: dict[str, dict[str, Any]] = {
     "LightGBM": {
         "engine": "lightgbm",
@@ -59,6 +56,7 @@ _PARAMS: dict[str, dict[str, Any]] = {
     },
     "XGBoost": {"engine": "xgboost", "max_depth": 4, "learning_rate": 0.05, "verbosity": 0, "tree_method": "hist"},
 }
+
 _OBJECTIVES = {
     "LightGBM": {True: "binary", False: "regression"},
     "XGBoost": {True: "binary:logistic", False: "reg:squarederror"},
@@ -66,12 +64,12 @@ _OBJECTIVES = {
 
 
 def variants_of(model: str, variants: Sequence[str]) -> list[str]:
-    """Return the variants to be trained: bags of N differ from default bags only if there are more rows than people."""
+    """Return the variants to train: bags of N differ from default bags only if there are more rows than people."""
     return [variant for variant in variants if model != BAGGED_FOREST or variant not in SAME_BAGS]
 
 
 def with_same_bags(rows: Rows) -> Rows:
-    """Return rows with those of the default forest that are those of the forest with bags of N as well."""
+    """Return rows, repeating those of the default forest that also hold for the forest with bags of N."""
     asked = {(row["data"], row["run"]) for row in rows if row["model"] == BAGGED_FOREST}
     return rows + [
         {**row, "model": BAGGED_FOREST}
@@ -111,7 +109,7 @@ class Encoder:
         return pd.DataFrame(parts)
 
     def complete(self, encoded: pd.DataFrame) -> Array:
-        """Return the encoded table with withheld values filled, and indicators of sharing behind."""
+        """Return the encoded table with withheld values filled, followed by indicators of sharing."""
         shared = encoded[list(self.optional)].notna().to_numpy(float)
         filled = encoded.fillna({column: self.fill.get(column, 0.0) for column in self.optional}).to_numpy(float)
         return np.hstack([filled, shared]) if self.indicators else filled
@@ -189,7 +187,7 @@ def _fit_scikit(
 
 
 def _train(estimator: Any, X: Array, y: Array, weight: Array | None = None, source: Array | None = None) -> None:
-    """Train on rows; ``source`` says whose copies they are, which only bags of people ask for."""
+    """Train on rows; ``source`` says whose copies they are, which only bags of people need."""
     if isinstance(estimator, PeoplesForest):
         estimator.fit(X, y, weight, source)
     else:
@@ -197,7 +195,7 @@ def _train(estimator: Any, X: Array, y: Array, weight: Array | None = None, sour
 
 
 class PeoplesForest:
-    """A random forest whose bags are drawn of people: who is drawn comes with all copies."""
+    """A random forest whose bags draw people, each with all their copies."""
 
     def __init__(self, is_classification: bool, seed: int, n_estimators: int = 100) -> None:
         kind = RandomForestClassifier if is_classification else RandomForestRegressor
@@ -233,7 +231,7 @@ def scikit_model(model: str, is_classification: bool, seed: int, changed: dict[s
 
 
 def predict_scikit(estimator: Any, table: Array) -> Array:
-    """Return the probability of class 1 (0 of a model that has not seen it), or what a model without classes says."""
+    """Return the probability of class 1 (0 if the model has not seen it), or the value if there are no classes."""
     if not hasattr(estimator, "predict_proba"):
         return np.asarray(estimator.predict(table), dtype=np.float64)
     classes = list(estimator.classes_)

@@ -1,8 +1,8 @@
 """Run studies: ``python -m benchmarks.run NAME … [--quick]``, or a set of them: ``evidence``, ``package``, ``all``.
 
 A full run keeps its rows in ``benchmarks/results/NAME.csv``, draws ``benchmarks/figures/NAME.png`` and puts the table
-into ``benchmarks/BENCHMARKS.md``. If it is interrupted, the next one goes on where it stopped. A quick one only prints,
-to see that the study works.
+into ``benchmarks/BENCHMARKS.md``. After an interruption, the next run resumes. A quick run only prints, to check that
+the study works.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from . import report
 from .catalogue import SETS, STUDIES
-from .harness import CORES
-from .running import run_study
-from .studies import Study, from_study
+from .harness import report
+from .harness.machine import CORES
+from .harness.running import run_study
+from .harness.study import Study, from_study
+from .harness.types import Rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -25,8 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     known = [*STUDIES, *SETS]
     parser.add_argument("names", nargs="+", choices=known, metavar="NAME", help=", ".join(known))
     parser.add_argument("--quick", action="store_true", help="a small version that only prints")
-    parser.add_argument("--fresh", action="store_true", help="do not take up what an interrupted run has kept")
-    parser.add_argument("--draw", action="store_true", help="measure nothing: make tables and figures from the CSVs")
+    parser.add_argument("--fresh", action="store_true", help="start over instead of resuming an interrupted run")
+    parser.add_argument("--draw", action="store_true", help="do not measure: redo tables and figures from the CSVs")
     parser.add_argument(
         "--lanes", type=int, metavar="K",
         help="how many processes train side by side where speed is not the subject (default: 2, or 1 on one core)",
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             if study.figure is not None:
                 study.figure(rows)
             continue
-        report.keep(study, rows)  # before anything is made of them that could fail
+        report.keep(study, rows)  # first, because making tables and figures may fail
         show(study, report.all_rows(study), console)
         publish(study)
         console.print(f"kept in benchmarks/results/{name}.csv and benchmarks/BENCHMARKS.md")
@@ -57,13 +58,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def publish(study: Study) -> None:
-    """Make table and figure of a study, and of those that read it and were measured."""
+    """Redo table and figure of a study, and of the measured studies that read it."""
     readers = [other for other in STUDIES.values() if study.name in other.reads and report.is_measured(other)]
     for one in (study, *readers):
         report.publish(one)
 
 
-def show(study: Study, rows: list[dict[str, str]], console: Console) -> None:
+def show(study: Study, rows: Rows, console: Console) -> None:
     """Print a study's table."""
     columns, lines = study.table(rows)
     table = Table(*columns)

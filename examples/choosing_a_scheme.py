@@ -1,7 +1,7 @@
 """Which augmentation to choose: accuracy against training time where the truth is known, with a picture.
 
-Every person stands for 2^k virtual rows, k the number of groups they share. The schemes differ in how many of these a
-model is trained on. Prints a table and saves ``choosing_a_scheme.png`` in the current folder; needs matplotlib.
+A person who shares k groups stands for 2^k virtual rows. The schemes differ in how many of these a model is trained on.
+Prints a table and saves ``choosing_a_scheme.png`` in the current folder; needs matplotlib.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullLocator
 
-# One thread: as fast on small data, and not slowed down by whatever else the machine does.
+# One thread: as fast on small data, and other work on the machine does not slow it down.
 PARAMS = {"objective": "binary", "learning_rate": 0.1, "num_leaves": 15, "verbosity": -1, "num_threads": 1, "seed": 0}
 ROUNDS = 60
 FAMILIES, PEOPLE = 2, 10_000
@@ -57,7 +57,7 @@ def main() -> None:
     print("saved choosing_a_scheme.png")
 
 
-LOOKS = {  # colour, marker, and where the name stands
+LOOKS = {  # colour, marker, and where the name goes
     "none": ("#b5532a", "X", (12, 0), "left"),
     "fixed": ("#8a6d00", "s", (0, 13), "center"),
     "balanced": ("#2a6f97", "o", (0, -15), "center"),

@@ -1,6 +1,6 @@
-"""Hold two models against a margin: plain LightGBM and pucboost, trained on the same people.
+"""Audit two models against a margin: plain LightGBM and pucboost, trained on the same people.
 
-Run with ``python examples/consent_audit.py``; it needs nothing but pucboost, and leaves two reports for a browser.
+Run with ``python examples/consent_audit.py``; it needs only pucboost, and saves two reports for a browser.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ MARGIN = 0.04  # four percentage points; fix it before you look
 
 
 def people(n: int, seed: int) -> tuple[pd.DataFrame, pd.Series]:
-    """Return simulated people who share less often if they are going to claim."""
+    """Return simulated people who share less often if they will claim."""
     sample = insurance_family().sample(n, seed)
     return pd.DataFrame(sample.X, columns=["age", "income", *OPTIONAL_NAMES]), pd.Series(sample.y, name="claim")
 
 
 def main() -> None:
-    """Train, audit on people the models have not seen, keep the reports."""
+    """Train, audit on people the models have not seen, save the reports."""
     X, y = people(30_000, seed=0)
     held_out = people(12_000, seed=1)
-    # One thread: as fast on small data, and not slowed down by whatever else the machine does.
+    # One thread: as fast on small data, and other work on the machine does not slow it down.
     params = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 1}
     plain = lgb.train(params, lgb.Dataset(X, y), 150)
     protected = puc.train({**params, "optional": OPTIONAL_NAMES}, lgb.Dataset(X, y), 150)

@@ -1,9 +1,9 @@
-"""Applicants for credit who leave two questions of the form blank: non-response as it comes, with a picture.
+"""Credit applicants who leave two questions of the form blank: real non-response, with a picture.
 
-Monthly income and the number of dependants are missing for some. Three models are compared on new applicants: plain
+Some state no monthly income or no number of dependants. The script compares three models on new applicants: plain
 LightGBM, which may read something into the blanks, base features only, and pucboost; a fourth falls into a trap.
-Uses ``give_me_some_credit.parquet`` in the folder that the environment variable ``PUCBOOST_DATA`` names, or in
-``shared/data`` beside the checkout, else simulated applicants. Saves ``credit_nonresponse.png``; needs matplotlib.
+It uses ``give_me_some_credit.parquet`` from the folder that the environment variable ``PUCBOOST_DATA`` names, or from
+``shared/data`` beside the checkout, else simulated applicants. It saves ``credit_nonresponse.png``; needs matplotlib.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import matplotlib.pyplot as plt
 INCOME, DEPENDANTS = "MonthlyIncome", "NumberOfDependents"
 OPTIONAL = {"income": [INCOME], "dependants": [DEPENDANTS]}
 LABEL = "SeriousDlqin2yrs"
-# One thread: as fast on small data, and not slowed down by whatever else the machine does.
+# One thread: as fast on small data, and other work on the machine does not slow it down.
 PARAMS = {"objective": "binary", "learning_rate": 0.05, "num_leaves": 15, "verbosity": -1, "num_threads": 1, "seed": 0}
 ROUNDS = 120
 PEOPLE = 60_000  # of the file; half of them are held out
@@ -33,7 +33,7 @@ MARGIN = 0.01  # one percentage point of default probability; fix it before you 
 
 
 def applicants() -> tuple[pd.DataFrame, str]:
-    """Return applicants in random order, and where they are from."""
+    """Return applicants in random order, and where they come from."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "data"
     path = Path(os.environ.get("PUCBOOST_DATA") or beside, "give_me_some_credit.parquet")
     if not path.exists():
@@ -43,7 +43,7 @@ def applicants() -> tuple[pd.DataFrame, str]:
 
 
 def simulated_applicants(n: int, seed: int) -> pd.DataFrame:
-    """Return a stand-in with some of the columns; here those with a low income keep it to themselves."""
+    """Return a stand-in with some of the columns; here people with a low income tend to withhold it."""
     rng = np.random.default_rng(seed)
     age = rng.uniform(21, 80, n).round()
     income = np.exp(rng.normal(8.2 + 0.02 * np.minimum(age, 50) - 0.004 * age, 0.6)).round()
@@ -54,7 +54,7 @@ def simulated_applicants(n: int, seed: int) -> pd.DataFrame:
     default = rng.random(n) < 1 / (1 + np.exp(3 - strain))
     blank = rng.random(n) < 1 / (1 + np.exp(2.5 * (np.log(income) - 8.2)))
     table = pd.DataFrame({LABEL: default.astype(int), "age": age, "NumberOfTime30-59DaysPastDueNotWorse": late})
-    # As in the file, whoever states no income has their debt itself in the column of the ratio.
+    # As in the file, the column of the ratio holds the debt itself for those who state no income.
     table["DebtRatio"] = np.where(blank, debt, debt / (income + 1))
     table[INCOME] = np.where(blank, np.nan, income)
     table[DEPENDANTS] = np.where(blank & (rng.random(n) < 0.15 + 0.05 * dependants), np.nan, dependants)
@@ -65,14 +65,14 @@ def without_traces(X: pd.DataFrame) -> pd.DataFrame:
     """Replace the debt ratio by the debt.
 
     A ratio of debt to income gives away who states no income: it is then the debt itself, not a fraction of 1.
-    No promise to the silent holds if a base feature tells who they are. Debt = ratio · (income + 1) is known for all.
+    No promise to the silent holds if a base feature reveals who they are. Debt = ratio · (income + 1) is known for all.
     """
     debt = (X["DebtRatio"] * (X[INCOME].fillna(0) + 1)).round()
     return X.drop(columns="DebtRatio").assign(MonthlyDebt=debt)
 
 
 def main() -> None:
-    """Train four models, compare them on the silent, audit two."""
+    """Train four models, compare them on the silent, audit two of them."""
     table, source = applicants()
     y = table.pop(LABEL).to_numpy(float)
     X = without_traces(table)

@@ -1,8 +1,8 @@
 """Two ways to explain a premium: SHAP, and the value of sharing, in one picture.
 
-A booster from pucboost is one of LightGBM's, so ``shap.TreeExplainer`` takes it. It says how each column moves the
+A booster from pucboost is a LightGBM booster, so ``shap.TreeExplainer`` accepts it. SHAP says how each column moves the
 prediction away from the average. ``puc.sharing_value`` says how each group that a person shares moves it away from what
-they would be told without: the question that people who decide what to share have. Saves ``explanations.png`` in the
+they would be told without it: that is what people want to know before they share. Saves ``explanations.png`` in the
 current folder; needs matplotlib and shap.
 """
 
@@ -22,7 +22,7 @@ from matplotlib.patches import Patch
 
 GROUPS = {"fitness app": ["steps", "pulse"], "blood test": ["glucose"]}
 COLOURS = {None: "#777777", "fitness app": "#2a6f97", "blood test": "#b5532a"}
-# One thread: as fast on small data, and not slowed down by whatever else the machine does.
+# One thread: as fast on small data, and other work on the machine does not slow it down.
 PARAMS = {
     "objective": "regression",
     "learning_rate": 0.05,
@@ -34,7 +34,7 @@ PARAMS = {
 
 
 def members(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return members of a health insurance, who keep to themselves what looks bad, and their yearly costs."""
+    """Return members of a health insurer, who tend to withhold what looks bad, and their yearly costs."""
     rng = np.random.default_rng(seed)
     age, smoker = rng.uniform(20, 70, n), (rng.random(n) < 0.25) * 1.0
     steps = rng.gamma(6, np.where(smoker, 1_000, 1_300))
@@ -60,17 +60,17 @@ def main() -> None:
     average, without = explainer.expected_value, by_group.pop("withheld")
     by_group = by_group[list(GROUPS)]
 
-    print("SHAP: how far is this premium from the average, and which column did it?")
+    print("SHAP: how far is this premium from the average, and which columns explain it?")
     print(
         f"    average + columns = premium, up to {np.abs(average + by_column.sum(axis=1) - premium).max():.1g} dollars"
     )
-    print("sharing value: what does this person pay more or less because they share, and which group did it?")
+    print("sharing value: how much more or less does this person pay because they share, and which groups explain it?")
     print(f"    without + groups = premium, up to {np.abs(without + by_group.sum(axis=1) - premium).max():.1g} dollars")
     for group, columns in GROUPS.items():
         withheld = people[columns[0]].isna()
         credit = by_column.loc[withheld, columns].sum(axis=1).abs().mean()
         print(
-            f"who withholds the {group}: SHAP still attributes {credit:.0f} dollars to it on average (in size), "
+            f"those who withhold the {group}: SHAP still attributes {credit:.0f} dollars to it on average (in size), "
             f"the sharing value {by_group.loc[withheld, group].abs().mean():.0f}"
         )
 
@@ -125,9 +125,7 @@ def draw_picture(people: pd.DataFrame, by_column: pd.DataFrame, by_group: pd.Dat
     right.set_yticks([])
     right.set_ylim(-0.4, len(GROUPS) - 0.5)
     right.set_xlabel("premium with the group, minus premium without, dollars")
-    right.set_title(
-        "Sharing value: what a premium changes because data are shared,\none point per member who shares", fontsize=11
-    )
+    right.set_title("Sharing value: how sharing data changes a premium,\none point per member who shares", fontsize=11)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
     right.spines["left"].set_visible(False)

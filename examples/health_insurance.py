@@ -1,7 +1,7 @@
-"""What it costs not to use the fitness app of a health insurer: the opening story of the paper, with a picture.
+"""The cost of not using a health insurer's fitness app: the opening story of the paper, with a picture.
 
-People with poor fitness keep their score to themselves, a plain model learns that silence is expensive, and pucboost
-does not. Prints a small table and saves ``health_insurance.png`` in the current folder; needs matplotlib.
+People with poor fitness withhold their score. A plain model learns that silence is expensive; pucboost does not. Prints
+a small table and saves ``health_insurance.png`` in the current folder; needs matplotlib.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pucboost as puc
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-# One thread: as fast on small data, and not slowed down by whatever else the machine does.
+# One thread: as fast on small data, and other work on the machine does not slow it down.
 PARAMS = {
     "objective": "regression",
     "learning_rate": 0.05,
@@ -29,7 +29,7 @@ ROUNDS = 150
 
 
 def members(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return age and fitness score (shared by the fit, mostly) of members, and their yearly costs in dollars."""
+    """Return age and fitness score of members (mostly the fit share it), and their yearly costs in dollars."""
     rng = np.random.default_rng(seed)
     age = rng.uniform(20, 70, n)
     fitness = np.clip(rng.normal(75 - 0.3 * (age - 45), 15), 5, 100)

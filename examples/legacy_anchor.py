@@ -1,4 +1,4 @@
-"""A motor insurer's old premium stays as it is for everybody who does not use the telematics box, with a picture.
+"""A motor insurer keeps its old premium for everybody who does not use the telematics box, with a picture.
 
 The old tariff is filed with the regulator and must not change. ``anchor`` keeps it, bit for bit, for those who share
 nothing, and adds trees for those who share their driving score or mileage. Saves ``legacy_anchor.png`` in the current
@@ -17,14 +17,14 @@ import pucboost as puc
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-# One thread: as fast on small data, and not slowed down by whatever else the machine does.
+# One thread: as fast on small data, and other work on the machine does not slow it down.
 PARAMS = {"objective": "gamma", "learning_rate": 0.05, "num_leaves": 8, "verbosity": -1, "num_threads": 1, "seed": 0}
 BASE, OPTIONAL = ["age", "power", "city"], ["driving score", "mileage"]
 BLUE, RUST = "#2a6f97", "#b5532a"
 
 
 def drivers(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return drivers, of whom careful ones and those who drive little tend to share that, and their yearly costs."""
+    """Return drivers and their yearly costs; those who drive carefully or little tend to share it."""
     rng = np.random.default_rng(seed)
     age, power, city = rng.uniform(18, 80, n), rng.gamma(9, 9, n), rng.random(n) < 0.4
     score = np.clip(rng.normal(60 + 0.2 * (age - 45), 12), 0, 100)
@@ -68,11 +68,11 @@ def main() -> None:
     )
     bonus = puc.predict(model, people, sharing="best", favourable="lower")
     print(f"with the bonus system nobody pays more than before: largest increase {np.max(bonus - old):.2f}")
-    # Those who share nothing cost more than their base data say, and their premium must not say so.
+    # Those who share nothing cost more than their base data suggest, and their premium must not reflect that.
     print(
         f"costs per unit of premium: old tariff {costs.sum() / old.sum():.2f}, now {costs.sum() / new.sum():.2f} "
         f"(those who share nothing {costs[~shares].sum() / new[~shares].sum():.2f}, "
-        f"something {costs[shares].sum() / new[shares].sum():.2f}): what consent costs, and somebody has to bear"
+        f"something {costs[shares].sum() / new[shares].sum():.2f}): the cost of consent, which somebody has to bear"
     )
     draw_picture(people, shares, old, new, change)
     print("saved legacy_anchor.png")
@@ -91,7 +91,7 @@ def draw_picture(
     left.set(xscale="log", yscale="log")
     left.set_xlabel("premium under the old tariff, dollars")
     left.set_ylabel("premium now, dollars")
-    left.set_title("Who shares nothing pays what they paid, bit for bit", fontsize=11)
+    left.set_title("Those who share nothing pay exactly what they paid before", fontsize=11)
     for axis in (left.xaxis, left.yaxis):
         axis.set_ticks([500, 1_000, 2_000, 4_000], ["500", "1,000", "2,000", "4,000"])
         axis.set_ticks([], minor=True)
@@ -102,7 +102,7 @@ def draw_picture(
     right.axhline(0, color=RUST, linewidth=2, label="share nothing")
     right.set_xlabel("driving score, of those who share it")
     right.set_ylabel("change of the premium, %")
-    right.set_title("Who shares pays by how they drive", fontsize=11)
+    right.set_title("Those who share pay by how they drive", fontsize=11)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         legend = axes.legend(frameon=False, fontsize=9, loc="upper left" if axes is left else "upper right")

@@ -1,6 +1,6 @@
-"""Train under consent, look at what came of it, save the model.
+"""Train under consent, inspect the result, save the model.
 
-Run with ``python examples/quickstart.py``; it needs nothing but pucboost.
+Run with ``python examples/quickstart.py``; it needs only pucboost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pucboost as puc
 
 
 def people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return people whose glucose and fitness data stay away the more often, the worse they are."""
+    """Return people who withhold their glucose and fitness data more often the worse they are."""
     rng = np.random.default_rng(seed)
     age = rng.uniform(20, 80, n)
     glucose = rng.normal(90 + 0.3 * age, 15)
@@ -33,7 +33,7 @@ def main() -> None:
     """Compare plain LightGBM and pucboost on people who share nothing."""
     X, y = people(20_000, seed=0)
     X_valid, y_valid = people(5_000, seed=1)
-    # One thread: as fast on small data, and not slowed down by whatever else the machine does.
+    # One thread: as fast on small data, and other work on the machine does not slow it down.
     params = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 1}
     optional = {"blood test": ["glucose"], "fitness app": ["steps", "pulse"]}
 
@@ -49,7 +49,7 @@ def main() -> None:
     print(booster.puc_summary)
 
     silent = X_valid[["glucose", "steps"]].isna().all(axis=1)
-    # What everybody of their age, sharing or not, turned out to have: the yardstick for those who share nothing.
+    # The yardstick for those who share nothing: the risk of everybody of their age, sharing or not.
     by_age = lgb.train(params, lgb.Dataset(X[["age"]], y), 50)
     for name, prediction in {
         "plain LightGBM": plain.predict(X_valid[silent]),
@@ -61,8 +61,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
         puc.save_model(booster, path)
-        assert puc.load_model(path).consent == booster.consent  # the schema travels with the model
-        lgb.Booster(model_file=path)  # and plain LightGBM reads the file, too
+        assert puc.load_model(path).consent == booster.consent  # the file keeps the consent schema
+        lgb.Booster(model_file=path)  # and plain LightGBM can read the file
 
 
 if __name__ == "__main__":

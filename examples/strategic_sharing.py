@@ -1,7 +1,7 @@
-"""Members who see their premium with and without the fitness badge and share it only if that helps, with a picture.
+"""Members see their premium with and without the fitness badge and share it only if that helps, with a picture.
 
-The insurer retrains every round on what was shared. Under pucboost the game comes to rest, silence costs nothing extra,
-and no other discount for the badge has a smaller error: the paper's theorem on strategic users. Prints a table round by
+The insurer retrains every round on what was shared. Under pucboost the game settles, silence costs nothing extra, and
+no other discount for the badge has a smaller error: the paper's theorem on strategic users. Prints a table round by
 round and saves ``strategic_sharing.png`` in the current folder; needs matplotlib.
 """
 
@@ -31,7 +31,7 @@ BLUE, RUST = "#2a6f97", "#b5532a"
 
 
 def badge_chances(age: np.ndarray) -> np.ndarray:
-    """Return P(badge | age): the older, the fewer have earned silver or gold."""
+    """Return P(badge | age): fewer older members have earned silver or gold."""
     weight = np.exp([-0.6, 0.2, 0.3, 0.1] - 0.01 * BADGES * (age[:, None] - 45))
     return weight / weight.sum(axis=1, keepdims=True)
 
@@ -70,7 +70,7 @@ def discount(kappa: float, people: pd.DataFrame) -> np.ndarray:
 
 def main() -> None:
     """Play the game with and without memory, with a plain model and as a bonus system; compare with the theorem."""
-    # Half of the first cohort shares, at random; patience: all rounds are played, quiet or not.
+    # Half of the first cohort shares, at random; with this patience all rounds are played, even if nothing changes.
     common = {"optional": ["badge"], "start": 0.5, "cohort": 10_000, "rounds": ROUNDS, "patience": ROUNDS}
     worlds = {
         "memory": puc.simulate.play(protected, members, **common),
@@ -121,7 +121,7 @@ def draw_picture(rounds: dict[str, pd.DataFrame], learned: float, kappas: np.nda
         left.plot(rounds[name].index, 100 * rounds[name]["silent"], color=colour, marker=marker, label=label)
     left.set_title("Do members settle? (pucboost)", fontsize=11)
     left.set_xlabel("round")
-    left.set_ylabel("members who keep the badge\nto themselves, %")
+    left.set_ylabel("members who withhold\nthe badge, %")
     left.set_ylim(-3, 62)
     left.legend(frameon=False, fontsize=9, loc="upper left")
 

@@ -1,8 +1,8 @@
 """Tune with Optuna, once on raw validation data and once under consent, with a picture.
 
-On people as they come, the model that reads something into silence has the smaller loss, and a search that is free to
-choose finds it. ``puc.metrics.puc_score`` respects consent: it asks what the model would tell the same people if they
-shared less. Saves ``tuning_under_consent.png`` in the current folder; needs matplotlib and optuna.
+On people as they are, the model that reads silence has the smaller loss, and an unrestricted search finds it.
+``puc.metrics.puc_score`` respects consent: it asks what the model would tell the same people if they shared less. Saves
+``tuning_under_consent.png`` in the current folder; needs matplotlib and optuna.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAMILY = insurance_family()
 
 
 def people(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return simulated people who share less often if they are going to claim."""
+    """Return simulated people who share less often if they will claim."""
     sample = FAMILY.sample(n, seed)
     return pd.DataFrame(sample.X, columns=["age", "income", *OPTIONAL_NAMES]), sample.y
 
@@ -34,7 +34,7 @@ TRAIN, VALID, TEST = people(5_000, seed=0), people(5_000, seed=1), people(20_000
 
 
 def raw_loss(booster: lgb.Booster) -> float:
-    """Return the loss on the validation people as they come."""
+    """Return the loss on the validation people as they are."""
     X, y = VALID
     return float(log_loss(y, booster.predict(X)))
 
@@ -45,7 +45,7 @@ def consent_loss(booster: lgb.Booster) -> float:
 
 
 def fit(trial: optuna.trial.BaseTrial) -> lgb.Booster:
-    """Train what a trial suggests; the search is free to do without any protection."""
+    """Train what a trial suggests; the search may choose no protection at all."""
     params = {
         "objective": "binary",
         "num_leaves": trial.suggest_int("num_leaves", 4, 32, log=True),
@@ -53,7 +53,7 @@ def fit(trial: optuna.trial.BaseTrial) -> lgb.Booster:
         "augmentation": trial.suggest_categorical("augmentation", ["none", "balanced"]),
         "optional": OPTIONAL_NAMES,
         "verbosity": -1,
-        "num_threads": 1,  # as fast on small data, and not slowed down by whatever else the machine does
+        "num_threads": 1,  # as fast on small data, and other work on the machine does not slow it down
         "seed": 0,
     }
     if params["augmentation"] == "balanced":
@@ -62,7 +62,7 @@ def fit(trial: optuna.trial.BaseTrial) -> lgb.Booster:
 
 
 def search(objective: str) -> optuna.Study:
-    """Minimise one of the two losses; note both."""
+    """Minimise one of the two losses; record both."""
 
     def run(trial: optuna.Trial) -> float:
         booster = fit(trial)
@@ -111,9 +111,9 @@ def draw_picture(studies: dict[str, optuna.Study]) -> None:
         side = {"raw": {"xytext": (14, 0), "ha": "left"}, "consent": {"xytext": (-14, 0), "ha": "right"}}[name]
         place = best["raw"], best["consent"]
         axes.annotate(f"tuned on the {name} loss", place, textcoords="offset points", va="center", **side)
-    axes.set_xlabel("raw loss: validation people as they come")
+    axes.set_xlabel("raw loss: validation people as they are")
     axes.set_ylabel("consent loss: the same people,\nand what they are told if they share less")
-    axes.set_title("Tuned on raw validation data, a search picks the model that reads the silence", fontsize=11)
+    axes.set_title("A search on raw validation data picks the model that reads silence", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="upper center")
     figure.savefig("tuning_under_consent.png", dpi=150)

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent
-    from ._estimators.estimators import PUCClassifier, PUCRegressor
+    from ._estimators.classifier import PUCClassifier
+    from ._estimators.regressor import PUCRegressor
     from ._models.files import consent_of, load_model, save_model
-    from ._prediction.prediction import monotonicity, predict, quote, sharing_value
+    from ._prediction.quotes import predict, quote
+    from ._prediction.sharing import monotonicity, sharing_value
+    from ._training.cv import cv
     from ._training.datasets import Dataset
-    from ._training.train import cv, train
-    from ._virtual.augmentation import augment
+    from ._training.train import train
+    from ._virtual.augment import augment
 
 __version__ = "0.1.0"
 
@@ -26,18 +29,18 @@ _HOME = {
     "AuditReport": "_auditing.results",
     "Consent": "_consent",
     "Dataset": "_training.datasets",
-    "PUCClassifier": "_estimators.estimators",
-    "PUCRegressor": "_estimators.estimators",
+    "PUCClassifier": "_estimators.classifier",
+    "PUCRegressor": "_estimators.regressor",
     "audit": "_auditing.run",
-    "augment": "_virtual.augmentation",
+    "augment": "_virtual.augment",
     "consent_of": "_models.files",
-    "cv": "_training.train",
+    "cv": "_training.cv",
     "load_model": "_models.files",
-    "monotonicity": "_prediction.prediction",
-    "predict": "_prediction.prediction",
-    "quote": "_prediction.prediction",
+    "monotonicity": "_prediction.sharing",
+    "predict": "_prediction.quotes",
+    "quote": "_prediction.quotes",
     "save_model": "_models.files",
-    "sharing_value": "_prediction.prediction",
+    "sharing_value": "_prediction.sharing",
     "train": "_training.train",
 }
 

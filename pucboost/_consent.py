@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ._arrays import Array
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
 from ._tables.containers import row_source
-from ._tables.sources import RowSource
-
-Array = np.ndarray[Any, Any]
+from ._tables.sources import RowSource, are_default_names, default_names
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
@@ -88,14 +87,33 @@ class Consent:
             )
         return cls(groups, names)
 
-    def warn_without_base(self) -> None:
-        """Warn if every column is optional."""
+    @classmethod
+    def of(cls, optional: Any, source: RowSource, feature_names: Sequence[str] | None = None) -> Consent:
+        """Resolve a declaration against a table; the result has no groups if nothing is optional.
+
+        Parameters
+        ----------
+        optional
+            As in :meth:`declare`; None or empty for nothing.
+        source
+            The table.
+        feature_names
+            Names of its columns, if they are not its own.
+        """
+        names = tuple(source.names if feature_names is None else feature_names)
+        if not declares_something(optional):
+            return cls({}, names)
+        _check_positions(optional, source)
+        return cls.declare(optional, names)
+
+    def warn_without_base(self, stacklevel: int = 4) -> None:
+        """Warn if every column is optional; ``stacklevel`` is where the user's call is."""
         if self.groups and len(self.group_columns) == len(self.feature_names):
             warnings.warn(
                 "Every column is optional, so whoever shares nothing gets the overall average prediction. "
                 "That is well defined, but usually some columns are known about everybody.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
 
     def check_columns(self, feature_names: Sequence[str]) -> None:
@@ -114,11 +132,10 @@ class Consent:
 
     def check_table(self, source: RowSource) -> None:
         """Raise if a table has other columns than the schema, by name where both have names."""
-        nameless = all(name == f"Column_{j}" for j, name in enumerate(self.feature_names))
-        if source.feature_names is not None and not nameless:
+        if source.feature_names is not None and not are_default_names(self.feature_names):
             self.check_columns(source.feature_names)
         elif source.n_columns != len(self.feature_names):
-            self.check_columns([f"Column_{j}" for j in range(source.n_columns)])
+            self.check_columns(default_names(source.n_columns))
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -285,14 +302,50 @@ def _position(column: Any, names: tuple[str, ...]) -> int:
     if isinstance(column, Integral) and not isinstance(column, (bool, np.bool_)):
         position = int(column)
         if not 0 <= position < len(names):
-            raise ValueError(f"optional names column {position}, but the table has columns 0 to {len(names) - 1}.")
+            raise ValueError(
+                f"optional names column {position}, but the table has {len(names)} feature(s), columns 0 to "
+                f"{len(names) - 1}."
+            )
         return position
     if not isinstance(column, str):
         raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
     if column not in names:
-        known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-        raise ValueError(f"optional names column {column!r}, which the table does not have. Its columns are: {known}.")
+        raise ValueError(_unknown_column(column, names))
     return names.index(column)
+
+
+def _unknown_column(column: str, names: tuple[str, ...]) -> str:
+    if are_default_names(names):
+        return (
+            f"optional names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
+            "let the step before return one with set_output(transform='pandas')), or give positions instead of names."
+        )
+    renamed = [name for name in names if name.endswith(f"__{column}")]
+    hint = f" {renamed[0]!r} may be it: set verbose_feature_names_out=False where it is made." if renamed else ""
+    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    return f"optional names column {column!r}, which the table does not have. Its columns are: {known}.{hint}"
+
+
+def declares_something(optional: Any) -> bool:
+    """Return False for None and for an empty declaration."""
+    return optional is not None and (
+        isinstance(optional, Consent) or not hasattr(optional, "__len__") or len(optional) > 0
+    )
+
+
+def _check_positions(optional: Any, source: RowSource) -> None:
+    """Refuse integers where they could be labels as well as positions."""
+    if not source.has_other_integer_labels or isinstance(optional, Consent):
+        return
+    columns = (
+        [c for group in optional.values() for c in np.atleast_1d(group)] if hasattr(optional, "values") else optional
+    )
+    for column in columns if hasattr(columns, "__iter__") else ():
+        if isinstance(column, (int, np.integer)):
+            raise ValueError(
+                f"optional names column {column}, but the table has integer labels that are not positions, so this "
+                f"may be a label or a position. Write the label as a string, {str(column)!r}."
+            )
 
 
 def _check_used_once(groups: Sequence[tuple[str, tuple[int, ...]]], names: tuple[str, ...]) -> None:

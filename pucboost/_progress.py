@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(what: str, shown: bool | None = None) -> Iterator[Callable[[float], None]]:
-    """Show a bar on stderr while something is done, and give a function that takes the share done.
+    """Show a bar on stderr, and yield a function that sets the share done.
 
-    ``shown`` is by default whether stderr is a terminal.
+    By default the bar is shown if stderr is a terminal.
     """
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda share: None

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from ._arrays import Array
 from .simulate import LogisticFamily, Sample, squared_puc_gap
-
-Array = np.ndarray[Any, Any]
 
 OPTIONAL_NAMES = ["fitness app", "blood test", "medical history"]
 TEST_ROWS = 50_000
@@ -21,7 +19,7 @@ ROUNDS = 150
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one model does to the test people."""
+    """How one model treats the test people."""
 
     name: str
     squared_gap: float
@@ -31,7 +29,7 @@ class Outcome:
 
 
 def insurance_family() -> LogisticFamily:
-    """Return a world of health insurance.
+    """Return a simulated world of health insurance.
 
     Claims (Y = 1) depend on two base features and on three things people may share. All three are
     shared less often by those who will claim (λ < 0): silence is informative, and a plain model uses it.
@@ -103,8 +101,8 @@ def main(n_rows: int = 50_000, seed: int = 0) -> None:
     console.print(
         f"[bold]Simulated health insurance[/bold]: {n_rows:,} people, claim yes or no, two base features, and three "
         f"things they may decline to share ({', '.join(OPTIONAL_NAMES)}). People who will claim share less often. "
-        "What each of them may justly be told is known exactly: the average outcome of everybody with the same base "
-        "features and the same disclosures, whatever else those people share.\n"
+        "The justified prediction for each of them is known exactly: the average outcome of everybody with the same "
+        "base features and the same disclosures, whatever else those people share.\n"
     )
     if console.is_terminal:
         with console.status("starting") as status:
@@ -133,5 +131,5 @@ def main(n_rows: int = 50_000, seed: int = 0) -> None:
         "[bold]squared PUC-gap[/bold]: mean squared distance to the justified prediction. [bold]shift[/bold]: the "
         "average claim probability quoted to people who share nothing, minus what their base features justify; above 0 "
         "they pay for their silence. [bold]log loss[/bold]: on people as they come; what plain LightGBM gains "
-        "there over the truth, it takes from the silent."
+        "over the truth comes at the expense of the silent."
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._auditing.results import INCONCLUSIVE, VIOLATED, AuditReport
+from ._auditing.findings import INCONCLUSIVE, VIOLATED
+from ._auditing.results import AuditReport
 from ._auditing.run import audit
 
 __all__ = ["assert_consent"]

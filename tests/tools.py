@@ -8,11 +8,9 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
+from engine_kits import LIGHTGBM
 
-import pucboost as puc
-
-# Two identical calls must give identical bits, whatever the thread count.
-QUIET = {"verbosity": -1, "num_threads": 2, "deterministic": True, "force_row_wise": True}
+QUIET = LIGHTGBM.quiet
 
 
 def make_table(
@@ -28,21 +26,10 @@ def make_table(
 
 
 def table_training(
-    params: dict[str, Any], X: Any, y: Any, rounds: int, *, sample_weight: Any = None, seed: int = 0, **dataset: Any
+    params: dict[str, Any], X: Any, y: Any, rounds: int, *, sample_weight: Any = None, seed: int = 0
 ) -> lgb.Booster:
-    """The oracle of law 3: materialise the virtual table with puc.augment and give it to plain lgb.train.
-
-    Row sampling is set by hand here, as DESIGN says: a random N of the virtual rows for every tree.
-    """
-    own = {k: params[k] for k in ("optional", "augmentation", "copies") if k in params}
-    engine = {k: v for k, v in params.items() if k not in own}
-    X_aug, y_aug, weight, _ = puc.augment(X, y, seed=seed, sample_weight=sample_weight, **own)
-    if len(y_aug) > len(y):
-        fraction = len(y) / len(y_aug)
-        # At one half and below LightGBM copies each bag; pucboost stays just above.
-        engine["bagging_fraction"] = 0.5 + 2 / len(y_aug) if 0.49 <= fraction <= 0.5 and len(y_aug) > 100 else fraction
-        engine["bagging_freq"] = 1
-    return lgb.train(engine, lgb.Dataset(X_aug, y_aug, weight=weight, **dataset), rounds)
+    """The oracle of law 3 for LightGBM, with ``params`` as they would go to puc.train."""
+    return LIGHTGBM.fit_table(X, y, rounds, mask_seed=seed, weight=sample_weight, **{"objective": "l2", **params})
 
 
 # For scripts in processes of their own. Not getrusage: there a new process inherits its parent's peak.

@@ -1,4 +1,4 @@
-"""What an audit found: frozen numbers, nothing rendered."""
+"""The result of an audit: its findings, and the ways to read them."""
 
 from __future__ import annotations
 
@@ -9,230 +9,23 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .findings import CERTIFIED, Findings, Penalty, title
+from .report import rendering
+from .report.plotting import show
+
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
-"""Version of :meth:`AuditReport.to_dict`; raised when a field changes its meaning or goes away."""
-
-CERTIFIED, VIOLATED, INCONCLUSIVE, NOT_TESTABLE = "certified", "violated", "inconclusive", "not testable"
+"""Version of :meth:`AuditReport.to_dict`; increased when a field changes its meaning or is removed."""
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """A number with its standard error and two-sided interval."""
-
-    value: float
-    standard_error: float
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """The average penalty θ of the people who share exactly one set of groups, or of several such sets together."""
-
-    name: str
-    """The groups shared, ``nothing``, ``everything``, or ``all who withhold something``."""
-    groups: tuple[str, ...] | None
-    """The groups shared; None for several sets together."""
-    subgroup: str | None
-    """One of the user's subgroups of people, None for everybody."""
-    people: int
-    """How many people it is about."""
-    comparable: int
-    """How many people they are compared with: those who share at least as much (themselves included)."""
-    verdict: str
-    """``certified``, ``violated``, ``inconclusive`` or ``not testable``."""
-    decisive: bool
-    """Whether it counts in the overall verdict; people who share everything withhold nothing."""
-    estimate: Estimate | None
-    """θ in units of the prediction, positive where people are told more than their data justify."""
-    verdict_lower: float | None
-    """Simultaneous interval, which decides the verdict."""
-    verdict_upper: float | None
-    percent: float | None
-    """θ as a percentage of the mean prediction of these people."""
-    mean_prediction: float | None
-    rows_to_decide: int | None
-    """How many rows an audit would need to decide, if the estimate stayed as it is; None where decided."""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class LossComparison:
-    """Mean loss of the model and of another one on the same people; the difference is model − other."""
-
-    people_name: str
-    other: str
-    people: int
-    loss: float | None
-    other_loss: float | None
-    difference: Estimate | None
-    note: str = ""
-    decisive: bool = False
-    """Never: the other model is itself fitted to data, so that even a perfect model can seem to fail (and a flat
-    surcharge passes). Said for those who read the JSON alone; verdicts rest on decisive penalties."""
-
-
-@dataclass(frozen=True)
-class Informativeness:
-    """Test of Y ⟂ A_g | b for one group, whether withholding says anything about the outcome."""
-
-    group: str
-    shared: float
-    """Share of people who share the group."""
-    correlation: float | None
-    """Correlation of the two residuals; negative if sharers have lower outcomes than their base data suggest."""
-    statistic: float | None
-    p_value: float | None
-    adjusted_p_value: float | None
-    """Holm's adjustment over the groups."""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class AveragePrediction:
-    """Average predictions of people who share exactly one set of groups."""
-
-    name: str
-    people: int
-    model: float
-    base_model: float
-    unrestricted_model: float
-    outcome: float
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Weighted shares of people by bin; ``edges`` has one entry more than ``shares``."""
-
-    edges: tuple[float, ...]
-    shares: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class SharingEffect:
-    """How predictions of people who share something change against withholding everything."""
-
-    people: int
-    mean: float
-    quantiles: Mapping[str, float]
-    share_worse_off: float
-    """Share of people for whom sharing made the prediction less favourable."""
-    largest_loss: float
-    mean_bonus: float | None
-    """Mean gain from a bonus system (the best of a person's subsets) against the prediction as given."""
-    share_with_better_subset: float | None
-    """Share of people for whom some subset of what they share would have been more favourable."""
-    histogram: Histogram
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Actual outcomes against expected ones (predictions) of a set of people."""
-
-    name: str
-    people: int
-    actual: float
-    expected: float
-    ratio: Estimate | None
-    """Actual / expected."""
-    cost: Estimate
-    """Mean outcome − mean prediction per unit of weight: what the book pays beyond what it expects."""
-
-
-@dataclass(frozen=True)
-class GroupSupport:
-    """How often a group is shared."""
-
-    group: str
-    shared: float
-    withheld_people: int
-    shared_people: int
-
-
-@dataclass(frozen=True)
-class Support:
-    """Whether the data can carry the conclusions."""
-
-    masks: int
-    """Distinct sets of shared groups in the audit data."""
-    unseen_in_training: tuple[str, ...] | None
-    """Sets that training never saw, with people; None if what training saw is not known."""
-    unseen_people: int | None
-    untested_people: int
-    """People in sets too rare to be tested."""
-    groups: tuple[GroupSupport, ...]
-    effective_sample_size: float
-    """(Σw)² / Σw² of the weights given."""
-
-
-@dataclass(frozen=True)
-class PucGap:
-    """Distance to the truth of a simulator."""
-
-    squared: float
-    """mean((f − f*)²)."""
-    mean_by_mask: Mapping[str, float]
-    """mean(f − f*) of the people who share exactly that set: the true penalty."""
-
-
-@dataclass(frozen=True)
-class CalibrationBin:
-    """People with similar predictions."""
-
-    prediction: float
-    outcome: float
-    lower: float
-    upper: float
-    people: int
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Outcomes against predictions, all people masked to the same set of groups."""
-
-    name: str
-    bins: tuple[CalibrationBin, ...]
-
-
-@dataclass(frozen=True)
-class ScatterPoint:
-    """One person who shares nothing: what base features justify, and what the model says."""
-
-    base: float
-    model: float
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What was audited, with what."""
-
-    date: str
-    rows: int
-    seed: int
-    folds: int
-    min_count: int
-    """Sets with fewer people were not tested."""
-    reference_data: str
-    """What the base-features model and the unrestricted one were fitted on."""
-    data_hash: str
-    model_hash: str | None
-    model_kind: str
-    consent: Mapping[str, tuple[str, ...]]
-    base_features: tuple[str, ...]
-    versions: Mapping[str, str]
-    nuisance: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Findings):
     """The result of :func:`pucboost.audit`.
 
-    ``passed`` says whether the model was certified; ``penalty`` is the decisive table; ``to_html``, ``to_markdown``,
-    ``to_json`` write it down, ``plot_*`` draw it.
+    ``passed`` says whether the model was certified; ``penalty`` is the table that decides; ``to_html``,
+    ``to_markdown``, ``to_json`` write the report, ``plot_*`` draw it.
 
     Examples
     --------
@@ -245,39 +38,6 @@ class AuditReport:
     >>> json.loads(report.to_json())["schema_version"]
     1
     """
-
-    verdict: str
-    reason: str
-    """The overall verdict in a sentence."""
-    margin: float
-    """Largest penalty regarded as harmless, in units of the prediction."""
-    relative_margin: float | None
-    """The margin as a share of the mean prediction, if it was given so."""
-    level: float
-    """Confidence of each one-sided test, and of the two-sided intervals shown."""
-    simultaneous: str
-    """How verdicts of several sets are kept jointly valid."""
-    critical_value: float
-    """Standard errors on each side of an estimate in the simultaneous intervals."""
-    loss: str
-    unit: str
-    """What a penalty is measured in."""
-    favourable: str
-    mean_prediction: float
-    penalties: tuple[Penalty, ...]
-    inference_from_silence: LossComparison
-    """Availability-inference restriction as the paper states it; not decisive."""
-    non_degradation: tuple[LossComparison, ...]
-    informativeness: tuple[Informativeness, ...]
-    averages: tuple[AveragePrediction, ...]
-    sharing_effect: SharingEffect | None
-    balance: tuple[Balance, ...]
-    support: Support
-    puc_gap: PucGap | None
-    calibration: tuple[Calibration, ...]
-    scatter: tuple[ScatterPoint, ...]
-    provenance: Provenance
-    warnings: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
@@ -306,60 +66,37 @@ class AuditReport:
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""
-        from .report.rendering import render_html
-
-        return _deliver(render_html(self), path)
+        return _deliver(rendering.render_html(self), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return a section for a model card, and write it to ``path`` (whole or not at all) if one is given."""
-        from .report.rendering import render_markdown
-
-        return _deliver(render_markdown(self), path)
+        return _deliver(rendering.render_markdown(self), path)
 
     def _repr_html_(self) -> str:
-        from .report.rendering import render_fragment
-
-        return render_fragment(self)
+        return rendering.render_fragment(self)
 
     def __str__(self) -> str:
-        from .report.rendering import render_text
-
-        return render_text(self)
+        return rendering.render_text(self)
 
     def plot_penalty(self, ax: Any = None) -> Any:
         """Draw the penalties with their intervals and the margin; return the matplotlib axes."""
-        from .report.plotting import plot_penalty
-
-        return plot_penalty(self, ax)
+        return show("penalty", self, ax)
 
     def plot_calibration(self, ax: Any = None) -> Any:
         """Draw outcomes against predictions with everything optional erased; return the matplotlib axes."""
-        from .report.plotting import plot_calibration
-
-        return plot_calibration(self, ax)
+        return show("calibration", self, ax)
 
     def plot_base_versus_model(self, ax: Any = None) -> Any:
         """Draw the model against the base-features model for people who share nothing; return the axes."""
-        from .report.plotting import plot_base_versus_model
-
-        return plot_base_versus_model(self, ax)
+        return show("base-versus-model", self, ax)
 
     def plot_sharing_effect(self, ax: Any = None) -> Any:
         """Draw how sharing changes predictions; return the matplotlib axes."""
-        from .report.plotting import plot_sharing_effect
-
-        return plot_sharing_effect(self, ax)
+        return show("sharing-effect", self, ax)
 
     def plot_balance(self, ax: Any = None) -> Any:
         """Draw actual / expected by set of shared groups; return the matplotlib axes."""
-        from .report.plotting import plot_balance
-
-        return plot_balance(self, ax)
-
-
-def title(penalty: Penalty) -> str:
-    """Return how the people of a penalty are called."""
-    return penalty.name if penalty.subgroup is None else f"{penalty.name} | {penalty.subgroup}"
+        return show("balance", self, ax)
 
 
 def _penalty_row(p: Penalty) -> dict[str, Any]:
@@ -396,7 +133,7 @@ def _plain(value: Any) -> Any:
 
 def _deliver(text: str, path: str | Path | None) -> str:
     if path is not None:
-        from .._tables.files import write_whole
+        from .._tables.files import write_whole  # slow to import
 
         write_whole(Path(path), text.encode("utf-8"))
     return text

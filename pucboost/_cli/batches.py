@@ -1,4 +1,4 @@
-"""What ``predict`` and ``quote`` share: a model, a table file read in batches, and one written as they come."""
+"""What ``predict`` and ``quote`` have in common: they read a table file in batches and write one batch by batch."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .model_columns import features_of
 from .shared import add_quiet, flat, load, names, note, progress
 
 if TYPE_CHECKING:
-    from .._consent import Consent
-    from .._tables.file_columns import Feature
-    from .._tables.files import TableFile
     from .._tables.sources import ArraySource
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments both commands have."""
+    """Add the arguments of both commands."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="model file, as written by train or puc.save_model")
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, further ones are ignored"
+        "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, and others are ignored"
     )
     parser.add_argument(
         "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
@@ -35,13 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def map_file(
     given: argparse.Namespace, make: Callable[[Any], Callable[[ArraySource, int], dict[str, Any]]], what: str
 ) -> int:
-    """Write, for every batch of people, kept columns and those computed for them.
+    """Write the kept columns and the computed ones, batch by batch.
 
-    ``make`` gets the model and returns a function from a table, and the number of its first row, to columns.
+    ``make`` takes the model and returns a function from a table and the number of its first row to columns.
     """
-    from .._tables.file_columns import Known, Withheld, check_columns, encode
-    from .._tables.files import DataError, check_can_be_written, ending_of, open_table, table_writer
-    from .._tables.sources import ArraySource
+    from .._tables.file_columns import Known, Withheld, encode
+    from .._tables.files import DataError, check_can_be_written
+    from .._tables.formats import ending_of
+    from .._tables.sources import ArraySource, ColumnTypes
+    from .._tables.table_files import check_columns, open_table
+    from .._tables.table_writer import table_writer
 
     out = None if given.out == "-" else Path(given.out)
     if out is not None:
@@ -53,12 +54,13 @@ def map_file(
     check_columns(file, kept, "--keep")
     features = features_of(model, file, given.quiet)
     compute = make(model)
-    feature_names = [feature.name for feature in features]
+    columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
     with progress(what, given.quiet) as report, table_writer(out) as write:
         for batch in file.batches([*wanted, *kept], report):
             columns = {name: batch.as_stored(name) for name in kept}
-            for name, values in compute(ArraySource(encode(features, batch), feature_names), batch.first_row).items():
+            people = ArraySource(encode(features, batch), columns_of_model)
+            for name, values in compute(people, batch.first_row).items():
                 if name in columns:
                     raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
                 columns[name] = values
@@ -71,44 +73,3 @@ def map_file(
                 given.quiet,
             )
     return 0
-
-
-def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
-    """Return how to read each column of the model. A group of which the file has no column is shared by nobody."""
-    from .._tables.file_columns import Known, Number, Withheld, category_columns, similar
-    from .._tables.files import DataError
-
-    consent: Consent = model.consent
-    groups = {group: [consent.feature_names[j] for j in positions] for group, positions in consent.groups.items()}
-    nobodys = {group: members for group, members in groups.items() if not set(members) & set(file.columns)}
-    withheld = {name for members in nobodys.values() for name in members}
-    for name in consent.feature_names:
-        if name not in file.columns and name not in withheld:
-            raise DataError(
-                f"{file.path} has no column {name!r}, which the model was trained on{similar(name, file.columns)}"
-            )
-    for group, members in nobodys.items():
-        note(
-            f"{file.path} has no column of group {group!r} ({', '.join(members)}), so it counts as withheld by "
-            f"everybody{_or_misspelt(members, file)}",
-            quiet,
-        )
-    categories = category_columns(model, consent.feature_names)
-    features: list[Feature] = []
-    for name in consent.feature_names:
-        if name in withheld:
-            features.append(Withheld(name))
-            continue
-        file.kind(name)  # raises for dates and the like
-        if name in categories:
-            features.append(Known(name, categories[name]))
-        else:
-            features.append(Number(name, ". The model was trained on numbers there"))
-    return features
-
-
-def _or_misspelt(members: list[str], file: TableFile) -> str:
-    from .._tables.file_columns import similar
-
-    hints = [similar(name, file.columns) for name in members]
-    return next((hint for hint in hints if "did you mean" in hint), "")

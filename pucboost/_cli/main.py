@@ -1,4 +1,4 @@
-"""The command line: ``pucboost`` or ``python -m pucboost``. Its commands are the modules of ``commands/``."""
+"""The command line: ``pucboost`` or ``python -m pucboost``. Its commands are the modules in ``commands/``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python would complain once more when it closes the stream.
+        # The reader has closed the output. Python would complain again when it closes the stream itself.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if isinstance(error, _EXPECTED) or type(error).__name__ in _ENGINE_ERRORS:
             print(f"pucboost: error: {one_line(error)}", file=sys.stderr)
-        else:  # a mistake of ours, which is not to be taken for the verdict that exit code 1 is
+        else:  # a bug; Python's own exit code, 1, would be mistaken for a verdict
             traceback.print_exc()
         return EXIT_ERROR
 
@@ -66,7 +66,7 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 @contextmanager
 def _unwound_on_termination() -> Iterator[None]:
-    """Let a polite kill clean up like Ctrl-C does."""
+    """Clean up after SIGTERM as after Ctrl-C."""
 
     def leave(*_: Any) -> None:
         sys.exit(EXIT_TERMINATED)

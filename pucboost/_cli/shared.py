@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from .._progress import progress_bar
 
 EXIT_ERROR = 3
-"""Wrong usage, or something wrong with the data, a model or a file; 1 and 2 are left for the verdicts of an audit."""
+"""Wrong usage, or something wrong with the data, a model or a file; 1 and 2 are reserved for verdicts of an audit."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 EXIT_BROKEN_PIPE = 141
@@ -32,7 +32,7 @@ table files:
   field, NA, N/A, NaN and null are missing values; true and false are 1 and 0.
   Messages count rows from 1, the header not included."""
 
-Commands = Any  # argparse gives the type of its sub-parsers no public name
+Commands = Any  # argparse has no public name for the type of its sub-parsers
 
 
 class Parser(argparse.ArgumentParser):
@@ -59,18 +59,18 @@ def names(text: str) -> list[str]:
 
 
 def flat(lists: list[list[str]] | None) -> list[str]:
-    """Return the values of a repeated option as one list, without repetition."""
+    """Return the values of a repeated option as one list without duplicates."""
     return list(dict.fromkeys(name for some in lists or () for name in some))
 
 
 def note(text: str, quiet: bool) -> None:
-    """Say something on standard error."""
+    """Print a note to standard error, unless told to be quiet."""
     if not quiet:
         print(f"pucboost: {text}", file=sys.stderr)
 
 
 def progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
-    """Return a bar that is shown on a terminal unless one is to be quiet."""
+    """Return a progress bar, shown on a terminal unless told to be quiet."""
     return progress_bar(what, False if quiet else None)
 
 
@@ -83,12 +83,12 @@ def load(path: Path) -> Any:
         return load_model(path)
     except OSError:
         raise
-    except Exception as error:  # the engines raise all sorts of things over damaged files
+    except Exception as error:  # the engines raise errors of all kinds for damaged files
         raise DataError(f"cannot read a model from {path}: {one_line(error)}") from error
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an error in one line; of XGBoost's, without time, source file and stack trace."""
+    """Return the message of an error in one line; XGBoost's lose their time, source file and stack trace."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):

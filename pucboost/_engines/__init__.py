@@ -1,1 +1,60 @@
-"""One file per engine: how masked rows, labels and weights get into it, and how it samples rows per tree."""
+"""The engines that grow the trees, behind one interface (``base``), and the list of them.
+
+A further engine is one module that defines ``ENGINE`` and one entry in :data:`ENGINES`. If its boosters are of a class
+of their own, a module that defines ``BOOSTERS`` and an entry in :data:`BOOSTER_CLASSES` go with it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .base import Boosters, Engine
+
+ENGINES = ("lightgbm", "xgboost")
+"""Names of the engines; each is a module of this package that defines ``ENGINE``."""
+
+DEFAULT_ENGINE = ENGINES[0]
+
+BOOSTER_CLASSES = {
+    "lightgbm.basic.Booster": "lightgbm_boosters",
+    "xgboost.core.Booster": "xgboost_boosters",
+}
+"""Class of a booster → the module of this package that defines ``BOOSTERS`` for it."""
+
+
+def engine_named(name: Any) -> Engine:
+    """Return an engine, loading it on first use."""
+    if name not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {name!r}.")
+    engine: Engine = importlib.import_module(f".{name}", __package__).ENGINE
+    return engine
+
+
+def boosters_of(model: Any) -> Boosters:
+    """Return what can answer questions about a booster; raise if the model is not one."""
+    for base in type(model).__mro__:
+        module = BOOSTER_CLASSES.get(_class_name(base))
+        if module is not None:
+            return _boosters(module)
+    raise TypeError(f"Cannot predict with a {type(model).__name__}; pass a booster returned by pucboost.train.")
+
+
+def is_booster(model: Any) -> bool:
+    """Return whether a model is a booster of any engine; no engine is loaded to find out."""
+    return any(_class_name(base) in BOOSTER_CLASSES for base in type(model).__mro__)
+
+
+def all_boosters() -> list[Boosters]:
+    """Return every kind of booster, for files that may be of any engine."""
+    return [_boosters(module) for module in BOOSTER_CLASSES.values()]
+
+
+def _boosters(module: str) -> Boosters:
+    boosters: Boosters = importlib.import_module(f".{module}", __package__).BOOSTERS
+    return boosters
+
+
+def _class_name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__name__}"

@@ -1,75 +1,34 @@
-"""The short interface between training and an engine."""
+"""What an engine must be able to do: train on virtual rows, and answer questions about the boosters it grew.
+
+:class:`Engine` is the training side, :class:`Boosters` the other. They are separate because two engines may return
+boosters of the same class. Nothing outside this package asks which engine it is dealing with.
+"""
 
 from __future__ import annotations
 
-import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, cast
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from .._training.datasets import SourceTable
-from .._virtual.rows import MaskedRows
+from .._arrays import Array
+from .._losses import Objective
+from .._tables.sources import Categories
+from .._virtual.rows import VirtualTable
 
-Array = np.ndarray[Any, Any]
-
-ENGINES = ("lightgbm", "xgboost")
-
-
-@dataclass(frozen=True)
-class VirtualTable:
-    """Masked rows together with what belongs to each of them."""
-
-    rows: MaskedRows
-    table: SourceTable
-
-    merged: ClassVar[bool] = False
-    """Whether a row may stand for several people with different labels."""
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def people(self) -> int:
-        """Number of source rows: what a tree is grown on when masks are drawn afresh for each."""
-        return self.table.source.n_rows
-
-    def label(self) -> Array:
-        """Label of every virtual row."""
-        return self.rows.plan.spread(self.table.label)
-
-    def weight(self, scale: float = 1.0) -> Array | None:
-        """User weight × copy weight × ``scale`` of every virtual row, None if all are 1."""
-        return self.rows.plan.weights(self.table.weight, scale)
-
-    def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """The part of the weight that is pucboost's."""
-        return self.rows.plan.weights(None, scale)
-
-    def user_weight(self) -> Array | None:
-        """The part of the weight that is the user's."""
-        return None if self.table.weight is None else self.rows.plan.spread(self.table.weight.astype(np.float32))
-
-    def init_score(self) -> Array | None:
-        """Initial scores of every virtual row, one column per class.
-
-        A flat vector of n·K values holds class after class, as in LightGBM.
-        """
-        scores = self.table.init_score
-        if scores is None:
-            return None
-        by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.table.source.n_rows)
-        return np.stack([self.rows.plan.spread(one) for one in by_class], axis=1)
-
-
-Validation = Sequence[tuple[VirtualTable | None, str]]
+Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
 """Validation sets with their names; None is the training set itself."""
 
+FoldBuilder: TypeAlias = Callable[[int, dict[str, Any]], tuple[VirtualTable, VirtualTable, dict[str, Any]]]
+"""From the number of a fold and the parameters to its training table, held-out table and parameters."""
+
 
 @dataclass(frozen=True)
-class EngineFacts:
-    """What pucboost needs to know from an engine's parameters."""
+class RunOptions:
+    """What pucboost itself reads from an engine's parameters."""
 
     seed: int = 0
     num_threads: int | None = None
@@ -77,65 +36,277 @@ class EngineFacts:
     n_classes: int = 1
 
 
-class Engine(Protocol):
-    """What an engine must do. Each is a module of this package."""
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Early stopping as LightGBM's parameters ask for it."""
 
-    def prepare(
-        self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int
-    ) -> tuple[dict[str, Any], int]:
-        """Return the parameters under the engine's own names, and the number of rounds."""
+    rounds: int
+    min_delta: float = 0.0
+    first_metric_only: bool = False
 
-    def facts(self, params: Mapping[str, Any]) -> EngineFacts:
+
+@dataclass(frozen=True)
+class EngineParams:
+    """Parameters under the engine's own names, and what is not a parameter to it."""
+
+    values: dict[str, Any]
+    num_boost_round: int
+    stopping: EarlyStopping | None = None
+
+
+@dataclass(frozen=True)
+class TrainedObjective:
+    """The loss a booster was trained with, by LightGBM's main name, or by its own where LightGBM has none."""
+
+    name: str | None
+    levels: tuple[float, ...] = ()
+    """The levels, for quantiles."""
+
+
+@dataclass(frozen=True)
+class OwnGradient:
+    """A custom objective of pucboost's, to be trained as if it were built into the engine.
+
+    ``gradient(scores, data)`` returns gradient and hessian; ``data`` has ``get_label()`` and ``get_weight()``.
+    """
+
+    gradient: Callable[[Array, Any], tuple[Array, Array]]
+    objective: Objective
+    """The built-in loss it stands for, which gives start and link."""
+    start: float | Array
+    """The initial score, a number or one per class."""
+    builtin_params: dict[str, Any] = field(default_factory=dict)
+    """Parameters that name the built-in loss, for an engine that wants to know it as well."""
+
+    def __call__(self, scores: Array, data: Any) -> tuple[Array, Array]:
+        """Be the custom objective."""
+        return self.gradient(scores, data)
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What users hand to a training besides data and parameters, as in ``lgb.train``."""
+
+    feval: Any = None
+    callbacks: Any = None
+    init_model: Any = None
+    keep_training_booster: bool = False
+
+
+NO_HOOKS = Hooks()
+
+
+@dataclass(frozen=True)
+class FoldOptions:
+    """What users hand to a cross-validation besides data and parameters, as in ``lgb.cv``."""
+
+    metrics: Any = None
+    feval: Any = None
+    init_model: Any = None
+    callbacks: Any = None
+    eval_train_metric: bool = False
+    return_cvbooster: bool = False
+
+
+class Boosters(ABC):
+    """What can be asked of the boosters of one class."""
+
+    name: ClassVar[str]
+    """What files that hold several boosters call them."""
+
+    # ----- predictions
+
+    @abstractmethod
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
+        """Predict a matrix of numbers and category codes, with the rounds up to the best one unless told otherwise."""
+
+    @abstractmethod
+    def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
+        """Return raw scores that start from ``start`` instead of the booster's own constant."""
+
+    # ----- what a booster knows
+
+    @abstractmethod
+    def rounds(self, booster: Any) -> int:
+        """Return how many rounds it was trained for."""
+
+    @abstractmethod
+    def best_round(self, booster: Any) -> int | None:
+        """Return the number of rounds that predicted best, counted from 1; None without early stopping."""
+
+    @abstractmethod
+    def columns(self, booster: Any) -> tuple[list[str] | None, int]:
+        """Return the names of the columns it was trained on, if it knows any, and their number."""
+
+    @abstractmethod
+    def objective(self, booster: Any) -> TrainedObjective:
+        """Return the loss it was trained with."""
+
+    @abstractmethod
+    def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
+        """Return the categories of its training table, None if it is not known whether there are any.
+
+        ``columns`` are their positions, if the model's summary knows them.
+        """
+
+    @abstractmethod
+    def named_categorical_columns(self, booster: Any) -> list[int]:
+        """Return the columns that were named as categorical in the parameters."""
+
+    @abstractmethod
+    def gains(self, booster: Any) -> Array:
+        """Return the total gain of the splits on each column."""
+
+    def reads_zero_as_missing(self, booster: Any) -> bool:
+        """Return whether zeros are missing values to it."""
+        return False
+
+    def used_rounds(self, booster: Any) -> int:
+        """Return how many rounds its predictions use."""
+        return self.best_round(booster) or self.rounds(booster)
+
+    # ----- consent and files
+
+    keeps_schema: ClassVar[bool] = False
+    """Whether a booster has a place for the consent schema, which its own files then keep."""
+
+    def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
+        """Write the schema, and the categories of a DataFrame, into the booster."""
+        raise NotImplementedError
+
+    def kept_schema(self, booster: Any) -> dict[str, Any] | None:
+        """Return the schema that the booster itself keeps."""
+        return None
+
+    @abstractmethod
+    def up_to_best_round(self, booster: Any) -> Any:
+        """Return a booster whose plain predictions use the best rounds alone."""
+
+    @abstractmethod
+    def to_text(self, booster: Any) -> str:
+        """Return the booster as text; also what its fingerprint is taken of."""
+
+    @abstractmethod
+    def from_text(self, text: str) -> Any:
+        """Inverse of :meth:`to_text`."""
+
+    @abstractmethod
+    def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
+        """Return the content of a model file that the plain engine reads, too, with the schema inside."""
+
+    @abstractmethod
+    def wrote(self, content: bytes) -> bool:
+        """Return whether the content of a file looks like a model of this engine."""
+
+    @abstractmethod
+    def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
+        """Load a model file; return the booster and the schema, None if the file holds no schema."""
+
+    @abstractmethod
+    def from_plain_file(self, content: bytes) -> Any:
+        """Load a model file whether or not it holds a schema; return the booster."""
+
+
+class Engine(ABC):
+    """What grows trees on virtual rows."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """What people call it."""
+    boosters: ClassVar[Boosters]
+    quiet_params: ClassVar[Mapping[str, Any]] = {}
+    """Parameters that keep it from printing, where it prints by default."""
+    trains_plain_datasets: ClassVar[bool] = False
+    """With nothing optional, hand the user's Dataset to the engine's own ``train`` untouched (law 2)."""
+    takes_pairs: ClassVar[bool] = True
+    """Whether the training set may be a pair (X, y)."""
+    forbidden_in_names: ClassVar[str] = ""
+    """Characters the engine does not take in the name of a feature; its own errors do not say which name has them."""
+
+    # ----- parameters
+
+    def knows_parameter(self, name: str) -> bool:
+        """Return False for a name the engine would ignore without a word."""
+        return True
+
+    @abstractmethod
+    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
+        """Return the parameters under the engine's own names; those given with the Dataset count less."""
+
+    @abstractmethod
+    def options(self, params: Mapping[str, Any]) -> RunOptions:
         """Read seed, threads and the like from the parameters."""
 
-    def check_supported(self, params: Mapping[str, Any]) -> None:
+    @abstractmethod
+    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
         """Refuse what cannot be done with optional features, before anything is built."""
 
+    @abstractmethod
+    def objective(self, params: Mapping[str, Any]) -> Objective | None:
+        """Return the loss the parameters ask for, None for a callable or a loss pucboost has no closed form of."""
+
+    def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
+        """Raise if labels do not fit the objective."""
+        if objective is not None:
+            objective.check_labels(label, name)
+
+    @abstractmethod
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
         """Estimate what the engine keeps per row."""
 
+    @abstractmethod
+    def for_merged_rows(
+        self, params: dict[str, Any], objective: Objective, hessian_per_person: float
+    ) -> dict[str, Any]:
+        """Return the parameters for rows that stand for several people: soft labels, counts made up by weights."""
+
+    # ----- training
+
+    @abstractmethod
     def train(
         self,
         train: VirtualTable,
-        params: dict[str, Any],
-        num_boost_round: int,
+        params: EngineParams,
         valid: Validation | None,
-        *,
-        feval: Any,
-        init_model: Any,
-        keep_training_booster: bool,
-        callbacks: Any,
+        hooks: Hooks = NO_HOOKS,
     ) -> Any:
         """Train on the virtual rows and return the engine's own booster."""
 
+    @abstractmethod
+    def train_own_gradient(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        own: OwnGradient,
+        hooks: Hooks = NO_HOOKS,
+    ) -> Any:
+        """Train with gradients of pucboost's; the booster predicts as one trained with the built-in loss does."""
+
+    @abstractmethod
     def cv(
         self,
         label: Array,
         folds: Sequence[tuple[Array, Array]],
-        build: Callable[[int, dict[str, Any]], tuple[VirtualTable, VirtualTable, dict[str, Any]]],
-        params: dict[str, Any],
-        num_boost_round: int,
-        **options: Any,
+        build: FoldBuilder,
+        params: EngineParams,
+        options: FoldOptions,
     ) -> dict[str, Any]:
         """Cross-validate; ``build(k, params)`` gives the two virtual tables of fold k, and its parameters."""
 
-    def for_merged_rows(self, params: dict[str, Any], objective: Any, hessian_per_person: float) -> dict[str, Any]:
-        """Return the parameters for rows that stand for several people: soft labels, counts made up by weights."""
+    # ----- callbacks
 
-    def attach(self, booster: Any, consent: Any, summary: Any, categories: Any) -> Any:
-        """Make the consent schema, the summary and the categories of a DataFrame part of the booster, and return it."""
+    @abstractmethod
+    def stops_early(self, callback: Any) -> bool:
+        """Return whether a callback is the engine's early stopping."""
 
+    @abstractmethod
+    def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
+        """Return a callback that reports the share of rounds done."""
 
-def engine_named(name: Any) -> Engine:
-    """Return an engine, loading it on first use."""
-    if name not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {name!r}.")
-    return cast(Engine, importlib.import_module(f".{name}", __package__))
-
-
-def rows_per_tree(people: int, virtual_rows: int) -> float:
-    """Return φ = min(1, N / V): the share of the virtual rows that amounts to N."""
-    return min(1.0, people / virtual_rows)
+    @abstractmethod
+    def recording_callback(self, record: dict[str, Any]) -> Any:
+        """Return a callback that writes the metrics of the validation sets into ``record``: set → metric → rounds."""
 
 
 def times_rows(values: Any, weight: Array) -> Array:

@@ -1,151 +1,295 @@
-"""Masked rows into XGBoost.
-
-Training itself is left to ``xgb.train`` and ``xgb.cv``: they get a ``QuantileDMatrix`` that was read from the stream in
-batches.
-"""
+"""XGBoost on masked rows. Training itself is left to ``xgb.train`` and ``xgb.cv``."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import xgboost as xgb
 
-from .._models.schema import CATEGORIES_KEY, SCHEMA_KEY, model_schema
-from .base import EngineFacts, Validation, VirtualTable, rows_per_tree, times_rows
-from .params import whole_number
+from .._arrays import Array
+from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
+from .._virtual.plan import child_seed
+from .._virtual.rows import VirtualTable
+from .base import (
+    NO_HOOKS,
+    Boosters,
+    EarlyStopping,
+    Engine,
+    EngineParams,
+    FoldBuilder,
+    FoldOptions,
+    Hooks,
+    OwnGradient,
+    RunOptions,
+    Validation,
+    times_rows,
+)
+from .names import whole_number
 from .translation import to_xgboost
+from .xgboost_boosters import BOOSTERS, keep_categories
+from .xgboost_matrix import first_given, thread_parameter, virtual_matrix
 
-Array = np.ndarray[Any, Any]
-
-_EARLY_STOPPING = "pucboost_early_stopping"
-"""Where :func:`prepare` leaves early stopping among the parameters."""
-
-
-class MaskedBatches(xgb.DataIter):
-    """Batches of masked rows in one float32 buffer; XGBoost reads them four times."""
-
-    def __init__(self, virtual: VirtualTable, named_like: VirtualTable) -> None:
-        super().__init__()
-        self._rows = virtual.rows
-        self._info = {
-            "label": virtual.label(),
-            "weight": virtual.weight(),
-            "base_margin": virtual.init_score(),
-        }
-        self._names, self._types = feature_names(named_like), feature_types(named_like)
-        coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
-        self._categories = {j: values for j, values in coded if values}  # XGBoost takes no empty list of categories
-        if self._categories and self._types:
-            other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in virtual.table.source.coded]
-            if other:
-                raise ValueError(
-                    f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
-                    "type, beside columns that are. Convert it with astype('category')."
-                )
-        self._buffer = np.empty((min(self._rows.batch_rows, len(self._rows)), virtual.rows.shape[1]), dtype=np.float32)
-        self._start = 0
-
-    def reset(self) -> None:
-        """Start again."""
-        self._start = 0
-
-    def next(self, input_data: Callable[..., None]) -> bool:
-        """Hand over the next batch, with all that belongs to it."""
-        n = min(len(self._buffer), len(self._rows) - self._start)
-        if n <= 0:
-            return False
-        part = slice(self._start, self._start + n)
-        info = {name: values[part] for name, values in self._info.items() if values is not None}
-        batch = self._rows.read_into(self._start, self._buffer[:n])
-        if self._categories:
-            input_data(data=self._with_categories(batch), **info)
-        else:
-            input_data(data=batch, feature_names=self._names, feature_types=self._types, **info)
-        self._start += n
-        return True
-
-    def _with_categories(self, batch: Array) -> Any:
-        """Return the batch as a DataFrame: then XGBoost keeps the categories and maps those of a new table by name."""
-        import pandas as pd
-
-        columns: dict[str, Any] = {}
-        for j, name in enumerate(self._names or ()):
-            if j in self._categories:
-                codes = np.nan_to_num(batch[:, j], nan=-1).astype(np.int64)
-                columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(self._categories[j]))
-            else:
-                columns[name] = batch[:, j]
-        return pd.DataFrame(columns)
+_WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
+"""Where XGBoost multiplies the weight of rows with label 1 by `scale_pos_weight`, be it regression or not."""
 
 
-def feature_names(virtual: VirtualTable) -> list[str] | None:
-    """Return the column names, or None where the table has none."""
-    return virtual.table.names if isinstance(virtual.table.feature_name, list) else None
+class XGBoost(Engine):
+    """XGBoost; its own parameter names, or LightGBM's, which are translated."""
 
+    name: ClassVar[str] = "xgboost"
+    title: ClassVar[str] = "XGBoost"
+    boosters: ClassVar[Boosters] = BOOSTERS
+    forbidden_in_names: ClassVar[str] = "[]<"
 
-def feature_types(virtual: VirtualTable) -> list[str] | None:
-    """Return "c" for category columns and "q" for the others, or None if there are no categories."""
-    wanted = virtual.table.categorical_feature
-    if not isinstance(wanted, list) or not wanted:
-        return None
-    names = virtual.table.names
-    positions = {names.index(column) if isinstance(column, str) else int(column) for column in wanted}
-    return ["c" if j in positions else "q" for j in range(len(names))]
+    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
+        """Translate LightGBM's names, those on the Dataset included."""
+        translated = to_xgboost({**dataset_params, **params})
+        rounds, patience = translated.num_boost_round, translated.early_stopping_rounds
+        stopping = None
+        if patience is not None and patience > 0:
+            stopping = EarlyStopping(patience, translated.early_stopping_min_delta, translated.first_metric_only)
+        return EngineParams(dict(translated.params), num_boost_round if rounds is None else rounds, stopping)
 
-
-def _matrix(
-    virtual: VirtualTable,
-    params: Mapping[str, Any],
-    train: VirtualTable | None = None,
-    ref: xgb.DMatrix | None = None,
-) -> xgb.QuantileDMatrix:
-    """Return the matrix of a virtual table; a validation set takes names and types from the training table."""
-    return xgb.QuantileDMatrix(
-        MaskedBatches(virtual, virtual if train is None else train),
-        max_bin=None if ref is not None else int(params.get("max_bin", 256)),
-        ref=ref,
-        nthread=_threads(params) or None,
-        enable_categorical=bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
-    )
-
-
-def prepare(
-    params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int
-) -> tuple[dict[str, Any], int]:
-    """Translate LightGBM's names, those on the Dataset included; early stopping waits among the parameters."""
-    translated = to_xgboost({**dataset_params, **params})
-    own = dict(translated.params)
-    rounds = translated.early_stopping_rounds
-    if rounds is not None and rounds > 0:
-        own[_EARLY_STOPPING] = _Stopping(rounds, translated.early_stopping_min_delta, translated.first_metric_only)
-    return own, num_boost_round if translated.num_boost_round is None else translated.num_boost_round
-
-
-@dataclass(frozen=True)
-class _Stopping:
-    """Early stopping as LightGBM's parameters ask for it."""
-
-    rounds: int
-    min_delta: float
-    first_metric_only: bool
-
-    def callback(self, params: Mapping[str, Any], data_name: str | None, metric: Any) -> xgb.callback.EarlyStopping:
-        """Watch the last metric (or the first) on the last validation set that is not the training set."""
-        if data_name is None:
-            raise ValueError("For early stopping, at least one dataset and eval metric is required for evaluation")
-        metrics = params.get("eval_metric") or [None]
-        first = metrics if isinstance(metrics, str) else next(iter(metrics))
-        return _EarlyStopping(
-            getattr(metric, "directions", {}),
-            rounds=self.rounds,
-            metric_name=first if self.first_metric_only else None,
-            data_name=data_name,
-            min_delta=self.min_delta,
+    def options(self, params: Mapping[str, Any]) -> RunOptions:
+        """Read seed, threads and classes."""
+        return RunOptions(
+            seed=whole_number("seed", first_given(params, "seed", "random_state")),
+            num_threads=thread_parameter(params) or None,
+            n_classes=whole_number("num_class", first_given(params, "num_class") or 1),
         )
+
+    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
+        """Refuse what the method or the stream cannot do, before anything is built."""
+        objective = params.get("objective")
+        if isinstance(objective, str) and objective.startswith("rank:"):
+            raise ValueError(
+                f"objective={objective!r} with optional features: Protected User Consent is defined for predictions "
+                "of a person's outcome, not for rankings within a query. Use a regression or classification objective."
+            )
+        if isinstance(objective, str) and objective.startswith("survival:"):
+            raise ValueError(
+                f"objective={objective!r} is not supported: its loss is not a sum over people with one label each."
+            )
+        if params.get("booster") == "gblinear":
+            raise ValueError("booster='gblinear' reads a withheld value as the number 0. Use gbtree or dart.")
+        if params.get("tree_method", "hist") not in ("hist", "auto"):
+            raise ValueError(
+                f"tree_method={params['tree_method']!r} needs the whole table in memory; masked rows are streamed into "
+                "tree_method='hist'."
+            )
+        if anchored and objective == "multi:softmax":
+            raise ValueError(
+                "anchor with objective 'multi:softmax': class numbers cannot be added to. Use 'multi:softprob'."
+            )
+
+    def objective(self, params: Mapping[str, Any]) -> Objective | None:
+        """Return the loss in closed form."""
+        given = params.get("objective")
+        name = "reg:squarederror" if given is None else given
+        if name in _WEIGHS_ONES and _number(params, "scale_pos_weight", 1.0) != 1.0:
+            return None
+        if name == "reg:squarederror":
+            return SquaredError()
+        if name in ("binary:logistic", "reg:logistic"):
+            return Logistic()
+        if name in ("multi:softprob", "multi:softmax"):
+            return Softmax.with_classes(params.get("num_class"), name, hessian_factor=2.0)
+        if name == "count:poisson":
+            return Poisson(_number(params, "max_delta_step", 0.7))
+        if name == "reg:gamma":
+            return Gamma()
+        if name == "reg:tweedie":
+            return Tweedie(_number(params, "tweedie_variance_power", 1.5))
+        return _quantile(params) if name == "reg:quantileerror" else None
+
+    def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
+        """Estimate what XGBoost keeps per row: bins (up to 4 bytes a column while it builds), labels, gradients."""
+        return 4 * n_columns + 24 + 16 * max(1, n_classes)
+
+    def for_merged_rows(
+        self, params: dict[str, Any], objective: Objective, hessian_per_person: float
+    ) -> dict[str, Any]:
+        """Return the parameters as they are: XGBoost takes soft labels, and counts weight, not rows."""
+        return params
+
+    def train(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> xgb.Booster:
+        """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards.
+
+        Boosters are always kept for training: XGBoost's can be trained further as they are.
+        """
+        callbacks = _check_callbacks(hooks.callbacks)
+        values, objective = _take_objective(sample_rows(params.values, train.share_per_tree))
+        if hooks.init_model is not None:
+            values = _with_fresh_seed(values, hooks.init_model)
+        metric = _metric(hooks.feval)
+        watched = [name for v, name in valid or () if v is not None]
+        callbacks = _with_stopping(callbacks, params.stopping, values, watched[-1] if watched else None, metric)
+        matrix = virtual_matrix(train, values)
+        if objective is not None:
+            objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
+        evals = [(matrix if v is None else virtual_matrix(v, values, train, matrix), name) for v, name in valid or ()]
+        result: dict[str, Any] = {}
+        with xgb.config_context():  # the verbosity of one call is not that of the next
+            booster: Any = xgb.train(
+                values,
+                matrix,
+                params.num_boost_round,
+                evals=evals,
+                obj=objective,
+                evals_result=result,
+                verbose_eval=False,
+                xgb_model=hooks.init_model,
+                callbacks=callbacks,
+                custom_metric=metric,
+            )
+        if evals:
+            booster.evals_result = result
+        if train.table.source.coded:
+            keep_categories(booster, train.table.pandas_categorical)
+        return booster  # type: ignore[no-any-return]
+
+    def train_own_gradient(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        own: OwnGradient,
+        hooks: Hooks = NO_HOOKS,
+    ) -> xgb.Booster:
+        """Name the built-in loss beside the gradients, with the constant as its base score."""
+        start = np.asarray(own.start)
+        several = isinstance(own.objective, Softmax)
+        builtin = {
+            "objective": own.objective.xgboost_name,
+            "base_score": start.tolist() if several else float(own.objective.response(start)),
+        }
+        values = {**params.values, "objective": replace(own, builtin_params=builtin)}
+        return self.train(train, replace(params, values=values), valid, hooks)
+
+    def cv(
+        self,
+        label: Array,
+        folds: Sequence[tuple[Array, Array]],
+        build: FoldBuilder,
+        params: EngineParams,
+        options: FoldOptions,
+    ) -> dict[str, Any]:
+        """Hand the folds to ``xgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
+        if options.init_model is not None:
+            raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts anew.")
+        keeper = _KeepBoosters()
+        values, objective = _take_objective(params.values)
+        metric, metrics = _metric(options.feval), options.metrics
+        callbacks = _with_stopping(_check_callbacks(options.callbacks), params.stopping, values, "test", metric)
+        if metrics is not None:
+            metrics = to_xgboost({**values, "metric": metrics}).params["eval_metric"]
+            values = {name: value for name, value in values.items() if name != "eval_metric"}
+        done = 0
+        matrices: list[xgb.DMatrix] = []
+
+        def exchange(train_rows: Any, valid_rows: Any, fold_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+            nonlocal done
+            train, valid, fold_params = build(done, fold_params)
+            done += 1
+            fold_params = sample_rows(fold_params, train.share_per_tree)
+            matrix = virtual_matrix(train, fold_params)
+            matrices.append(matrix)  # xgb.cv keeps them alive, too; identities must not be reused
+            if objective is not None:
+                objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
+            return matrix, virtual_matrix(valid, fold_params, train, matrix), fold_params
+
+        with xgb.config_context():
+            history: Any = xgb.cv(
+                values,
+                xgb.DMatrix(np.zeros((len(label), 1), dtype=np.float32), label=label),
+                params.num_boost_round,
+                nfold=len(folds),
+                folds=list(folds),
+                metrics=metrics if metrics is not None else (),
+                obj=objective,
+                fpreproc=exchange,
+                as_pandas=False,
+                callbacks=[*callbacks, keeper],
+                custom_metric=metric,
+            )
+        result = _named_as_in_lightgbm(history, options.eval_train_metric)
+        if options.return_cvbooster:
+            rounds = len(next(iter(history.values()))) if history else params.num_boost_round
+            result["cvbooster"] = CVBooster(keeper.boosters, rounds)
+        return result
+
+    def stops_early(self, callback: Any) -> bool:
+        """Return whether a callback is XGBoost's early stopping."""
+        return isinstance(callback, xgb.callback.EarlyStopping)
+
+    def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
+        """Report the share of rounds done."""
+        return _AfterRound(lambda epoch, log: report((epoch + 1) / num_boost_round))
+
+    def recording_callback(self, record: dict[str, Any]) -> Any:
+        """Record the metrics of the validation sets."""
+        return _AfterRound(lambda epoch, log: record.update(log))
+
+
+ENGINE: Engine = XGBoost()
+
+
+def _number(params: Mapping[str, Any], name: str, default: float) -> float:
+    value = params.get(name)
+    return default if value is None else float(value)
+
+
+def _quantile(params: Mapping[str, Any]) -> Quantile | None:
+    alpha = params.get("quantile_alpha")
+    alphas = np.atleast_1d(np.asarray(() if alpha is None else alpha, dtype=np.float64))
+    if alphas.size == 0:
+        raise ValueError("objective 'reg:quantileerror' needs the parameter quantile_alpha.")
+    return Quantile(float(alphas[0])) if alphas.size == 1 else None
+
+
+def sample_rows(params: dict[str, Any], share: float) -> dict[str, Any]:
+    """Let each tree grow on a fresh share φ of the virtual rows, on top of the user's own ``subsample``.
+
+    ``subsample`` is multiplied by φ, so a tree sees the total weight of N rows, and ``min_child_weight`` and
+    ``reg_lambda`` keep their meaning.
+    """
+    if share == 1.0:
+        return params
+    return {**params, "subsample": float(params.get("subsample", 1.0)) * share}
+
+
+def _with_fresh_seed(params: dict[str, Any], init_model: Any) -> dict[str, Any]:
+    """Return the parameters with a seed of their own for the rounds that continue a model.
+
+    XGBoost seeds its draws again only if the seed differs from the one the model was trained with. With the same seed
+    they would go on from wherever the last training of this process left them, and two identical calls would differ.
+    """
+    before = init_model if isinstance(init_model, xgb.Booster) else xgb.Booster(model_file=init_model)
+    seed = whole_number("seed", first_given(params, "seed", "random_state"))
+    rest = {name: value for name, value in params.items() if name != "random_state"}
+    return {**rest, "seed": child_seed(seed, before.num_boosted_rounds()) % 2**31}
+
+
+class _AfterRound(xgb.callback.TrainingCallback):
+    """Calls a function with the number of the round and all metrics so far."""
+
+    def __init__(self, function: Callable[[int, Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self._function = function
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Call the function, and go on."""
+        self._function(epoch, evals_log)
+        return False
 
 
 class _EarlyStopping(xgb.callback.EarlyStopping):
@@ -163,58 +307,24 @@ class _EarlyStopping(xgb.callback.EarlyStopping):
         return bool(super().after_iteration(model, epoch, evals_log))
 
 
-def facts(params: Mapping[str, Any]) -> EngineFacts:
-    """Read seed, threads and classes."""
-    seed = whole_number("seed", _first(params, "seed", "random_state"))
-    threads = _threads(params)
-    classes = whole_number("num_class", _first(params, "num_class") or 1)
-    return EngineFacts(seed, threads or None, False, classes)
-
-
-def _first(params: Mapping[str, Any], *names: str) -> Any:
-    return next((params[name] for name in names if params.get(name) is not None), 0)
-
-
-def _threads(params: Mapping[str, Any]) -> int:
-    return max(0, whole_number("nthread", _first(params, "nthread", "n_jobs")))
-
-
-def check_supported(params: Mapping[str, Any]) -> None:
-    """Refuse what the method or the stream cannot do, before anything is built."""
-    objective = params.get("objective")
-    if isinstance(objective, str) and objective.startswith("rank:"):
-        raise ValueError(
-            f"objective={objective!r} with optional features: Protected User Consent is defined for predictions of a "
-            "person's outcome, not for rankings within a query. Use a regression or classification objective."
-        )
-    if isinstance(objective, str) and objective.startswith("survival:"):
-        raise ValueError(
-            f"objective={objective!r} is not supported: its loss is not a sum over people with one label each."
-        )
-    if params.get("booster") == "gblinear":
-        raise ValueError("booster='gblinear' reads a withheld value as the number 0. Use gbtree or dart.")
-    if params.get("tree_method", "hist") not in ("hist", "auto"):
-        raise ValueError(
-            f"tree_method={params['tree_method']!r} needs the whole table in memory; masked rows are streamed into "
-            "tree_method='hist'."
-        )
-
-
-def bytes_per_virtual_row(n_columns: int, n_classes: int) -> int:
-    """Estimate what XGBoost keeps per row: bins (up to 4 bytes a column while it builds), labels, gradients."""
-    return 4 * n_columns + 24 + 16 * max(1, n_classes)
-
-
-def sample_rows(params: dict[str, Any], people: int, virtual_rows: int) -> dict[str, Any]:
-    """Let each tree grow on a fresh N of the V virtual rows, on top of the user's own ``subsample``.
-
-    With φ = min(1, N / V), ``subsample`` is multiplied by φ, so a tree sees the total weight of N rows, and
-    ``min_child_weight`` and ``reg_lambda`` keep their meaning.
-    """
-    share = rows_per_tree(people, virtual_rows)
-    if share == 1.0:
-        return params
-    return {**params, "subsample": float(params.get("subsample", 1.0)) * share}
+def _with_stopping(
+    callbacks: Any, stopping: EarlyStopping | None, params: Mapping[str, Any], data_name: str | None, metric: Any
+) -> list[Any]:
+    """Add early stopping: on the last metric (or the first) of the last validation set that is not the training set."""
+    if stopping is None:
+        return list(callbacks or ())
+    if data_name is None:
+        raise ValueError("For early stopping, at least one dataset and eval metric is required for evaluation")
+    metrics = params.get("eval_metric") or [None]
+    first = metrics if isinstance(metrics, str) else next(iter(metrics))
+    watch = _EarlyStopping(
+        getattr(metric, "directions", {}),
+        rounds=stopping.rounds,
+        metric_name=first if stopping.first_metric_only else None,
+        data_name=data_name,
+        min_delta=stopping.min_delta,
+    )
+    return [*(callbacks or ()), watch]
 
 
 class _ObjectiveView:
@@ -294,128 +404,12 @@ def _check_callbacks(callbacks: Any) -> Any:
     return callbacks
 
 
-def train(
-    train: VirtualTable,
-    params: dict[str, Any],
-    num_boost_round: int,
-    valid: Validation | None,
-    *,
-    feval: Any,
-    init_model: Any,
-    keep_training_booster: bool,  # XGBoost's boosters can always be trained further
-    callbacks: Any,
-) -> xgb.Booster:
-    """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards."""
-    callbacks = _check_callbacks(callbacks)
-    params, objective = _take_objective(sample_rows(params, train.people, len(train)))
-    metric = _metric(feval)
-    watched = [name for v, name in valid or () if v is not None]
-    params, callbacks = _with_stopping(params, callbacks, watched[-1] if watched else None, metric)
-    matrix = _matrix(train, params)
-    if objective is not None:
-        objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
-    evals = [(matrix if v is None else _matrix(v, params, train, matrix), name) for v, name in valid or ()]
-    result: dict[str, Any] = {}
-    with xgb.config_context():  # the verbosity of one call is not that of the next
-        booster: Any = xgb.train(
-            params,
-            matrix,
-            num_boost_round,
-            evals=evals,
-            obj=objective,
-            evals_result=result,
-            verbose_eval=False,
-            xgb_model=init_model,
-            callbacks=callbacks,
-            custom_metric=metric,
-        )
-    if evals:
-        booster.evals_result = result
-    if train.table.source.coded:
-        _keep_categories(booster, train.table.pandas_categorical)
-    return booster  # type: ignore[no-any-return]
-
-
-def _with_stopping(
-    params: dict[str, Any], callbacks: Any, data_name: str | None, metric: Any
-) -> tuple[dict[str, Any], list[Any]]:
-    rest = {name: value for name, value in params.items() if name != _EARLY_STOPPING}
-    stopping = params.get(_EARLY_STOPPING)
-    added = [] if stopping is None else [stopping.callback(rest, data_name, metric)]
-    return rest, [*(callbacks or ()), *added]
-
-
 @dataclass
 class CVBooster:
     """The boosters of a cross-validation."""
 
     boosters: list[xgb.Booster]
     best_iteration: int
-
-
-def cv(
-    label: Array,
-    folds: Sequence[tuple[Array, Array]],
-    build: Callable[[int, dict[str, Any]], tuple[VirtualTable, VirtualTable, dict[str, Any]]],
-    params: dict[str, Any],
-    num_boost_round: int,
-    *,
-    metrics: Any,
-    feval: Any,
-    init_model: Any,
-    callbacks: Any,
-    eval_train_metric: bool,
-    return_cvbooster: bool,
-) -> dict[str, Any]:
-    """Hand the folds to ``xgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
-    if init_model is not None:
-        raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts anew.")
-    keeper = _KeepBoosters()
-    params, objective = _take_objective(params)
-    metric = _metric(feval)
-    params, callbacks = _with_stopping(params, _check_callbacks(callbacks), "test", metric)
-    if metrics is not None:
-        metrics = to_xgboost({**params, "metric": metrics}).params["eval_metric"]
-        params = {name: value for name, value in params.items() if name != "eval_metric"}
-    done = 0
-    matrices: list[xgb.DMatrix] = []
-
-    def exchange(train_rows: Any, valid_rows: Any, fold_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-        nonlocal done
-        train, valid, fold_params = build(done, fold_params)
-        done += 1
-        fold_params = sample_rows(fold_params, train.people, len(train))
-        matrix = _matrix(train, fold_params)
-        matrices.append(matrix)  # xgb.cv keeps them alive, too; identities must not be reused
-        if objective is not None:
-            objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
-        return matrix, _matrix(valid, fold_params, train, matrix), fold_params
-
-    with xgb.config_context():
-        history: Any = xgb.cv(
-            params,
-            xgb.DMatrix(np.zeros((len(label), 1), dtype=np.float32), label=label),
-            num_boost_round,
-            nfold=len(folds),
-            folds=list(folds),
-            metrics=metrics if metrics is not None else (),
-            obj=objective,
-            fpreproc=exchange,
-            as_pandas=False,
-            callbacks=[*callbacks, keeper],
-            custom_metric=metric,
-        )
-    names = {"test": "valid", "train": "train"}
-    result: dict[str, Any] = {}
-    for key, values in history.items():
-        part, _, rest = key.partition("-")
-        measure, _, kind = rest.rpartition("-")
-        if part == "test" or eval_train_metric:
-            result[f"{names[part]} {measure}-{'stdv' if kind == 'std' else kind}"] = values
-    if return_cvbooster:
-        rounds = len(next(iter(history.values()))) if history else num_boost_round
-        result["cvbooster"] = CVBooster(keeper.boosters, rounds)
-    return result
 
 
 class _KeepBoosters(xgb.callback.TrainingCallback):
@@ -431,19 +425,13 @@ class _KeepBoosters(xgb.callback.TrainingCallback):
         return model
 
 
-def for_merged_rows(params: dict[str, Any], objective: Any, hessian_per_person: float) -> dict[str, Any]:
-    """Return the parameters as they are: XGBoost takes soft labels, and counts weight, not rows."""
-    return params
-
-
-def attach(booster: Any, consent: Any, summary: Any, categories: Any) -> Any:
-    """Set ``consent`` and ``puc_summary``, and the attributes that keep them, and the categories, in model files."""
-    booster.set_attr(**{SCHEMA_KEY: json.dumps(model_schema(consent, summary))})
-    _keep_categories(booster, categories)
-    booster.consent, booster.puc_summary = consent, summary
-    return booster
-
-
-def _keep_categories(booster: Any, categories: Any) -> None:
-    kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
-    booster.set_attr(**{CATEGORIES_KEY: kept})
+def _named_as_in_lightgbm(history: Mapping[str, Any], with_training: bool) -> dict[str, Any]:
+    """Return the history of ``xgb.cv`` under the names that ``lgb.cv`` uses."""
+    names = {"test": "valid", "train": "train"}
+    result: dict[str, Any] = {}
+    for key, values in history.items():
+        part, _, rest = key.partition("-")
+        measure, _, kind = rest.rpartition("-")
+        if part == "test" or with_training:
+            result[f"{names[part]} {measure}-{'stdv' if kind == 'std' else kind}"] = values
+    return result

@@ -1,15 +1,12 @@
-"""Equal rows: hash each row, then give equal hashes one cell number."""
+"""Equal rows: hash each row, then give equal hashes the same cell number."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from .._arrays import Array
 from .masks import mix64
-
-Array = np.ndarray[Any, Any]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD1B54A32D192ED03)
@@ -22,7 +19,7 @@ def hash_rows(values: Array, bits: Array, extra: Array, lo: int, hi: int, hash_o
     """Write two independent 64-bit hashes of each row; every NaN counts as one value, and −0 as 0.
 
     ``bits`` are the same values as unsigned integers, ``extra`` is one more integer that belongs to the row. With 128
-    bits two different rows among 10⁹ meet with a probability of 10⁻²¹, so hashes stand for rows.
+    bits, two different rows among 10⁹ collide with probability 10⁻²¹, so a hash stands for its row.
     """
     for i in range(lo, hi):
         first = mix64(extra[i] + _GOLDEN)
@@ -45,7 +42,7 @@ def assign_cells(hashes: Array, first_row: int, slots: Array, keys: Array, n_cel
     """Write the cell of each row; equal hashes share a cell. Return how many cells there are now.
 
     ``slots`` is an open-addressing table of cell numbers (−1: free) whose length is a power of 2; ``keys`` holds the
-    two hashes of every cell. Both must have room; ``first_row`` is where the rows begin in ``cell_out``.
+    two hashes of every cell. Both must have room. The rows begin at ``first_row`` in ``cell_out``.
     """
     mask = np.uint64(slots.size - 1)
     for i in range(hashes.shape[0]):

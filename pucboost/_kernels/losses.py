@@ -1,18 +1,16 @@
-"""Gradient and hessian of the losses, per row and times the row's weight.
+"""Gradient and hessian of the losses, per row and multiplied by the row's weight.
 
 Scores, labels and weights are float64, the outputs float32, which is what both engines store. An empty ``weight``
-stands for ones. Several losses with one score per row share a signature; those of the softmax take (n, K) arrays of
-either memory order. No kernel indexes by a label, so that a wrong one cannot read outside an array.
+stands for ones. The losses with one score per row share a signature; the softmax kernels take (n, K) arrays in
+either memory order. No kernel uses a label as an index, so a wrong label cannot read outside an array.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 
 @njit(cache=True, nogil=True)
@@ -32,8 +30,8 @@ def logistic(
 ) -> None:
     """Loss log(1 + eˢ) − y·s with y ∈ [0, 1]: gradient p − y, hessian p·(1 − p), where p = 1 / (1 + e⁻ˢ).
 
-    p and q = 1 − p come from e^(−|s|), and p − y is taken as p·(1 − y) − q·y: neither overflows for any score, nor
-    does a tiny gradient drown in the rounding of 1 − p.
+    p and q = 1 − p come from e^(−|s|), and p − y is computed as p·(1 − y) − q·y: no score overflows, and a tiny
+    gradient is not lost in the rounding of 1 − p.
     """
     for i in range(lo, hi):
         w = weight[i] if weight.size else 1.0
@@ -47,7 +45,7 @@ def logistic(
 
 @njit(cache=True, nogil=True)
 def softmax_shares(score: Array, i: int, share_out: Array) -> None:
-    """Write p_k = e^(s_k) / Σ e^(s_j) of row i; the largest score is taken off first, so nothing overflows."""
+    """Write p_k = e^(s_k) / Σ e^(s_j) of row i; the largest score is subtracted first, so nothing overflows."""
     n_classes = share_out.size
     largest = score[i, 0]
     for k in range(1, n_classes):

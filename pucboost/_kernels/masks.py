@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 # Every constant is a numpy uint64: numba turns uint64 mixed with a signed integer into float64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -22,7 +22,7 @@ _27, _30, _31, _56 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(56)
 _FIELD_1, _FIELD_2 = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _FIELD_4, _FIELD_8 = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 
-# What a random number is used for; each use has a stream of its own.
+# What random numbers are used for; each use has its own stream.
 STREAM_KEEP = np.uint64(1)
 STREAM_ANTITHETIC = np.uint64(2)
 STREAM_ROUNDING = np.uint64(3)
@@ -64,14 +64,16 @@ def count_groups(mask: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def submask(index: Any, mask: Any) -> Any:
-    """Return the index-th sub-mask of ``mask``: bit j of ``index`` decides about the j-th group in it.
+    """Return the index-th sub-mask of ``mask``: bit j of ``index`` decides on its j-th group.
 
     ``index`` runs over 0 … 2^k − 1; 0 gives nothing, 2^k − 1 gives ``mask`` itself.
     """
     out = _0
     while mask != _0:
         lowest = mask & (~mask + _1)
-        out |= lowest & (_0 - (index & _1))  # no branch: the bits of index are random, a guess would often fail
+        out |= lowest & (
+            _0 - (index & _1)
+        )  # no branch: the bits of index are random, so its prediction would often fail
         index >>= _1
         mask ^= lowest
     return out
@@ -83,7 +85,7 @@ def antithetic_submask(key: Any, row: Any, copy: Any, mask: Any) -> Any:
 
     Pair p = copy // 2 takes the sub-mask with index (m·p + o) mod 2^(k−1), where the odd multiplier m and the
     offset o come from the hash of seed and row. An index below 2^(k−1) leaves the highest group out, so a pair
-    and its complement never meet another pair. Which of the two comes first is a coin of its own: without it
+    and its complement never meet another pair. A separate coin decides which of the two comes first: without it
     an odd number of copies would favour the masks without the highest group and break the weight law.
     """
     if mask == _0:
@@ -147,7 +149,7 @@ def pack_shared(
             shares = False
             for p in range(group_start[g], group_start[g + 1]):
                 value = block[i, group_columns[p]]
-                # No branch: who withholds what cannot be predicted. NaN alone differs from itself.
+                # No branch: who withholds what is unpredictable. Only NaN differs from itself.
                 shares |= (value == value) & ((value != 0) | (not zero_is_missing))
             mask |= np.uint64(shares) << np.uint64(g)
         masks_out[i] = mask
@@ -162,7 +164,7 @@ def count_shared(masks: Array, lo: int, hi: int, counts_out: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def round_at_random(seed: Any, expected: Array, counts: Array, lo: int, hi: int, copies_out: Array) -> None:
-    """Write an integer next to expected[counts[i]] whose mean over the seed is that value, row by row.
+    """Write expected[counts[i]] rounded up or down at random, so that its mean over all seeds is exact.
 
     ``expected`` is indexed by k, the number of groups a row shares.
     """

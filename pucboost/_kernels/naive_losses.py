@@ -1,4 +1,4 @@
-"""Readable twins of the kernels in :mod:`.objectives`: one row at a time, the formulas as they stand in a textbook.
+"""Readable twins of the kernels in :mod:`.losses`: one row at a time, the formulas as in a textbook.
 
 Each returns (gradient, hessian) of weight × loss with respect to the score s, given the label y.
 """
@@ -28,7 +28,7 @@ def softmax(s: Sequence[float], y: Sequence[float], w: float, factor: float) -> 
 
 
 def one_hot(label: int, n_classes: int) -> list[float]:
-    """1 for the class of the label, 0 for the others."""
+    """Return 1 for the class of the label, 0 for the others."""
     return [float(k == label) for k in range(n_classes)]
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 _1 = np.uint64(1)
 _TILE = 128
 """Rows per tile when the source is stored by columns: a tile of 128 rows stays in the first-level cache."""
 
 ZERO_THRESHOLD = float(np.float32(1e-35))
-"""LightGBM's border between zero and non-zero when it samples values for its bins."""
+"""LightGBM's threshold between zero and non-zero when it samples values for its bins."""
 
 
 @njit(cache=True, nogil=True)
@@ -23,8 +23,8 @@ def gather_masked_rows(
 ) -> None:
     """out[v] = source[rows[v]] with ``fill`` in the groups outside masks[v], v in [lo, hi); row-major source.
 
-    ``column_bits[j]`` is the bit of column j's group, 0 for a base column. Every value is read and then chosen, base
-    columns included: without a branch the loop becomes vector code, and masks are too random to guess a branch.
+    ``column_bits[j]`` is the bit of column j's group, 0 for a base column. Every value is read and then kept or
+    replaced, in base columns too: without a branch the loop is vectorised, and masks are too random to predict one.
     """
     for v in range(lo, hi):
         original, row_out, absent = source[rows[v]], out[v], ~masks[v]
@@ -37,7 +37,7 @@ def gather_masked_rows(
 def gather_masked_columns(
     source: Array, rows: Array, masks: Array, column_bits: Array, fill: Any, lo: int, hi: int, out: Array
 ) -> None:
-    """The same for a column-major source: column by column within tiles, so that reads run along memory."""
+    """The same for a column-major source: column by column within tiles, so that reads follow memory."""
     for tile in range(lo, hi, _TILE):
         for j in range(source.shape[1]):
             bit = column_bits[j]

@@ -1,8 +1,8 @@
 """Run a range kernel on several threads.
 
-Numba's own ``parallel=True`` is not used on purpose: its default layers abort the process when two Python
-threads enter a kernel at once or when a forked child does, and its thread count is global state. Kernels that
-release the GIL, called from a thread pool, have none of these troubles and compile several times faster.
+Numba's own ``parallel=True`` is deliberately not used: its default layers abort the process when two Python
+threads or a forked child enter a kernel, and its thread count is global state. Kernels that release the GIL,
+called from a thread pool, avoid these problems and compile several times faster.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 MIN_ITEMS_PER_THREAD = 2_048
-"""Below this many items a second thread costs more than it saves."""
+"""With fewer items, a second thread costs more than it saves."""
 
 
 def thread_count(requested: int | None) -> int:
@@ -37,7 +37,7 @@ def run_in_ranges(kernel: Callable[[int, int], None], n_items: int, threads: int
     """Call ``kernel(lo, hi)`` on ranges that cover ``0 … n_items`` exactly once."""
     parts = min(threads, max(1, n_items // MIN_ITEMS_PER_THREAD))
     bounds = [n_items * part // parts for part in range(parts + 1)]
-    # The caller's own thread takes the first range: one switch less.
+    # The calling thread takes the first range, which saves a switch.
     others = [_pool(parts - 1).submit(kernel, lo, hi) for lo, hi in itertools.pairwise(bounds[1:])]
     kernel(0, bounds[1])
     for done in others:

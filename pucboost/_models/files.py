@@ -1,10 +1,4 @@
-"""Save and load boosters together with their consent schema, in files that the plain engines read, too.
-
-XGBoost's boosters have attributes that its model files keep; the schema is one of them.
-
-A LightGBM model file is text; after the line ``end of parameters`` the engine reads nothing but the last line, which
-holds the categories of pandas columns. The schema goes between the two.
-"""
+"""Save and load boosters together with their consent schema, in files that the plain engines read, too."""
 
 from __future__ import annotations
 
@@ -13,16 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .. import objectives
+from .. import _losses
 from .._consent import Consent
-from .._engines.params import is_booster
+from .._engines import all_boosters, boosters_of, is_booster
+from .._engines.base import Boosters
 from .._tables.files import write_whole
-from .anchoring import Anchor, AnchoredModel
-from .schema import SCHEMA_KEY, model_schema, read_schema
+from .anchor import Anchor
+from .anchored import AnchoredModel
+from .schema import model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
-_KEY = "pucboost:"
-_LAST_LINE = "\npandas_categorical:"
 
 
 def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
@@ -59,13 +53,11 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     if isinstance(booster, AnchoredModel):
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an anchored model.")
-        write_whole(path, json.dumps(_anchored_to_dict(booster)).encode("utf-8"))
-    elif is_booster(booster, "xgboost"):
-        if kwargs:
-            raise TypeError(f"save_model takes no {', '.join(kwargs)} for an XGBoost booster; slice it instead.")
-        write_whole(path, bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
+        content = json.dumps(_anchored_to_dict(booster)).encode("utf-8")
     else:
-        write_whole(path, _lightgbm_text(booster, consent, **kwargs).encode("utf-8"))
+        schema = model_schema(consent, getattr(booster, "puc_summary", None))
+        content = boosters_of(booster).to_file(booster, schema, path, **kwargs)
+    write_whole(path, content)
 
 
 def load_model(filename: str | Path) -> Any:
@@ -74,7 +66,7 @@ def load_model(filename: str | Path) -> Any:
     Parameters
     ----------
     filename
-        The model file, of either engine.
+        The model file, of any engine.
 
     Returns
     -------
@@ -93,12 +85,13 @@ def load_model(filename: str | Path) -> Any:
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
         return _anchored_from_dict(json.loads(content), str(filename))
-    booster, schema = _load(content)
-    if schema is None:
+    loaded = _boosters_that_wrote(content).from_file(content)
+    if loaded is None:
         raise ValueError(
             f"{str(filename)!r} has no consent schema; it was not written by pucboost.save_model. Load it with the "
             "engine itself: lgb.Booster(model_file=...) or xgb.Booster(model_file=...)."
         )
+    booster, schema = loaded
     booster.consent, booster.puc_summary = read_schema(schema, str(filename))
     return booster
 
@@ -109,7 +102,7 @@ def consent_of(model: Any) -> Consent | None:
     Parameters
     ----------
     model
-        A booster of either engine, however it was loaded or copied, or the path of a model file.
+        A booster of any engine, however it was loaded or copied, or the path of a model file.
 
     Examples
     --------
@@ -124,12 +117,12 @@ def consent_of(model: Any) -> Consent | None:
         content = Path(model).read_bytes()
         if content.startswith(_ANCHORED):
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
-        _, schema = _load(content)
-        return None if schema is None else read_schema(schema, str(model))[0]
+        loaded = _boosters_that_wrote(content).from_file(content)
+        return None if loaded is None else read_schema(loaded[1], str(model))[0]
     consent: Consent | None = getattr(model, "consent", None)
-    if consent is None and is_booster(model, "xgboost"):
-        kept = model.attr(SCHEMA_KEY)
-        return None if kept is None else read_schema(json.loads(kept), "the booster")[0]
+    if consent is None and is_booster(model):
+        kept = boosters_of(model).kept_schema(model)
+        return None if kept is None else read_schema(kept, "the booster")[0]
     return consent
 
 
@@ -149,63 +142,31 @@ def _anchored_to_dict(model: AnchoredModel) -> dict[str, Any]:
 
 def _anchored_from_dict(kept: dict[str, Any], where: str) -> AnchoredModel:
     consent, summary = read_schema(kept["pucboost_anchored"], where)
-    objective = getattr(objectives, kept["objective"]["class"])(**kept["objective"]["fields"])
+    objective = getattr(_losses, kept["objective"]["class"])(**kept["objective"]["fields"])
     anchor = Anchor(_booster_from_dict(kept["anchor"]), consent)
     return AnchoredModel(anchor, _booster_from_dict(kept["trees"]), objective, consent, summary)
 
 
 def _booster_to_dict(booster: Any) -> dict[str, str]:
-    if is_booster(booster, "xgboost"):
-        return {"engine": "xgboost", "model": bytes(booster.save_raw("json")).decode("utf-8")}
-    return {"engine": "lightgbm", "model": booster.model_to_string()}
+    boosters = boosters_of(booster)
+    return {"engine": boosters.name, "model": boosters.to_text(booster)}
 
 
 def _booster_from_dict(kept: dict[str, str]) -> Any:
-    if kept["engine"] == "xgboost":
-        import xgboost as xgb
-
-        return xgb.Booster(model_file=bytearray(kept["model"], "utf-8"))
-    import lightgbm as lgb
-
-    return lgb.Booster(model_str=kept["model"])
+    boosters = {one.name: one for one in all_boosters()}
+    return boosters[kept["engine"]].from_text(kept["model"])
 
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
-    """Return the booster in a model file of either engine, and its consent schema, if it has one."""
+    """Return the booster in a model file of any engine, and its consent schema, if it has one."""
     content = Path(filename).read_bytes()
-    booster, schema = _load(content)
-    if booster is None:
-        import lightgbm as lgb
-
-        booster = lgb.Booster(model_str=content.decode("utf-8"))
-    return booster, None if schema is None else read_schema(schema, str(filename))[0]
-
-
-def _load(content: bytes) -> tuple[Any, dict[str, Any] | None]:
-    return _load_xgboost(content) if content.startswith(b"{") else _load_lightgbm(content)
+    boosters = _boosters_that_wrote(content)
+    loaded = boosters.from_file(content)
+    if loaded is None:
+        return boosters.from_plain_file(content), None
+    booster, schema = loaded
+    return booster, read_schema(schema, str(filename))[0]
 
 
-def _load_xgboost(content: bytes) -> tuple[Any, dict[str, Any] | None]:
-    import xgboost as xgb
-
-    booster = xgb.Booster(model_file=bytearray(content))
-    kept = booster.attr(SCHEMA_KEY)
-    return booster, None if kept is None else json.loads(kept)
-
-
-def _load_lightgbm(content: bytes) -> tuple[Any, dict[str, Any] | None]:
-    import lightgbm as lgb
-
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("This is not a model file: neither text, as LightGBM writes it, nor XGBoost's.") from None
-    lines = [line for line in text[text.rfind("end of parameters") :].splitlines() if line.startswith(_KEY)]
-    schema = json.loads(lines[-1].removeprefix(_KEY)) if lines else None
-    return (lgb.Booster(model_str=text), schema) if schema is not None else (None, None)
-
-
-def _lightgbm_text(booster: Any, consent: Consent, **kwargs: Any) -> str:
-    schema = json.dumps(model_schema(consent, getattr(booster, "puc_summary", None)))
-    model, _, categories = booster.model_to_string(**kwargs).rpartition(_LAST_LINE)
-    return f"{model}\n{_KEY}{schema}\n{_LAST_LINE}{categories}"
+def _boosters_that_wrote(content: bytes) -> Boosters:
+    return next(boosters for boosters in all_boosters() if boosters.wrote(content))

@@ -1,24 +1,53 @@
-"""What a model file keeps of the consent it was trained under."""
+"""What a model keeps of its training: consent and summary, as plain data in its files, and its categories."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from .._consent import Consent
-from .._engines.params import is_booster
+from .._engines import boosters_of, is_booster
+from .._engines.base import Boosters
+from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.plan import PlanSummary
+from .._virtual.rows import VirtualTable
 
 FORMAT = 1
 
-SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
-"""Attributes of an XGBoost booster that keep the schema and the categories of the training table in its model files."""
+MAX_MASKS_KEPT = 4_096
+"""How many distinct masks a model file keeps."""
+
+
+@dataclass(frozen=True)
+class TrainingSummary(PlanSummary):
+    """The plan a model was trained by, and what can be known of its training table; ``booster.puc_summary``."""
+
+    masks_seen: tuple[int, ...] | None = None
+    """The sets of groups that people shared, as masks; None if there are too many to keep."""
+    label_hash: str | None = None
+    """Hash of the labels, by which an audit recognises training data."""
+    coded_columns: tuple[int, ...] | None = None
+    """Positions of the columns that hold categories; None in models of earlier versions."""
+
+    @classmethod
+    def of(cls, virtual: VirtualTable, table: SourceTable) -> TrainingSummary:
+        """Summarise a virtual table and the people it stands for."""
+        plan = virtual.rows.plan
+        seen = np.unique(plan.available)
+        described = asdict(plan.summary(virtual.table.weight)) | {"source_rows": virtual.people}
+        return cls(
+            **described,
+            masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
+            label_hash=label_hash(table.label),
+            coded_columns=tuple(table.source.coded),
+        )
+
+    __str__ = PlanSummary.__str__
 
 
 def label_hash(label: Any) -> str:
@@ -26,12 +55,12 @@ def label_hash(label: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(label, dtype=np.float32).tobytes()).hexdigest()
 
 
-def model_schema(consent: Consent, summary: PlanSummary | None) -> dict[str, Any]:
+def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str, Any]:
     """Return consent and summary as plain data."""
     return {"format": FORMAT, "consent": consent.to_dict(), "summary": None if summary is None else asdict(summary)}
 
 
-def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, PlanSummary | None]:
+def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, TrainingSummary | None]:
     """Inverse of :func:`model_schema`; errors name ``where`` it was found."""
     if schema["format"] != FORMAT:
         raise ValueError(
@@ -41,41 +70,25 @@ def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, PlanSum
     if summary is None:
         return consent, None
     tuples = {name: summary.get(name) for name in ("masks_seen", "coded_columns")}
-    return consent, PlanSummary(**{**summary, **{n: None if v is None else tuple(v) for n, v in tuples.items()}})
+    return consent, TrainingSummary(**{**summary, **{n: None if v is None else tuple(v) for n, v in tuples.items()}})
+
+
+def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: TrainingSummary, categories: Any) -> Any:
+    """Set ``consent`` and ``puc_summary`` on a booster, and return it; pickle keeps them, and some boosters' files."""
+    booster.consent, booster.puc_summary = consent, summary
+    if boosters.keeps_schema:
+        boosters.keep_schema(booster, model_schema(consent, summary), categories)
+    return booster
 
 
 def categories_of(model: Any) -> Categories | None:
     """Return the categories of the table a model was trained on, None if it is not known whether there are any.
 
-    LightGBM keeps them without saying of which columns they are, which the summary does. XGBoost tells the columns.
-
     Parameters
     ----------
     model
-        A booster of either engine, or an anchored model.
+        A booster of any engine, or an anchored model.
     """
     booster, summary = getattr(model, "booster", model), getattr(model, "puc_summary", None)
-    if is_booster(booster, "xgboost"):
-        return _xgboost_categories(booster)
     columns = None if summary is None else summary.coded_columns
-    values = getattr(booster, "pandas_categorical", None)
-    if values is None:
-        return None if columns is None else Categories([], ())
-    return Categories(values, columns if columns is None or len(columns) == len(values) else None)
-
-
-def _xgboost_categories(booster: Any) -> Categories | None:
-    columns = tuple(j for j, kind in enumerate(booster.feature_types or ()) if kind == "c")
-    kept = json.loads(booster.attr(CATEGORIES_KEY) or "null")
-    if kept is not None:
-        values = [categories for categories in kept if categories]
-        return Categories(values, columns if len(columns) == len(values) else None)
-    own = [] if not columns else [values for _, values in booster.get_categories(export_to_arrow=True).to_arrow()]
-    try:
-        lists = {j: values.to_pylist() for j, values in enumerate(own) if values is not None}
-    except UnicodeDecodeError:
-        return None
-    # XGBoost 3.2 counts characters where bytes are meant, so that other names than ASCII are lost.
-    if any(isinstance(value, str) and not value.isascii() for values in lists.values() for value in values):
-        return None
-    return Categories(list(lists.values()), tuple(lists))
+    return boosters_of(booster).categories(booster, columns) if is_booster(booster) else None

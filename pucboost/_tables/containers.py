@@ -1,25 +1,19 @@
-"""Tables of any kind: the source of their rows, some of their rows, columns of labels and weights."""
+"""Tables of any kind: the source of their rows, and what belongs to each row: label, weight, initial score."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .frames import FrameSource, check_readable, one_block
-from .sources import (
-    Array,
-    ArraySource,
-    Categories,
-    OtherArraySource,
-    RowSource,
-    SequenceSource,
-    SparseSource,
-    StackedSource,
-    is_plain,
-)
+from .._arrays import Array
+from .column_kinds import check_readable
+from .frames import FrameSource, one_block
+from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource
+from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
 
 
 def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | None = None) -> RowSource:
@@ -82,14 +76,14 @@ def _array_source(array: Array) -> RowSource:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether a table is a DataFrame of any kind, or an Arrow table: something with names and types."""
+    """Return whether a table is a DataFrame of any library or an Arrow table: something with names and types."""
     import narwhals.dependencies as nwd
 
     return bool(nwd.is_into_dataframe(data))
 
 
 def eager(data: Any) -> Any:
-    """Return a polars LazyFrame collected, an Arrow RecordBatch as a table, and anything else as it is."""
+    """Collect a polars LazyFrame, make a table of an Arrow RecordBatch, and return anything else as it is."""
     import narwhals as nw
     import narwhals.dependencies as nwd
 
@@ -106,7 +100,7 @@ def eager(data: Any) -> Any:
 
 
 def rows_of(table: Any, rows: Array) -> Any:
-    """Return some rows of a table in its own container, always a copy; as numbers where it has no rows to index."""
+    """Return a copy of some rows in the table's own container, or as numbers if its rows cannot be indexed."""
     if hasattr(table, "iloc"):
         return table.iloc[rows]
     if is_frame(table):
@@ -123,7 +117,7 @@ def _is_sequence(data: Any) -> bool:
 
 
 def as_weight(values: Any, name: str, n_rows: int) -> Array:
-    """Return weights as a vector of finite, non-negative float64, with errors that name ``name`` and the row."""
+    """Return weights as a vector of finite, non-negative float64; errors mention ``name`` and the row."""
     vector = as_vector(values, name, n_rows, np.float64)
     bad = np.flatnonzero(~(np.isfinite(vector) & (vector >= 0)))
     if len(bad):
@@ -132,7 +126,7 @@ def as_weight(values: Any, name: str, n_rows: int) -> Array:
 
 
 def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> Array:
-    """Return labels, weights or the like as a vector, checked for length, with errors that name ``name``."""
+    """Return labels, weights or the like as a vector of the right length; errors mention ``name``."""
     import narwhals.dependencies as nwd
 
     if nwd.is_into_dataframe(values) or nwd.is_into_series(values):
@@ -153,3 +147,139 @@ def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> A
     if vector.ndim != 1 or len(vector) != n_rows:
         raise ValueError(f"{name} must have one value for each of the {n_rows} rows, got shape {vector.shape}.")
     return vector
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """People before anything is augmented: one entry per person, everything checked."""
+
+    source: RowSource
+    label: Array
+    weight: Array | None = None
+    init_score: Array | None = None
+    """One value per row, or per row and class: as a matrix, or flat, class after class, as LightGBM has it."""
+    group: Any = None
+    feature_name: Any = "auto"
+    categorical_feature: Any = "auto"
+    pandas_categorical: list[list[Any]] | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    """Parameters that were given with the table."""
+    optional: Any = None
+    available: Array | None = None
+    data: Any = None
+    """The user's own container, where it is one that a model can be asked about."""
+
+    @classmethod
+    def of(
+        cls,
+        source: RowSource,
+        label: Any,
+        weight: Any = None,
+        *,
+        name: str,
+        feature_name: Any = "auto",
+        categorical_feature: Any = "auto",
+        data: Any = None,
+        **more: Any,
+    ) -> SourceTable:
+        """Return the table of a source with its labels and weights, checked; errors call it ``name``.
+
+        ``feature_name`` and ``categorical_feature`` are as in ``lgb.Dataset``, ``data`` is the user's container.
+        """
+        names = _names_of(source, feature_name, name)
+        return cls(
+            source,
+            read_label(label, name, source.n_rows),
+            read_weight(weight, name, source.n_rows),
+            feature_name=names,
+            categorical_feature=_categorical_columns(source, categorical_feature, names),
+            pandas_categorical=source.pandas_categorical,
+            data=data if hasattr(data, "shape") else None,
+            **more,
+        )
+
+    def container(self) -> Any:
+        """Return the table as a model would be given it: the user's own container, or the numbers in it."""
+        return self.source.matrix_of(np.arange(self.source.n_rows)) if self.data is None else self.data
+
+    @property
+    def names(self) -> list[str]:
+        """Column names; LightGBM's own where the table has none."""
+        if isinstance(self.feature_name, list):
+            return [str(name) for name in self.feature_name]
+        return default_names(self.source.n_columns)
+
+    def subset(self, rows: Array) -> SourceTable:
+        """Return some of the rows."""
+        scores = self.init_score
+        if scores is not None:
+            scores = scores[rows] if scores.ndim == 2 else scores.reshape(-1, self.source.n_rows)[:, rows].ravel()
+        return replace(
+            self,
+            source=SubsetSource(self.source, rows),
+            label=self.label[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            init_score=scores,
+            group=None,
+            available=None if self.available is None else np.asarray(self.available)[rows],
+            data=None,
+        )
+
+
+def _names_of(source: RowSource, given: Any, name: str) -> Any:
+    """Return the column names: those given, else the table's own, else ``"auto"``."""
+    if given == "auto" or given is None:
+        return given if source.feature_names is None else source.feature_names
+    if isinstance(given, (list, tuple)):
+        given = list(given)
+        if len(given) != source.n_columns:
+            raise ValueError(f"{name} has {source.n_columns} columns, but feature_name lists {len(given)} names.")
+    return given
+
+
+def _categorical_columns(source: RowSource, given: Any, names: Any) -> Any:
+    """Return the category columns: those given and those that cannot be numbers, else those the table declares."""
+    if given == "auto" or given is None:
+        return list(source.categorical) if source.pandas_categorical is not None else "auto"
+    if isinstance(given, (list, tuple)):
+        known = {names.index(c) if isinstance(names, list) and c in names else c for c in given}
+        return [*given, *(j for j in source.never_numbers if j not in known)]
+    return given
+
+
+def read_label(label: Any, name: str, n: int) -> Array:
+    """Return labels as a vector of finite numbers, or raise."""
+    if label is None:
+        raise ValueError(f"{name} has no label.")
+    vector = as_vector(label, f"label of {name}", n)
+    bad = np.flatnonzero(~np.isfinite(vector))
+    if len(bad):
+        raise ValueError(
+            f"The label of {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); labels must be finite. "
+            "Drop or fill these rows."
+        )
+    return vector
+
+
+def read_weight(weight: Any, name: str, n: int) -> Array | None:
+    """Return weights as a vector, None if all are 1."""
+    if weight is None:
+        return None
+    vector = as_weight(weight, f"weight of {name}", n)
+    return None if bool((vector == 1).all()) else vector
+
+
+def read_init_score(init_score: Any, name: str, n: int) -> Array | None:
+    """Return initial scores as float64, one per row or per row and class."""
+    if init_score is None:
+        return None
+    if hasattr(init_score, "to_numpy"):
+        init_score = init_score.to_numpy()
+    elif hasattr(init_score, "to_pandas"):
+        init_score = init_score.to_pandas().to_numpy()
+    scores = np.asarray(init_score, dtype=np.float64)
+    if scores.ndim not in (1, 2) or scores.size == 0 or scores.size % n or (scores.ndim == 2 and len(scores) != n):
+        raise ValueError(
+            f"init_score of {name} must have one value per row and class for {n} rows, got shape {scores.shape}."
+        )
+    return scores

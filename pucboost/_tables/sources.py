@@ -7,13 +7,14 @@ the whole table: memory stays bounded by the block, whatever the container.
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from .._arrays import Array
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""
@@ -28,15 +29,15 @@ class Categories:
     values
         The categories of each category column, in the order of their codes.
     columns
-        Positions of these columns. None if nobody knows, as with a plain LightGBM model: then they are the category
-        columns of the other table, in order.
+        Positions of these columns. None if they are unknown, as with a plain LightGBM model: then they are the
+        category columns of the other table, in order.
     """
 
     values: Sequence[Sequence[Any]]
     columns: Sequence[int] | None = None
 
     def by_column(self, category_columns: Sequence[int]) -> dict[int, Sequence[Any]]:
-        """Return the categories by position, for a table that has ``category_columns`` of its own."""
+        """Return the categories by position, for a table whose own category columns are ``category_columns``."""
         columns = category_columns if self.columns is None else self.columns
         if len(columns) != len(self.values):
             raise ValueError(
@@ -46,34 +47,119 @@ class Categories:
         return dict(zip(columns, self.values, strict=True))
 
 
-class RowSource(abc.ABC):
-    """A table of ``n_rows`` × ``n_columns`` numbers.
+@dataclass(frozen=True)
+class ColumnTypes:
+    """What a table says about its columns; by default nothing: numbers without names.
 
-    ``feature_names`` is None where the container has no names. ``coded`` lists the positions of columns that carry
-    category codes and ``pandas_categorical`` their categories, as LightGBM keeps them in its models; ``categorical``
-    are those of them that have no order, ``never_numbers`` those of these that LightGBM would not read itself.
+    Columns are listed by position.
     """
 
-    n_rows: int
-    n_columns: int
-    dtype: np.dtype[Any]
-    feature_names: list[str] | None = None
-    categorical: Sequence[int] = ()
-    never_numbers: Sequence[int] = ()
-    coded: Sequence[int] = ()
+    names: tuple[str, ...] | None = None
+    """None if the container has no names."""
+    coded: tuple[int, ...] = ()
+    """Columns that hold category codes."""
+    categorical: tuple[int, ...] = ()
+    """Those of the coded columns whose categories have no order."""
+    never_numbers: tuple[int, ...] = ()
+    """Those of the categorical columns that LightGBM itself would refuse."""
     pandas_categorical: list[list[Any]] | None = None
+    """The categories of each coded column, as LightGBM keeps them in its models."""
     has_other_integer_labels: bool = False
     """A DataFrame has integer column labels that are not their positions: an integer could mean either."""
 
+
+NUMBERS_WITHOUT_NAMES = ColumnTypes()
+
+
+class RowSource(abc.ABC):
+    """A table of ``n_rows`` × ``n_columns`` numbers. It never changes: all it says about itself is read-only.
+
+    Parameters
+    ----------
+    shape
+        Numbers of rows and columns.
+    dtype
+        Type of its numbers, float32 or float64.
+    columns
+        What the table says about its columns.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], dtype: np.dtype[Any], columns: ColumnTypes = NUMBERS_WITHOUT_NAMES
+    ) -> None:
+        self._n_rows, self._n_columns = shape
+        self._dtype, self._columns = dtype, columns
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._n_rows
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self._n_columns
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers."""
+        return self._dtype
+
+    @property
+    def columns(self) -> ColumnTypes:
+        """What the table says about its columns."""
+        return self._columns
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The names of the columns, None if the container has none."""
+        return None if self._columns.names is None else list(self._columns.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns, or LightGBM's default ones if the container has none."""
+        return self.feature_names or default_names(self.n_columns)
+
+    @property
+    def coded(self) -> tuple[int, ...]:
+        """Columns that hold category codes."""
+        return self._columns.coded
+
+    @property
+    def categorical(self) -> tuple[int, ...]:
+        """Those of the coded columns whose categories have no order."""
+        return self._columns.categorical
+
+    @property
+    def never_numbers(self) -> tuple[int, ...]:
+        """Those of the categorical columns that LightGBM itself would refuse."""
+        return self._columns.never_numbers
+
+    @property
+    def pandas_categorical(self) -> list[list[Any]] | None:
+        """The categories of each coded column, as LightGBM keeps them in its models."""
+        return self._columns.pandas_categorical
+
+    @property
+    def has_other_integer_labels(self) -> bool:
+        """Whether a DataFrame has integer column labels that are not their positions."""
+        return self._columns.has_other_integer_labels
+
     @property
     def categories(self) -> Categories:
-        """The categories of all columns that carry codes."""
-        return Categories(self.pandas_categorical or [], tuple(self.coded))
+        """The categories of all columns that hold codes."""
+        return Categories(self.pandas_categorical or [], self.coded)
 
     @property
     def values_per_row(self) -> int:
         """How many values a row really holds; fewer than columns in a sparse table."""
         return self.n_columns
+
+    def with_columns(self, columns: ColumnTypes) -> Self:
+        """Return the same rows with other column types."""
+        source = copy.copy(self)
+        source._columns = columns
+        return source
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of rows that cover the table, each of about :data:`BLOCK_BYTES` as numbers."""
@@ -94,113 +180,27 @@ class RowSource(abc.ABC):
         return self.take(rows)
 
     def present(self, rows: Array, columns: Array) -> Array:
-        """Return which of ``columns`` hold a value of their own in the given rows."""
+        """Return which of ``columns`` hold a value in the given rows."""
         return ~np.isnan(self.take(rows)[:, columns])
 
 
 class ArraySource(RowSource):
     """A float32 or float64 matrix in row or column order, read in place."""
 
-    def __init__(self, array: Array, feature_names: list[str] | None = None) -> None:
-        self.array = array
-        self.n_rows, self.n_columns = array.shape
-        self.dtype = array.dtype
-        self.feature_names = feature_names
-
-    def window(self, lo: int, hi: int) -> Array:
-        return self.array[lo:hi]
-
-    def take(self, rows: Array) -> Array:
-        return self.array[rows]
-
-
-class OtherArraySource(RowSource):
-    """A matrix of other numbers, or one in neither row nor column order, converted block by block."""
-
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: Array, columns: ColumnTypes = NUMBERS_WITHOUT_NAMES) -> None:
+        super().__init__(array.shape, array.dtype, columns)
         self._array = array
-        self.n_rows, self.n_columns = array.shape
-        # As LightGBM does it.
-        self.dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float32)
-
-    def window(self, lo: int, hi: int) -> Array:
-        return np.ascontiguousarray(self._array[lo:hi], dtype=self.dtype)
-
-    def take(self, rows: Array) -> Array:
-        return np.ascontiguousarray(self._array[rows], dtype=self.dtype)
-
-
-class SparseSource(RowSource):
-    """A scipy CSR matrix. A value that is not stored is the number 0, as in LightGBM, and not a missing one."""
-
-    def __init__(self, matrix: Any) -> None:
-        self.matrix = matrix.tocsr()
-        self.n_rows, self.n_columns = matrix.shape
-        self.dtype = np.dtype(np.float32 if matrix.dtype == np.float32 else np.float64)
-
-    def window(self, lo: int, hi: int) -> Array:
-        return np.asarray(self.matrix[lo:hi].toarray(), dtype=self.dtype)
-
-    def take(self, rows: Array) -> Array:
-        return np.asarray(self.matrix[rows].toarray(), dtype=self.dtype)
-
-    def matrix_of(self, rows: Array) -> Any:
-        return self.matrix[rows]
 
     @property
-    def values_per_row(self) -> int:
-        return -(-int(self.matrix.nnz) // max(1, self.n_rows))
-
-    def present(self, rows: Array, columns: Array) -> Array:
-        # Only stored values contradict `available=False`: the rest may well stand for "withheld".
-        block = self.matrix[rows]
-        stored = type(self.matrix)((~np.isnan(block.data), block.indices, block.indptr), shape=block.shape)
-        return np.asarray(stored[:, columns].toarray(), dtype=bool)
-
-
-class SequenceSource(RowSource):
-    """An ``lgb.Sequence``: rows by slice, single rows by index."""
-
-    def __init__(self, sequence: Any) -> None:
-        self._sequence = sequence
-        first = np.asarray(sequence[0:1])
-        self.n_rows, self.n_columns = len(sequence), first.shape[1]
-        self.dtype = np.dtype(np.float32 if first.dtype == np.float32 else np.float64)
+    def array(self) -> Array:
+        """The matrix itself."""
+        return self._array
 
     def window(self, lo: int, hi: int) -> Array:
-        return np.ascontiguousarray(self._sequence[lo:hi], dtype=self.dtype)
+        return self._array[lo:hi]
 
     def take(self, rows: Array) -> Array:
-        return np.stack([np.asarray(self._sequence[int(i)], dtype=self.dtype) for i in rows])
-
-
-class StackedSource(RowSource):
-    """Several tables below one another, as LightGBM takes lists of matrices or Sequences."""
-
-    def __init__(self, parts: Sequence[RowSource]) -> None:
-        widths = {part.n_columns for part in parts}
-        if len(widths) != 1:
-            raise ValueError(f"All matrices of a list must have as many columns, got {sorted(widths)}.")
-        self._parts = parts
-        self._starts = np.cumsum([0, *(part.n_rows for part in parts)])
-        self.n_rows, self.n_columns = int(self._starts[-1]), parts[0].n_columns
-        self.dtype = np.result_type(*(part.dtype for part in parts))
-
-    def window(self, lo: int, hi: int) -> Array:
-        blocks = [
-            part.window(max(lo, start) - start, min(hi, start + part.n_rows) - start)
-            for part, start in zip(self._parts, self._starts[:-1].tolist(), strict=True)
-            if lo < start + part.n_rows and start < hi
-        ]
-        return np.concatenate(blocks).astype(self.dtype, copy=False)
-
-    def take(self, rows: Array) -> Array:
-        out = np.empty((len(rows), self.n_columns), dtype=self.dtype)
-        owner = np.searchsorted(self._starts, rows, side="right") - 1
-        for number in np.unique(owner):
-            mine = owner == number
-            out[mine] = self._parts[number].take(rows[mine] - self._starts[number])
-        return out
+        return self._array[rows]
 
 
 class SubsetSource(RowSource):
@@ -208,11 +208,7 @@ class SubsetSource(RowSource):
 
     def __init__(self, whole: RowSource, rows: Array) -> None:
         self._whole, self._rows = whole, np.asarray(rows, dtype=np.int64)
-        self.n_rows, self.n_columns, self.dtype = len(self._rows), whole.n_columns, whole.dtype
-        self.feature_names, self.categorical, self.coded = whole.feature_names, whole.categorical, whole.coded
-        self.never_numbers = whole.never_numbers
-        self.pandas_categorical = whole.pandas_categorical
-        self.has_other_integer_labels = whole.has_other_integer_labels
+        super().__init__((len(self._rows), whole.n_columns), whole.dtype, whole.columns)
 
     @property
     def values_per_row(self) -> int:
@@ -234,3 +230,25 @@ class SubsetSource(RowSource):
 def is_plain(array: Array) -> bool:
     """Return whether an array can be read in place."""
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def default_names(n_columns: int) -> list[str]:
+    """Return the names LightGBM gives to the columns of a table without names.
+
+    Examples
+    --------
+    >>> default_names(2)
+    ['Column_0', 'Column_1']
+    """
+    return [f"Column_{j}" for j in range(n_columns)]
+
+
+def are_default_names(names: Sequence[str | None]) -> bool:
+    """Return whether these are the names of a table without names; None stands for a name that is not known.
+
+    Examples
+    --------
+    >>> are_default_names(["Column_0", "Column_1"]), are_default_names(["Column_1", "age"])
+    (True, False)
+    """
+    return all(name in (None, default) for name, default in zip(names, default_names(len(names)), strict=True))

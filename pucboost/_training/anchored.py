@@ -3,146 +3,132 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._engines.base import Validation, VirtualTable
-from .._engines.params import LIGHTGBM_ALIASES, is_booster
-from .._models.anchoring import Anchor, AnchoredModel, SoftAnchorObjective, erased, shares_something, start_from
-from ..objectives import Objective, Softmax
-from .job import TrainingJob
+from .._arrays import Array
+from .._engines.base import Hooks, OwnGradient, Validation
+from .._losses import Objective
+from .._models.anchor import Anchor
+from .._models.anchored import AnchoredModel
+from .._tables.containers import SourceTable
+from .._virtual.rows import SelectedTable, VirtualTable, erased_table
+from .augmenting import Augmenter
+from .request import TrainingRequest, ValidationTables
 
-Array = np.ndarray[Any, Any]
 
-
-def train_anchored(
-    job: TrainingJob, train_set: Any, valid_sets: Any, valid_names: Any, *, feval: Any, init_model: Any, callbacks: Any
-) -> Any:
+def train_anchored(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
     """Return an :class:`AnchoredModel`, or with ``anchor_strength`` a booster of the engine."""
+    objective = _check_can_be_anchored(request, valid_tables, hooks.init_model)
+    request = replace(request, settings=replace(request.settings, compact=False))
+    hooks = replace(hooks, keep_training_booster=False)
+    augmenter = Augmenter(request)
+    virtual, valid = augmenter.training(), augmenter.validation_sets(valid_tables)
+    anchor = Anchor(request.settings.anchor, request.consent)
+    if isinstance(anchor.model, str):
+        anchor = _train_base(request, valid, hooks)
+    if request.settings.anchor_strength is not None:
+        booster = _train_soft(request, objective, anchor, virtual, valid, hooks)
+        return augmenter.finish(booster, virtual)
+    trees = request.engine.train(
+        start_from(virtual, anchor, "train_set"),
+        request.params,
+        None if valid is None else [(v and start_from(v, anchor, name), name) for v, name in valid],
+        hooks,
+    )
+    trees = request.engine.boosters.up_to_best_round(trees)
+    return AnchoredModel(anchor, trees, objective, request.consent, augmenter.summary(virtual))
+
+
+def _check_can_be_anchored(
+    request: TrainingRequest, valid_tables: ValidationTables | None, init_model: Any
+) -> Objective:
+    """Raise if the trees cannot start from an anchor; return the loss."""
     if init_model is not None:
         raise ValueError("anchor with init_model: the trees start from the anchor. Give one of the two.")
-    objective = job.objective
-    if objective is None:
+    if request.objective is None:
         raise ValueError("anchor needs a built-in objective whose link is known (squared error, logistic, Poisson, …).")
-    if job.settings.compact is True:
+    if request.settings.compact is True:
         raise ValueError("compact with anchor is not supported. Leave compact out.")
-    if job.params.get("objective") == "multi:softmax":
-        raise ValueError(
-            "anchor with objective 'multi:softmax': class numbers cannot be added to. Use 'multi:softprob'."
-        )
-    if job.facts.zero_as_missing:
+    if request.options.zero_as_missing:
         raise ValueError("anchor with zero_as_missing: mark withheld values as missing (NaN) instead.")
-    job = replace(job, settings=replace(job.settings, compact=False))
-    anchor = Anchor(job.settings.anchor, job.consent)
-    options = {"feval": feval, "init_model": None, "keep_training_booster": False}
-    virtual = job.training_rows()
-    valid = job.validation(valid_sets, valid_names, train_set)
-    for table in (job.table, *(v.table for v, _ in valid or () if v is not None)):
+    for table in (request.table, *(table for table, _ in valid_tables or () if table is not None)):
         if table.init_score is not None:
             raise ValueError("anchor with init_score: the trees start from the anchor. Leave init_score out.")
-    if isinstance(anchor.model, str):
-        # The base model is trained with copies of what stops early, and no other callback: those belong to the result.
-        base_valid = None if valid is None else [(v and _erased(job, v), name) for v, name in valid]
-        base = job.engine.train(
-            erased(job.table, job.consent, job.facts.num_threads),
-            copy.deepcopy(job.params),
-            job.num_boost_round,
-            base_valid,
-            callbacks=[copy.deepcopy(c) for c in callbacks or () if "EarlyStopping" in type(c).__name__],
-            **options,
-        )
-        anchor = Anchor(_best(base), job.consent)
-    if job.settings.anchor_strength is not None:
-        return _train_soft(job, objective, anchor, virtual, valid, feval, callbacks)
-    trees = job.engine.train(
-        start_from(virtual, anchor, "train_set"),
-        job.params,
-        job.num_boost_round,
-        None if valid is None else [(v and start_from(v, anchor, name), name) for v, name in valid],
-        callbacks=callbacks,
-        **options,
+    return request.objective
+
+
+def _train_base(request: TrainingRequest, valid: Validation | None, hooks: Hooks) -> Anchor:
+    """Train a model of base features, to be the anchor."""
+    engine, consent, threads = request.engine, request.consent, request.options.num_threads
+    params = replace(request.params, values=copy.deepcopy(request.params.values))
+    base = engine.train(
+        erased_table(request.table, consent, threads),
+        params,
+        None if valid is None else [(v and erased_table(v.table, consent, threads), name) for v, name in valid],
+        # Copies of what stops early, and no other callback: those belong to the result.
+        replace(hooks, callbacks=[copy.deepcopy(one) for one in hooks.callbacks or () if engine.stops_early(one)]),
     )
-    return AnchoredModel(anchor, _best(trees), objective, job.consent, job.summary(virtual))
+    return Anchor(engine.boosters.up_to_best_round(base), consent)
 
 
-def _erased(job: TrainingJob, virtual: VirtualTable) -> VirtualTable:
-    return erased(virtual.table, job.consent, job.facts.num_threads)
+def start_from(virtual: VirtualTable, anchor: Anchor, name: str) -> SelectedTable:
+    """Return the virtual rows that share something, with the anchor's raw scores to start from."""
+    selection = np.flatnonzero(virtual.shares_something())
+    if len(selection) == 0:
+        raise ValueError(f"Nobody in {name} shares anything, so there is nothing to add to the anchor.")
+    table = replace(virtual.table, init_score=_anchor_scores(virtual.table, anchor))
+    return SelectedTable.of(virtual, selection, table)
 
 
-def _best(booster: Any) -> Any:
-    """Return an XGBoost booster up to its best round; LightGBM's predict by that round anyway."""
-    if is_booster(booster, "xgboost") and booster.attr("best_iteration") is not None:
-        return booster[: booster.best_iteration + 1]
-    return booster
+def _anchor_scores(table: SourceTable, anchor: Anchor) -> Array:
+    """Return the anchor's raw score of each person."""
+    return anchor.raw(table.container(), table.source.categories).astype(np.float64)
 
 
 def _train_soft(
-    job: TrainingJob,
+    request: TrainingRequest,
     objective: Objective,
     anchor: Anchor,
     virtual: VirtualTable,
     valid: Validation | None,
-    feval: Any,
-    callbacks: Any,
+    hooks: Hooks,
 ) -> Any:
     """Train from the best constant, with a pull towards the anchor on copies that share nothing."""
-    start = objective.initial_score(virtual.label(), virtual.weight())
-    pulled = SoftAnchorObjective(
+    pull = PullTowardsAnchor(
         objective,
-        job.settings.anchor_strength or 0.0,
-        virtual.rows.plan.spread(anchor.raw(job.table.container()).astype(np.float64)),
-        ~shares_something(virtual),
-        job.facts.num_threads,
+        request.settings.anchor_strength or 0.0,
+        virtual.rows.plan.spread(_anchor_scores(request.table, anchor)),
+        ~virtual.shares_something(),
+        request.options.num_threads,
     )
-    if job.settings.engine == "xgboost":
-        pulled.builtin_params = {
-            "objective": objective.xgboost_name,
-            "base_score": np.asarray(start).tolist()
-            if isinstance(objective, Softmax)
-            else float(objective.response(start)),
-        }
-        tables, metric = (virtual, valid), feval
-    else:
-        tables = (
-            _constant_start(virtual, start),
-            None if valid is None else [(v and _constant_start(v, start), name) for v, name in valid],
-        )
-        # LightGBM's own metrics would read raw scores as predictions.
-        metric = [_LossMetric(objective), *(feval if isinstance(feval, list) else [feval] if feval else [])]
-    booster = job.engine.train(
-        tables[0],
-        {**_without(job.params, "metric"), "objective": pulled},
-        job.num_boost_round,
-        tables[1],
-        feval=metric,
-        init_model=None,
-        keep_training_booster=False,
-        callbacks=callbacks,
-    )
-    if job.settings.engine == "lightgbm":
-        from .._engines.lightgbm import with_builtin_objective
-
-        booster = with_builtin_objective(booster, job.params, objective, start)
-    return job.finish(booster, virtual)
+    own = OwnGradient(pull, objective, objective.initial_score(virtual.label(), virtual.weight()))
+    return request.engine.train_own_gradient(virtual, request.params, valid, own, hooks)
 
 
-def _without(params: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in params.items() if key not in LIGHTGBM_ALIASES[name]}
+@dataclass
+class PullTowardsAnchor:
+    """ℓ(s, y) + λ/2·(s − anchor)² on copies that share nothing, ℓ(s, y) on all others.
 
+    Copy weights are applied by the engine's adapter, to both parts alike.
+    """
 
-def _constant_start(virtual: VirtualTable, start: float | Array) -> VirtualTable:
-    n = virtual.table.source.n_rows
-    scores = np.tile(np.atleast_1d(np.asarray(start, dtype=np.float64)), (n, 1))
-    return replace(virtual, table=replace(virtual.table, init_score=scores))
+    objective: Objective
+    strength: float
+    anchor_score: Array
+    shares_nothing: Array
+    threads: int | None
 
-
-class _LossMetric:
-    """The loss itself as a metric of raw scores."""
-
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
-
-    def __call__(self, preds: Array, data: Any) -> tuple[str, float, bool]:
-        return self.objective.name, float(self.objective.loss(preds, data.get_label(), data.get_weight())), False
+    def __call__(self, preds: Array, data: Any) -> tuple[Array, Array]:
+        """Return gradient and hessian, with the user's weights but without the copy weights."""
+        score = np.asarray(preds, dtype=np.float64)
+        weight = data.get_weight()
+        weight = None if weight is None or len(weight) == 0 else np.asarray(weight)
+        gradient, hessian = self.objective.gradient(score, np.asarray(data.get_label()), weight, self.threads)
+        pull = self.strength if weight is None else self.strength * weight[self.shares_nothing]
+        pull = np.asarray(pull)[..., None] if score.ndim == 2 else pull
+        gradient[self.shares_nothing] += (pull * (score - self.anchor_score)[self.shares_nothing]).astype(np.float32)
+        hessian[self.shares_nothing] += np.asarray(pull, dtype=np.float32)
+        return gradient, hessian

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from .._engines.base import VirtualTable
+from .._arrays import Array
 from .._kernels.cells import assign_cells, hash_rows
 from .._kernels.threads import run_in_ranges, thread_count
+from .._losses import Objective, Softmax
+from .._tables.containers import SourceTable
 from .._tables.sources import SubsetSource
-from .._training.datasets import SourceTable
-from ..objectives import Objective, Softmax
-from .rows import SelectedRows
-
-Array = np.ndarray[Any, Any]
+from .rows import MergedTable, SelectedRows, VirtualTable
 
 logger = logging.getLogger("pucboost")
 
@@ -142,38 +140,7 @@ def _merged(cell: Array, n_cells: int, label: Array, weight: Array, first: Array
     return np.where(total > 0, mean, label[first]), total
 
 
-@dataclass(frozen=True)
-class CellTable(VirtualTable):
-    """Merged virtual rows. ``people`` is still the number of source rows, and the total weight theirs."""
-
-    merged: ClassVar[bool] = True
-    cell_label: Array
-    cell_weight: Array
-    n_people: int
-
-    @property
-    def people(self) -> int:
-        """Number of source rows before merging."""
-        return self.n_people
-
-    def label(self) -> Array:
-        """Mean label of each cell."""
-        return self.cell_label
-
-    def weight(self, scale: float = 1.0) -> Array | None:
-        """Total weight of each cell."""
-        return np.asarray(self.cell_weight * scale, dtype=np.float32)
-
-    def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """Cells have no separate copy weights; callable objectives are refused."""
-        raise NotImplementedError
-
-    def init_score(self) -> None:
-        """Cells have none."""
-        return
-
-
-def merge_virtual_rows(virtual: VirtualTable, n_people: int, objective: Objective | None) -> CellTable:
+def merge_virtual_rows(virtual: VirtualTable, n_people: int, objective: Objective | None) -> MergedTable:
     """Merge virtual rows that are equal after masking.
 
     Weights are scaled so that a bag of ``n_people`` rows, or the whole table if it is smaller, has the total weight of
@@ -196,7 +163,7 @@ def merge_virtual_rows(virtual: VirtualTable, n_people: int, objective: Objectiv
     scale = user_total / total.sum() * max(1.0, n_cells / n_people) if total.sum() > 0 else 1.0
     factor = len(rows) / n_cells
     logger.info("compacted %d virtual rows of %d people to %d cells, factor %.1f", len(rows), n_people, n_cells, factor)
-    return CellTable(SelectedRows(rows, first), virtual.table, mean.astype(np.float32), total * scale, n_people)
+    return MergedTable(SelectedRows(rows, first), virtual.table, mean.astype(np.float32), total * scale, n_people)
 
 
 def mean_hessian(objective: Objective, label: Array, weight: Array) -> float:

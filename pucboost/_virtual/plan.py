@@ -28,10 +28,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._kernels import masks as kernel
 from .._kernels.threads import run_in_ranges, thread_count
-
-Array = np.ndarray[Any, Any]
 
 SCHEMES = {
     "none": kernel.SCHEME_NONE,
@@ -44,9 +43,6 @@ ENGINE_MAX_ROWS = 2**31 - 1
 """LightGBM counts rows in 32 bits."""
 
 LARGE_TABLE_ROWS = 200_000
-
-MAX_MASKS_KEPT = 4_096
-"""How many distinct masks a model file keeps."""
 
 
 def default_copies(n_rows: int) -> float:
@@ -95,7 +91,7 @@ def _random_bits(seed: int, stream: Any, number: int = 0) -> int:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """What a plan amounts to; ``booster.puc_summary`` is one of these."""
+    """What a plan amounts to."""
 
     augmentation: str
     seed: int
@@ -105,12 +101,6 @@ class PlanSummary:
     """Source rows all of whose 2^k virtual rows are in the table."""
     effective_sample_size: float
     """(Σ w)² / Σ w² over the virtual rows, w the weight of a copy."""
-    masks_seen: tuple[int, ...] | None = None
-    """The sets of groups shared by source rows, as masks; None if there are too many to keep."""
-    label_hash: str | None = None
-    """Hash of the training labels, by which an audit recognises training data."""
-    coded_columns: tuple[int, ...] | None = None
-    """Positions of the columns of the training table that hold categories; None in models of earlier versions."""
 
     def __str__(self) -> str:
         return (
@@ -204,7 +194,6 @@ class MaskPlan:
             weight = weight * user_weight
         total, squares = float(copies @ weight), float(copies @ weight**2)
         distinct = self.scheme != "fixed"
-        seen = np.unique(self.available)
         return PlanSummary(
             augmentation=self.scheme,
             seed=self.seed,
@@ -212,7 +201,6 @@ class MaskPlan:
             virtual_rows=len(self),
             complete_rows=int((copies == np.ldexp(1.0, shared)).sum()) if distinct else int((shared == 0).sum()),
             effective_sample_size=total**2 / squares if squares > 0 else 0.0,
-            masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
         )
 
 

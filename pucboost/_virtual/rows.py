@@ -1,23 +1,41 @@
-"""The virtual table: masked rows built when they are read, never stored."""
+"""The virtual table: masked rows built when they are read, never stored, with label, weight and score of each."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators
 from .._kernels.threads import run_in_ranges, thread_count
+from .._tables.containers import SourceTable
 from .._tables.sources import ArraySource, RowSource
-from .plan import MaskPlan
-
-Array = np.ndarray[Any, Any]
+from .plan import MaskPlan, plan_masks
 
 BATCH_BYTES = 4 << 20
 """Size of a batch buffer: large enough to keep two threads busy, small enough to stay out of the way."""
+
+
+def gather_masked(
+    block: Array,
+    rows: Array,
+    masks: Array,
+    consent: Consent,
+    out: Array,
+    *,
+    threads: int,
+    fill_value: float = math.nan,
+) -> Array:
+    """Write out[v] = block[rows[v]] with ``fill_value`` in the groups outside masks[v], and return it."""
+    kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
+    bits, fill = consent.column_bits, out.dtype.type(fill_value)
+    run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), threads)
+    return out
 
 
 class MaskedRows:
@@ -124,10 +142,7 @@ class MaskedRows:
         return self._gather(self.source.take(rows), np.arange(len(rows)), masks, out)
 
     def _gather(self, block: Array, rows: Array, masks: Array, out: Array) -> Array:
-        kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
-        bits, fill = self.consent.column_bits, out.dtype.type(self.fill_value)
-        run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), self.threads)
-        return out
+        return gather_masked(block, rows, masks, self.consent, out, threads=self.threads, fill_value=self.fill_value)
 
     def batches(self, batch_rows: int | None = None) -> Iterator[tuple[int, Array]]:
         """Yield (number of the first row, batch) over the whole table; the buffer is reused."""
@@ -181,3 +196,139 @@ class SelectedRows(MaskedRows):
     def take(self, index: Array) -> Array:
         """Return the selected rows with the given numbers."""
         return super().take(self.selection[index])
+
+
+@dataclass(frozen=True)
+class VirtualTable:
+    """Masked rows together with what belongs to each of them."""
+
+    rows: MaskedRows
+    table: SourceTable
+
+    merged: ClassVar[bool] = False
+    """Whether a row may stand for several people with different labels."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def people(self) -> int:
+        """N, the number of source rows."""
+        return self.table.source.n_rows
+
+    @property
+    def share_per_tree(self) -> float:
+        """φ = min(1, N / V): the share of the V virtual rows that each tree is grown on, drawn afresh."""
+        return min(1.0, self.people / len(self))
+
+    def label(self) -> Array:
+        """Label of every virtual row."""
+        return self.rows.plan.spread(self.table.label)
+
+    def weight(self, scale: float = 1.0) -> Array | None:
+        """User weight × copy weight × ``scale`` of every virtual row, None if all are 1."""
+        return self.rows.plan.weights(self.table.weight, scale)
+
+    def copy_weight(self, scale: float = 1.0) -> Array | None:
+        """The part of the weight that is pucboost's."""
+        return self.rows.plan.weights(None, scale)
+
+    def user_weight(self) -> Array | None:
+        """The part of the weight that is the user's."""
+        return None if self.table.weight is None else self.rows.plan.spread(self.table.weight.astype(np.float32))
+
+    def init_score(self) -> Array | None:
+        """Initial scores of every virtual row, one column per class."""
+        scores = self.table.init_score
+        if scores is None:
+            return None
+        by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.table.source.n_rows)
+        return np.stack([self.rows.plan.spread(one) for one in by_class], axis=1)
+
+    def shares_something(self) -> Array:
+        """Whether each virtual row has a group that is not erased."""
+        _, masks = self.rows.plan.rows_and_masks(0, len(self.rows.plan), self.rows.threads)
+        return np.asarray(masks != 0)
+
+
+@dataclass(frozen=True)
+class SelectedTable(VirtualTable):
+    """Some rows of a virtual table, with what belongs to them."""
+
+    selection: Array
+
+    @classmethod
+    def of(cls, virtual: VirtualTable, selection: Array, table: SourceTable) -> SelectedTable:
+        """Select rows of a virtual table by their numbers; ``table`` may differ from its own in scores."""
+        return cls(SelectedRows(virtual.rows, selection), table, selection)
+
+    @property
+    def people(self) -> int:
+        """Number of people who have at least one of the rows."""
+        owners = np.searchsorted(self.rows.plan.offsets, self.selection, side="right")
+        return len(np.unique(owners))
+
+    def label(self) -> Array:
+        """Label of every row."""
+        return super().label()[self.selection]
+
+    def weight(self, scale: float = 1.0) -> Array | None:
+        """Weight of every row."""
+        return self._pick(super().weight(scale))
+
+    def copy_weight(self, scale: float = 1.0) -> Array | None:
+        """Copy weight of every row."""
+        return self._pick(super().copy_weight(scale))
+
+    def user_weight(self) -> Array | None:
+        """User weight of every row."""
+        return self._pick(super().user_weight())
+
+    def init_score(self) -> Array | None:
+        """Initial scores of every row."""
+        return self._pick(super().init_score())
+
+    def _pick(self, values: Array | None) -> Array | None:
+        return None if values is None else values[self.selection]
+
+
+@dataclass(frozen=True)
+class MergedTable(VirtualTable):
+    """Virtual rows of which equal ones were merged; ``people`` and the total weight are still those of the people."""
+
+    merged: ClassVar[bool] = True
+    cell_label: Array
+    cell_weight: Array
+    n_people: int
+
+    @property
+    def people(self) -> int:
+        """Number of source rows before merging."""
+        return self.n_people
+
+    def label(self) -> Array:
+        """Mean label of each cell."""
+        return self.cell_label
+
+    def weight(self, scale: float = 1.0) -> Array | None:
+        """Total weight of each cell."""
+        return np.asarray(self.cell_weight * scale, dtype=np.float32)
+
+    def copy_weight(self, scale: float = 1.0) -> Array | None:
+        """Cells have no separate copy weights; callable objectives are refused."""
+        raise NotImplementedError
+
+    def init_score(self) -> None:
+        """Cells have none."""
+        return
+
+
+def erased_table(table: SourceTable, consent: Consent, num_threads: int | None) -> VirtualTable:
+    """Return a table in which nobody shares anything."""
+    return shown_table(table, consent, np.zeros(table.source.n_rows, dtype=np.uint64), num_threads)
+
+
+def shown_table(table: SourceTable, consent: Consent, masks: Array, num_threads: int | None) -> VirtualTable:
+    """Return a table with one row per person, in which each shows the groups of the mask given for them."""
+    plan = plan_masks(masks, "none", num_threads=num_threads)
+    return VirtualTable(MaskedRows(table.source, consent, plan, num_threads=num_threads), table)

@@ -2,13 +2,17 @@
 
 A person has base features b, optional values z, a set A of those that are shared, and a label Y. Each family
 knows E[Y | b, A ⊇ a, z_a], the prediction that Protected User Consent (PUC) asks for, and
-E[Y | b, A = a, z_a], what a model converges to that also reads the silence.
+E[Y | b, A = a, z_a], the limit of a model that also reads the silence.
 """
 
 from __future__ import annotations
 
-from .families import BinaryFamily, DiscreteFamily, Family, LogisticFamily, Sample, squared_puc_gap
-from .strategic import Response, Round, StrategicWorld, best_response, play
+from .binary import BinaryFamily
+from .discrete import DiscreteFamily
+from .families import Family, Sample, squared_puc_gap
+from .logistic import LogisticFamily
+from .responses import Response, best_response
+from .strategic import Round, StrategicWorld, play
 from .withholding import paper_strength, withhold_sigmoid, withhold_strategic
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The check both halves of the package use."""
+"""The check that all modules of the package use."""
 
 from __future__ import annotations
 

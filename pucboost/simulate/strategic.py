@@ -1,32 +1,33 @@
 """A world of strategic users: they see every quote, share only what helps, and the model is trained on what is left.
 
-For one optional group, z known to everybody about themselves, a user shares if
+With one optional group, whose values z users know about themselves, a user shares if
 
     f(b, 1, z) ≤ f(b, 0)        (lower is favourable; mirrored if higher is).
 
 Sharing then depends on (b, z) alone, so that E[Y | b, z, A = 1] = E[Y | b, z]: the PUC model is what it would be if
 everybody shared. Among all predictors that quote E[Y | b] to the silent, it has the least loss once users have
-reacted (the paper's theorem on strategic actions): users hand in no z for which f(b, 1, z) > E[Y | b], and of all
+reacted (the paper's theorem on strategic actions): nobody shares a z for which f(b, 1, z) > E[Y | b], and of all
 numbers up to E[Y | b] the one with the least expected loss is min(E[Y | b, z], E[Y | b]).
 
-With several groups each user picks from 2^r quotes, and the theorem no longer holds: min_s f(b, s, z_s) can lie below
+With several groups, each user picks from 2^r quotes, and the theorem no longer holds: min_s f(b, s, z_s) can lie below
 E[Y | b, z], because whoever hides a bad value is quoted the average of those who do not. If Y is the sum of four fair
-coins of ±1, each a group, PUC with strategic users has a mean squared error of 5, no optional data at all one of 4, and
-the coins as one group, all or nothing, one of 2: declared as one group, columns are within the theorem again.
+coins of ±1, each a group, the mean squared error is 5 under PUC with strategic users, 4 without any optional data, and
+2 with the coins as one group, all or nothing: columns declared as one group are within the theorem again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .checks import require
-from .families import BoolArray, Family, FloatArray
-from .withholding import is_frame, read_column, with_columns
+from .families import BoolArray, Family
+from .odds import FloatArray
+from .responses import Response, best_response, check_complete, consent_for, quotes_of, sign, withhold
+from .withholding import is_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,26 +36,6 @@ if TYPE_CHECKING:
 
 Draw = Callable[[int, int], tuple[Any, Any]]
 Loss = Callable[[FloatArray, FloatArray], FloatArray]
-
-MAX_GROUPS = 12
-"""Every person is quoted all 2^r subsets."""
-
-
-@dataclass(frozen=True, eq=False)
-class Response:
-    """What people do once they have seen all their quotes."""
-
-    prediction: FloatArray
-    """The quote they choose."""
-    shared: BoolArray
-    """Which groups they share for it, people × groups."""
-    withheld: FloatArray
-    """What they would be told if they shared nothing."""
-
-    @property
-    def silent(self) -> BoolArray:
-        """Who shares nothing."""
-        return np.asarray(~self.shared.any(axis=1))
 
 
 @dataclass(frozen=True)
@@ -65,7 +46,7 @@ class Round:
     people: int
     """How many people the model was trained on."""
     changed: float
-    """Share of people who decide otherwise than in the round before (in the first: than at the start)."""
+    """Share of people who decide differently from the round before (in round 1: from the start)."""
     loss: float
     """Mean loss of the quotes people choose."""
     quote: float
@@ -75,16 +56,16 @@ class Round:
     silent: float
     """Share of people who share nothing."""
     silent_quote: float
-    """Mean quote of those; NaN if there are none."""
+    """Mean quote of the silent; NaN if there are none."""
     silent_outcome: float
-    """Mean outcome of those. What it exceeds their quote by is the cost of consent."""
+    """Mean outcome of the silent. Its excess over their quote is the cost of consent."""
     shared: dict[str, float]
     """Share of people who share each group."""
 
 
 @dataclass(frozen=True, eq=False)
 class StrategicWorld:
-    """What came of it: the rounds, the last model, and what the reference population does under it."""
+    """The result of :func:`play`: the rounds, the last model, and what the reference population does under it."""
 
     rounds: tuple[Round, ...]
     converged: bool
@@ -96,7 +77,7 @@ class StrategicWorld:
     response: Response
 
     def table(self) -> pd.DataFrame:
-        """Return the rounds, one per row; the share of people who share a group in a column ``shares <group>``."""
+        """Return the rounds, one per row; column ``shares <group>`` has the share of people who share a group."""
         import pandas as pd
 
         rows = []
@@ -105,46 +86,6 @@ class StrategicWorld:
             shared = row.pop("shared")
             rows.append({**row, **{f"shares {group}": share for group, share in shared.items()}})
         return pd.DataFrame(rows).set_index("number")
-
-
-def best_response(model: Any, X: Any, optional: Any = None, *, favourable: str = "lower") -> Response:
-    """Return what strategic users share, and what they are told then: min_s f(b, s, z_s) over all subsets s.
-
-    If sharing more changes nothing, they share: with one group, A = 1 ⇔ f(b, 1, z) ≤ f(b, 0), as in the paper. For a
-    model with a consent schema this is ``pucboost.predict(..., sharing="best", return_subset=True)``, the bonus system;
-    this function also takes models that know nothing of consent.
-
-    Parameters
-    ----------
-    model
-        As returned by :func:`pucboost.train`, or anything with ``predict(X)``, or a function of X; one number per row.
-    X : float ndarray or pandas DataFrame
-        The values people have, shared or not; every person has a value in every group. Left as it is.
-    optional
-        As in :func:`pucboost.train`; None means the model's own schema. At most 12 groups.
-    favourable : "lower" or "higher"
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 1.0], [0.0, -1.0]])
-    >>> response = best_response(lambda X: np.nan_to_num(X[:, 1]), X, [1])
-    >>> response.prediction.tolist(), response.shared.tolist()
-    ([0.0, -1.0], [[False], [True]])
-    """
-    consent = _consent(optional, model, X)
-    sign = _sign(favourable)
-    _check_complete(X, consent)
-    quote = _quotes_of(model, consent)
-    chosen = np.zeros((len(X), consent.n_groups), dtype=np.bool_)
-    withheld = quote(X, chosen)
-    best = withheld.copy()
-    # In ascending order a set comes after all its subsets, so that of equal quotes the set's is kept.
-    for mask in range(1, 2**consent.n_groups):
-        shared = np.array([mask >> g & 1 for g in range(consent.n_groups)], dtype=np.bool_)
-        quoted = quote(X, np.broadcast_to(shared, chosen.shape))
-        better = sign * quoted <= sign * best
-        best[better], chosen[better] = quoted[better], shared
-    return Response(best, chosen, withheld)
 
 
 def play(
@@ -168,52 +109,53 @@ def play(
     """Let users and a decision maker react to each other until hardly anybody changes their mind.
 
     Cohort 0 shares at random. In every round the decision maker trains on the cohorts so far; then a new cohort
-    arrives, sees the quotes of that model, and shares what helps. What people of a fixed reference population would
-    do is measured in every round.
+    arrives, sees the quotes of that model, and shares what helps. Every round
+    also measures what people of a fixed reference population would do.
 
     *Memory.* Trained on the last cohort alone, a PUC model finds nobody with bad values among those who share,
     extrapolates good quotes to them and lures them back; with them in its data it turns them away again, and so on for
     ever. With all cohorts in memory, people with bad values stay in the data. Since A ⟂ Y | b, z in every cohort, they
-    show what bad values mean, whyever they shared. Quotes that are too good correct themselves, for they attract those
-    who prove them wrong. Quotes that are too bad do not, for nobody takes them: there the model rests on cohort 0.
+    show what bad values mean, whatever made them share. Quotes that are too good correct themselves, because they
+    attract those who prove them wrong. Quotes that are too bad do not, because nobody takes them: there the model rests
+    on cohort 0.
 
     *Several groups.* Quotes for some of the groups depend on who shares the others, so decisions move the quotes on
     which they rest. In our simulations loss and quotes settle within a few rounds, while people go on changing between
     subsets that are nearly equal to them; ``indifference`` counts only changes that are worth something.
 
     *Plain models.* A model that reads the silence quotes E[Y | b, A = 0] to the silent, which is worse than E[Y | b].
-    So more people share, those who stay silent are worse still, and silence gets dearer every round. With all cohorts
-    in memory the silent of the first rounds keep its price down, and some stay silent for long; trained on the last
-    cohort alone, the model ends with nobody silent, and knows nothing about silence from then on. (LightGBM reads NaN
-    as 0 if it saw none in training; for the same reason let a plain model ``start`` below 1.) Its loss is below that of
-    the PUC model, at the expense of the silent: the theorem is about models that quote E[Y | b] to them.
+    So more people share, those who stay silent are worse still, and silence gets more expensive every round. With all
+    cohorts in memory, the silent of the first rounds keep its price down, and some stay silent for long. Trained on the
+    last cohort alone, the model ends with nobody silent, and knows nothing about silence from then on. (LightGBM reads
+    NaN as 0 if it saw none in training; for the same reason, ``start`` below 1 with a plain model.) Its loss is below
+    that of the PUC model, at the expense of the silent: the theorem is about models that quote E[Y | b] to them.
 
     Parameters
     ----------
     fit : function (X, y) → model
         Called each round with what is shared, NaN where withheld. The model is used as in :func:`best_response`.
     world : Family or function (n, seed) → (X, y)
-        Draws people, nothing withheld. How people of a family share is ignored.
+        Draws people, nothing withheld. A family's own way of sharing is ignored.
     optional
         As in :func:`pucboost.train`; for a family all its optional columns by default, each a group.
     favourable : "lower" or "higher"
     memory : "all" or "last"
         Which cohorts the model is trained on.
     bonus : bool
-        The decision is automated: everybody hands over everything and gets the best of their quotes. All values stay
-        in the data then, and nothing oscillates, whatever the memory. (If what is not used is not kept either, the
-        bonus system is the strategic world itself.)
+        The decision is automated: everybody hands over everything and gets the best of their quotes. All values then
+        stay in the data, and nothing oscillates, whatever the memory. (If unused values are not kept either, the bonus
+        system is the strategic world itself.)
     start : float
-        Share of cohort 0 that shares a group, whatever their values; 1 is a survey in which everybody takes part.
+        Share of cohort 0 that shares a group, whatever the values; 1 is a survey in which everybody takes part.
     cohort, reference : int
         Size of each cohort, and of the reference population.
     rounds : int
-        At most so many.
+        Maximum number of rounds.
     tolerance, indifference, patience
         The world has converged when in ``patience`` successive rounds fewer than ``tolerance`` of the people change
         their mind, not counting those who gain less than ``indifference`` by it.
     loss : "squared", "log" or function (y, prediction) → loss of each person
-        Only measured; what a model minimises is the affair of ``fit``.
+        Only measured; ``fit`` decides what a model minimises.
     seed : int
 
     Examples
@@ -226,7 +168,7 @@ def play(
     (True, True)
     """
     draw, consent = _world(world, optional)
-    sign, loss_of = _sign(favourable), _loss(loss)
+    factor, loss_of = sign(favourable), _loss(loss)
     require(memory in ("all", "last"), f"memory must be 'all' or 'last', got {memory!r}")
     require(0 <= start <= 1, f"start must lie in [0, 1], got {start}")
     for name, value in (("cohort", cohort), ("reference", reference), ("rounds", rounds), ("patience", patience)):
@@ -236,17 +178,17 @@ def play(
     require(seed >= 0, f"seed must be at least 0, got {seed}")
 
     people, outcome = _draw(draw, reference, seed, 0)
-    consent = _consent(consent, None, people)
+    consent = consent_for(consent, None, people)
     decision = _at_random(people, consent, start, seed, 0)
     X, y = _draw(draw, cohort, seed, 1)
-    _check_complete(X, consent)
-    cohorts = [(_withhold(X, _at_random(X, consent, start, seed, 1), consent), y)]
+    check_complete(X, consent)
+    cohorts = [(withhold(X, _at_random(X, consent, start, seed, 1), consent), y)]
     played: list[Round] = []
     quiet = 0
     for number in range(1, rounds + 1):
         model = fit(_stack([X for X, _ in cohorts]), np.concatenate([y for _, y in cohorts]))
         response = best_response(model, people, consent, favourable=favourable)
-        gain = sign * (_quotes_of(model, consent)(people, decision) - response.prediction)
+        gain = factor * (quotes_of(model, consent)(people, decision) - response.prediction)
         changed = float(((response.shared != decision).any(axis=1) & (gain >= indifference)).mean())
         decision = response.shared
         played.append(_measure(number, sum(len(y) for _, y in cohorts), changed, response, outcome, consent, loss_of))
@@ -255,7 +197,7 @@ def play(
             break
         X, y = _draw(draw, cohort, seed, number + 1)
         reaction = best_response(model, X, consent, favourable=favourable).shared
-        newcomers = (_withhold(X, np.ones_like(reaction) if bonus else reaction, consent), y)
+        newcomers = (withhold(X, np.ones_like(reaction) if bonus else reaction, consent), y)
         cohorts = [*cohorts, newcomers] if memory == "all" else [newcomers]
     return StrategicWorld(tuple(played), quiet == patience, model, people, outcome, response)
 
@@ -300,100 +242,25 @@ def _world(world: Any, optional: Any) -> tuple[Draw, Any]:
 
 
 def _draw(draw: Draw, n: int, seed: int, number: int) -> tuple[Any, FloatArray]:
-    """Draw a population; each has its own seed, so that none repeats another, nor what the user drew from theirs."""
+    """Draw a population; each has its own seed, so that none repeats another or what the user drew themselves."""
     X, label = draw(n, int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
     y = np.asarray(label, dtype=np.float64)
-    require(is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    require(is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     require(len(X) == n and y.shape == (n,), f"world must draw {n} rows, got X of {len(X)} and y of shape {y.shape}")
     return X, y
 
 
 def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -> BoolArray:
-    """Return who shares what at the start; the stream is none that a population is drawn from."""
+    """Return who shares what at the start, from a stream that no population is drawn from."""
     return np.random.default_rng([seed, number, 1]).random((len(X), consent.n_groups)) < start
 
 
-def _consent(optional: Any, model: Any, X: Any) -> Consent:
-    from .._consent import Consent
-    from .._models.files import consent_of
-    from .._tables.containers import row_source
-
-    require(is_frame(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
-    if optional is None:
-        optional = consent_of(model)
-        require(optional is not None, "the model has no consent schema: say with optional what may be withheld")
-    if isinstance(optional, Consent):
-        consent = optional
-        consent.check_table(row_source(X))
-    else:
-        names = list(X.columns) if is_frame(X) else [f"Column_{j}" for j in range(X.shape[1])]
-        consent = Consent.declare(optional, names)
-    require(consent.n_groups >= 1, "optional must name at least one column")
-    require(
-        consent.n_groups <= MAX_GROUPS,
-        f"strategic users see all 2^r quotes; {consent.n_groups} groups are more than {MAX_GROUPS}",
-    )
-    return consent
-
-
-def _check_complete(X: Any, consent: Consent) -> None:
-    """Raise unless everybody has a value in every group; what nobody has cannot be withheld."""
-    from .._tables.containers import row_source
-
-    lacking = consent.presence(row_source(X), num_threads=1) ^ np.uint64(2**consent.n_groups - 1)
-    if lacking.any():
-        row = int(np.flatnonzero(lacking)[0])
-        group = consent.group_names[(int(lacking[row]) & -int(lacking[row])).bit_length() - 1]
-        raise ValueError(f"everybody must have a value in every group, but row {row} has none in {group!r}")
-
-
-def _withhold(X: Any, shared: BoolArray, consent: Consent) -> Any:
-    """Return the table with the groups erased that a person does not share."""
-    columns = {}
-    for group, positions in enumerate(consent.groups.values()):
-        for position in positions:
-            name = X.columns[position] if is_frame(X) else position
-            columns[name] = np.where(shared[:, group], read_column(X, name)[0], np.nan)
-    return with_columns(X, columns)
-
-
 def _stack(tables: list[Any]) -> Any:
-    if is_frame(tables[0]):
+    if is_pandas(tables[0]):
         import pandas as pd
 
         return pd.concat(tables, ignore_index=True)
     return np.concatenate(tables)
-
-
-def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatArray]:
-    """Return a function from a table and who shares what to what people are told."""
-    from .._engines.params import is_booster
-    from .._models.files import consent_of
-    from .._prediction.prediction import predict
-
-    told_by: Callable[[Any], Any]
-    if is_booster(model, "xgboost") and consent_of(model) is not None:
-        told_by = partial(predict, model)  # its own predict takes a DMatrix only
-    elif hasattr(model, "predict"):
-        told_by = model.predict
-    elif callable(model):
-        told_by = model
-    else:
-        raise TypeError(f"a model must have predict(X) or be a function of X, got {type(model).__name__}")
-
-    def quote(X: Any, shared: BoolArray) -> FloatArray:
-        told = told_by(_withhold(X, shared, consent))
-        told = np.asarray(told, dtype=np.float64)
-        require(told.shape == (len(X),), f"the model must predict one number per row: ({len(X)},), got {told.shape}")
-        require(not np.isnan(told).any(), "the model's predictions must not be NaN")
-        return told
-
-    return quote
-
-
-def _sign(favourable: str) -> float:
-    require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
-    return 1.0 if favourable == "lower" else -1.0
 
 
 def _loss(loss: str | Loss) -> Loss:

@@ -9,28 +9,28 @@ import numpy as np
 import numpy.typing as npt
 
 from .checks import require
-from .families import FloatArray, expit
+from .odds import FloatArray, expit
 
 Table = TypeVar("Table")
 
 
 def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int) -> Table:
-    """Withhold values at random, the more probably the higher (or lower) they are.
+    """Withhold values at random; higher (or lower) ones more often.
 
     P(A = 0 | z) = σ(λ (z − mean(z))), independently for each column, as in the paper's real-data experiments.
 
     Parameters
     ----------
     X : float ndarray or pandas DataFrame
-        Left as it is. Values already missing stay missing and do not count in the mean.
+        Not changed. Values already missing stay missing and do not count in the mean.
     strength : dict
         Column (name in a DataFrame, position in an array) to λ.
     seed : int
-        What happens to a column depends on the seed and its position only, not on the other columns withheld.
+        What happens to a column depends only on the seed and its position, not on the other columns.
 
     Returns
     -------
-    A new table of the same kind, NaN where withheld; in a DataFrame the columns not named keep their type.
+    A new table of the same kind, NaN where withheld; in a DataFrame, columns not named keep their type.
 
     Examples
     --------
@@ -80,19 +80,19 @@ def withhold_strategic(
     prediction_without: npt.ArrayLike,
     favourable: str = "lower",
 ) -> Table:
-    """Withhold what would worsen one's own prediction.
+    """Let each person withhold what would worsen their own prediction.
 
-    The columns form one bundle, shared or withheld together, as one pair of predictions decides on them:
+    The columns form one bundle, shared or withheld together, because one pair of predictions decides:
 
     A = 1  ⇔  f(b, z) ≤ f(b)   if lower is favourable (a premium; the paper's theorem on strategic actions),
     A = 1  ⇔  f(b, z) ≥ f(b)   if higher is (a score or the chance of the positive outcome; its experiments).
 
-    For columns that are decided on separately, call once for each, with predictions for each.
+    For separate decisions, call the function once per column, each time with its own predictions.
 
     Parameters
     ----------
     X : float ndarray or pandas DataFrame
-        Left as it is. Values already missing stay missing.
+        Not changed. Values already missing stay missing.
     columns : sequence of names or positions, or a single one
     prediction_with, prediction_without : arrays of shape (n,)
         Each person's prediction if the bundle is shared, and if it is withheld.
@@ -125,14 +125,14 @@ def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
     return array
 
 
-def is_frame(X: Any) -> bool:
+def is_pandas(X: Any) -> bool:
     """Return whether a table is a pandas DataFrame."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
 def read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
     """Return a float64 copy of a column, and its position."""
-    if is_frame(X):
+    if is_pandas(X):
         found = np.flatnonzero([name == column for name in X.columns])
         if len(found) == 0:
             raise KeyError(f"unknown column {column!r}; the table has {list(X.columns)}")
@@ -145,7 +145,7 @@ def read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
         position, data = int(column), X[:, column]
     require(getattr(data.dtype, "kind", "O") in "biuf", f"column {column!r} is not numeric: {data.dtype}")
     # Nullable pandas types hold pd.NA, which only to_numpy turns into NaN.
-    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if is_frame(X) else data
+    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if is_pandas(X) else data
     z = np.array(plain, dtype=np.float64)
     require(not np.isinf(z).any(), f"column {column!r} has infinite values")
     return z, position

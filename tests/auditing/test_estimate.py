@@ -1,4 +1,4 @@
-"""The audit's numbers: the estimate written out, against the truth, under every loss, and joint verdicts."""
+"""The audit's numbers: the estimate written out, and against the truth."""
 
 from __future__ import annotations
 
@@ -8,20 +8,18 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-import xgboost as xgb
 from audit_tools import HARMLESS, PAPER, TEASER, audit, known_nuisance, silence_probability
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate import companions, penalty
-from pucboost._auditing.estimate.inputs import read_people
-from pucboost._auditing.estimate.losses import Loss, choose_loss
-from pucboost._auditing.estimate.nuisance import CrossFitter, random_folds
+from pucboost._auditing.estimate.cross_fitting import CrossFitter, random_folds
+from pucboost._auditing.estimate.learners import LightGBMLearner, NuisanceLoss
+from pucboost._auditing.estimate.losses import Loss
+from pucboost._auditing.estimate.people import read_audit_people
+from pucboost._auditing.estimate.scores import score_mask
+from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily
-from pucboost.simulate.families import expit
-
-# The estimate -------------------------------------------------------------------------------------------------------
 
 
 def test_penalty_equals_the_formula_written_out_person_by_person() -> None:
@@ -94,8 +92,8 @@ def test_everything_shared_is_shown_but_does_not_decide() -> None:
 
 
 def test_halves_are_disjoint_and_exclude_their_fold() -> None:
-    people, _ = read_people(TEASER.sample(500, 0).X, np.arange(500) % 2, optional=[2], num_threads=1)
-    fitter = CrossFitter(people, {}, 5, 0, 1)
+    people, _ = read_audit_people(TEASER.sample(500, 0).X, np.arange(500) % 2, optional=[2], num_threads=1)
+    fitter = CrossFitter(people, FittingOptions(num_threads=1))
     view = fitter.view(0)
     seen = np.zeros(500, dtype=int)
     for k in range(5):
@@ -116,21 +114,19 @@ def test_clusters_stay_in_one_fold() -> None:
 
 def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The heart of the estimate: for every fold they are trained on disjoint rows, and on none of that fold."""
-    from pucboost._auditing.estimate import nuisance
-
     trained: list[tuple[bool, set[int]]] = []
-    original = nuisance.LightGBMLearner.fit
+    original = LightGBMLearner.fit
 
-    def spy(self: Any, train: Any, target: Any, objective: Any, seed: int) -> Any:
-        trained.append(("availability" in objective, set(train.tolist())))
-        return original(self, train, target, objective, seed)
+    def spy(self: Any, train: Any, target: Any, loss: NuisanceLoss, seed: int) -> Any:
+        trained.append((loss.model == "availability", set(train.tolist())))
+        return original(self, train, target, loss, seed)
 
-    monkeypatch.setattr(nuisance.LightGBMLearner, "fit", spy)
+    monkeypatch.setattr(LightGBMLearner, "fit", spy)
     sample = TEASER.sample(400, 0)
-    people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
-    fitter = CrossFitter(people, {}, 5, 0, 1)
+    people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
+    fitter = CrossFitter(people, FittingOptions(num_threads=1))
     model = type("Model", (), {"given": TEASER.puc_prediction(sample.X)})()
-    penalty.score_mask(people, model, Loss("binary"), fitter.view(0), 0)
+    score_mask(people, model, Loss("binary"), fitter.view(0), 0)
     share, outcome = ([rows for kind, rows in trained if kind is wanted] for wanted in (True, False))
     assert len(share) == len(outcome) == 10
     for k in range(10):  # role by role, fold by fold: in the order in which scores pair them
@@ -143,14 +139,11 @@ def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest
 def test_early_stopping_watches_whole_clusters() -> None:
     people = TEASER.sample(200, 0)
     rows = np.repeat(np.arange(200), 5)
-    read, _ = read_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
-    learner = CrossFitter(read, {}, 5, 0, 1).view(0).learner
+    read, _ = read_audit_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
+    learner = CrossFitter(read, FittingOptions(num_threads=1)).view(0).learner
     fit, stop = learner._split(np.arange(1000), 0)
     assert not set(rows[fit]) & set(rows[stop])
     assert len(fit) + len(stop) == 1000
-
-
-# Against the truth --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", [TEASER, HARMLESS], ids=["informative", "not informative"])
@@ -159,10 +152,10 @@ def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamil
     distance = []
     for seed in range(60):
         sample = family.sample(2000, seed)
-        people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
-        view = CrossFitter(people, {}, 5, seed, 1).view(0)
+        people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
+        view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1)).view(0)
         model = type("Model", (), {"given": family.puc_prediction(sample.X)})()
-        scores = penalty.score_mask(people, model, Loss("binary"), view, 0)
+        scores = score_mask(people, model, Loss("binary"), view, 0)
         theta = scores.score.sum() / scores.size.sum()
         error = np.sqrt(((scores.score - scores.size * theta) ** 2).sum()) / scores.size.sum()
         distance.append(theta / error)
@@ -214,27 +207,6 @@ def test_flat_surcharge_passes_the_loss_comparison_and_is_violated() -> None:
     assert 0.03 < nothing.estimate.value < 0.08
     # The paper's restriction asks that silence not *lower* the loss; a surcharge raises it.
     assert report.inference_from_silence.difference.lower > 0
-
-
-def test_informative_withholding_is_noticed_and_harmless_is_not() -> None:
-    noticed = audit(TEASER.puc_prediction, TEASER.sample(4000, 2)).informativeness[0]
-    harmless = audit(HARMLESS.puc_prediction, HARMLESS.sample(4000, 2), HARMLESS).informativeness[0]
-    assert noticed.p_value < 1e-6
-    assert abs(noticed.correlation) > 0.1
-    assert harmless.p_value > 0.01
-    assert abs(harmless.correlation) < 0.05
-
-
-def test_covariance_measure_has_its_level() -> None:
-    rejected = []
-    for seed in range(60):
-        sample = HARMLESS.sample(1000, seed)
-        people, _ = read_people(sample.X, sample.y, optional=[2], num_threads=1)
-        view = CrossFitter(people, {}, 5, seed, 1).view(0)
-        outcome = view.cross_fit(people.y, {"objective": "binary"}, 0)
-        nothing = penalty.MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
-        rejected.append(companions.informativeness(people, nothing, view)[0].p_value < 0.1)
-    assert np.mean(rejected) <= 0.1 + 3 * math.sqrt(0.09 / 60)
 
 
 def test_subgroup_alone_is_penalised() -> None:
@@ -323,196 +295,3 @@ def test_companions_respect_weights() -> None:
     assert sum(abs(b.outcome - b.prediction) for b in bins) / len(bins) < 0.15
     nothing = next(p for p in report.penalties if p.name == "nothing")
     assert nothing.percent == pytest.approx(100 * nothing.estimate.value / mean(f, silent))
-
-
-# Losses -------------------------------------------------------------------------------------------------------------
-
-
-def claims(n: int, seed: int) -> tuple[Any, Any, Any]:
-    """Counts over exposures: base rate exp(0.4·b), a group shared less often by those with high rates."""
-    rng = np.random.default_rng(seed)
-    b, z = rng.normal(size=(2, n))
-    exposure = rng.uniform(0.2, 2.0, n)
-    y = rng.poisson(exposure * np.exp(0.4 * b + 0.5 * z - 0.125))
-    z[rng.random(n) < expit(1.5 * z)] = np.nan
-    return np.column_stack([b, z]), y.astype(float), exposure
-
-
-def test_exposure_makes_a_rate_of_a_count() -> None:
-    X, y, exposure = claims(4000, 0)
-    known = {"optional": [1], "margin": 0.05, "num_threads": 1, "loss": "poisson"}
-    model = lambda X: np.exp(0.4 * X[:, 0])  # noqa: E731
-    counts = puc.audit(model, X, y, exposure=exposure, **known)
-    rates = puc.audit(model, X, y / exposure, weight=exposure, **known)
-    assert counts.penalties == rates.penalties
-    assert counts.loss == "Poisson deviance"
-    nothing = next(p for p in counts.penalties if p.name == "nothing")
-    # E[Y | b] = exp(0.4·b): those who share nothing get what their base data justify.
-    assert abs(nothing.estimate.value) < 4 * nothing.estimate.standard_error
-    assert nothing.estimate.standard_error < 0.04
-
-
-def test_quantile_audit_finds_the_justified_quantile_and_a_surcharge() -> None:
-    rng = np.random.default_rng(8)
-    n = 6000
-    b = rng.normal(size=n)
-    y = b + rng.normal(size=n)
-    X = np.column_stack([b, rng.normal(size=n)])
-    X[rng.random(n) < expit(y - b), 1] = np.nan  # the silent have higher outcomes than their base data say
-    z90 = 1.2815515655446004
-    fair = puc.audit(
-        lambda X: X[:, 0] + z90, X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.05, num_threads=1
-    )
-    assert fair.verdict == "certified"
-    assert "0.9" in fair.loss
-    dear = puc.audit(
-        lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 2.0, z90),
-        X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.04, num_threads=1,
-    )  # fmt: skip
-    nothing = next(p for p in dear.penalties if p.name == "nothing")
-    assert nothing.estimate.value == pytest.approx(0.977 - 0.9, abs=0.015)
-    assert dear.verdict == "violated"
-    assert dear.calibration == ()
-
-
-@pytest.mark.parametrize(
-    ("params", "name", "alpha"),
-    [
-        ({"objective": "binary"}, "binary", 0.5),
-        ({"objective": "regression"}, "squared", 0.5),
-        ({"objective": "poisson"}, "poisson", 0.5),
-        ({"objective": "tweedie"}, "poisson", 0.5),
-        ({"objective": "quantile", "alpha": 0.8}, "quantile", 0.8),
-        ({"objective": "l1"}, "quantile", 0.5),
-    ],
-)
-def test_loss_is_read_from_a_lightgbm_booster(params: dict[str, Any], name: str, alpha: float) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
-    assert choose_loss("auto", None, lgb.train({**params, **QUIET}, lgb.Dataset(X, y), 2), y) == Loss(name, alpha)
-
-
-@pytest.mark.parametrize(
-    ("params", "name", "alpha"),
-    [
-        ({"objective": "binary:logistic"}, "binary", 0.5),
-        ({"objective": "count:poisson"}, "poisson", 0.5),
-        ({"objective": "reg:quantileerror", "quantile_alpha": 0.7}, "quantile", 0.7),
-    ],
-)
-def test_loss_is_read_from_an_xgboost_booster(params: dict[str, Any], name: str, alpha: float) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
-    chosen = choose_loss("auto", None, xgb.train({**params, "nthread": 1}, xgb.DMatrix(X, y), 2), y)
-    assert chosen.name == name
-    assert chosen.alpha == pytest.approx(alpha)
-
-
-def test_loss_without_a_booster_follows_the_outcomes() -> None:
-    assert choose_loss("auto", None, print, np.array([0.0, 1.0])).name == "binary"
-    assert choose_loss("auto", None, print, np.array([0.0, 2.5])).name == "squared"
-
-
-def test_shares_as_outcomes() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 2))
-    y = expit(X[:, 0] + 0.3 * rng.normal(size=1500))
-    X[rng.random(1500) < 0.5, 1] = np.nan
-    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[1], loss="binary", margin=0.05, num_threads=1)
-    assert report.averages[0].base_model == pytest.approx(y.mean(), abs=0.05)
-    assert report.verdict == "certified"
-
-
-def test_rare_counts_do_not_stop_it() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 2))
-    X[rng.random(1500) < 0.5, 1] = np.nan
-    y = (rng.random(1500) < 0.01).astype(float)
-    report = puc.audit(lambda t: np.full(len(t), 0.01), X, y, optional=[1], loss="poisson", margin=0.05, num_threads=1)
-    assert report.loss == "Poisson deviance"
-
-
-def test_a_quantile_that_outcomes_equal_is_refused() -> None:
-    X = np.random.default_rng(0).normal(size=(400, 2))
-    X[::2, 1] = np.nan
-    y = np.where(np.arange(400) % 3 == 0, 1.0, 0.0)
-    with pytest.raises(ValueError, match="outcomes equal the quantile predicted"):
-        puc.audit(lambda t: np.zeros(len(t)), X, y, optional=[1], loss="quantile", alpha=0.5, margin=0.05)
-
-
-def test_objective_of_an_engines_own_estimator() -> None:
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    model = lgb.LGBMRegressor(objective="quantile", alpha=0.8, n_estimators=2, verbose=-1).fit(X, X[:, 0])
-    assert choose_loss("auto", None, model, X[:, 0]) == Loss("quantile", 0.8)
-
-
-# Joint verdicts -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("lower", "upper", "verdict"),
-    [
-        (-0.01, 0.01, "certified"),
-        (-0.02, 0.02, "certified"),
-        (0.021, 0.03, "violated"),
-        (-0.05, -0.03, "violated"),
-        (0.01, 0.03, "inconclusive"),
-        (-0.03, 0.03, "inconclusive"),
-    ],
-)
-def test_decide(lower: float, upper: float, verdict: str) -> None:
-    assert penalty.decide(lower, upper, 0.02) == verdict
-
-
-def test_critical_values() -> None:
-    rng = np.random.default_rng(0)
-    independent = rng.normal(size=(5, 20_000))
-    independent /= np.sqrt((independent**2).sum(axis=1, keepdims=True))
-    ones = np.ones(5)
-    sidak = penalty.normal_quantile((1 + 0.9 ** (1 / 5)) / 2)
-    assert penalty.critical_value(independent, ones, 0.95, "max-t", 0) == pytest.approx(sidak, abs=0.02)
-    same = np.repeat(independent[:1], 5, axis=0)
-    single = penalty.normal_quantile(0.95)
-    assert penalty.critical_value(same, ones, 0.95, "max-t", 0) == pytest.approx(single, abs=0.02)
-    assert penalty.critical_value(independent, ones, 0.95, "bonferroni", 0) == pytest.approx(
-        penalty.normal_quantile(0.99)
-    )
-    assert penalty.critical_value(independent, ones, 0.95, "none", 0) == single
-
-
-def test_rows_to_decide_halves_with_the_width() -> None:
-    assert penalty.rows_to_decide(0.0, 0.04, 0.02, 1000) == 4000
-    assert penalty.rows_to_decide(0.03, 0.02, 0.02, 1000) in (4000, 4001)  # 0.03 − 0.02 is not quite 0.01
-    assert penalty.rows_to_decide(0.02, 0.02, 0.02, 1000) is None
-
-
-def test_rows_to_decide_really_decide() -> None:
-    report = audit(TEASER.puc_prediction, TEASER.sample(500, 11), margin=0.02)
-    assert report.verdict == "inconclusive"
-    needed = max(p.rows_to_decide for p in report.penalties if p.decisive and p.rows_to_decide)
-    assert f"{needed:,} rows" in report.reason
-    assert audit(TEASER.puc_prediction, TEASER.sample(2 * needed, 12), margin=0.02).verdict == "certified"
-
-
-def test_relative_margin() -> None:
-    people = TEASER.sample(2000, 0)
-    report = audit(TEASER.puc_prediction, people, margin=0.1, relative=True)
-    assert report.margin == pytest.approx(0.1 * TEASER.puc_prediction(people.X).mean())
-    assert report.relative_margin == 0.1
-
-
-def test_stricter_corrections_widen_intervals() -> None:
-    people = PAPER.sample(3000, 1)
-    reports = {s: audit(PAPER.puc_prediction, people, PAPER, simultaneous=s) for s in ("none", "max-t", "bonferroni")}
-    widths = [reports[s].critical_value for s in ("none", "max-t", "bonferroni")]
-    assert widths[0] < widths[1] < widths[2]
-    estimates = {tuple(p.estimate for p in r.penalties) for r in reports.values()}
-    assert len(estimates) == 1
-
-
-def test_holm_adjustment() -> None:
-    from pucboost._auditing.results import Informativeness
-
-    found = [Informativeness(g, 0.5, 0.1, 1.0, p, None) for g, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))]
-    adjusted = {f.group: f.adjusted_p_value for f in companions._with_holm(found)}
-    assert adjusted == pytest.approx({"b": 0.03, "c": 0.06, "a": 0.06})

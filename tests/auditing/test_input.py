@@ -15,7 +15,7 @@ from audit_tools import HARMLESS, PAPER, TEASER, audit, numbers
 from tools import QUIET
 
 import pucboost as puc
-from pucboost.simulate.families import expit
+from pucboost.simulate.odds import expit
 
 # The result ---------------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ GOOD = TEASER.sample(300, 0)
         ({"weight": np.zeros(300)}, "All weights are 0"),
         ({"weight": with_value(np.ones(300), 7, -1)}, "weight is -1.0 in row 7"),
         ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0 in row 7"),
-        ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must say True or False"),
+        ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must hold True or False"),
         ({"subgroups": np.ones(3)}, "subgroups must have one label"),
         ({"clusters": np.ones(3)}, "clusters must have one label"),
         ({"nuisance": 3}, "nuisance must be a dict"),
@@ -195,7 +195,7 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (np.ones(300), "Every outcome is 1: with one class only"),
+        (np.ones(300), "Every outcome is 1: with only one class"),
         (with_value(GOOD.y, 4, np.nan), "y is nan in row 4"),
         (GOOD.y[:-1], "y must have one value for each of the 300 rows"),
         (["yes"] * 300, "y must be numeric"),

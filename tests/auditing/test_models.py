@@ -15,9 +15,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate.inputs import read_people
+from pucboost._auditing.estimate.cross_fitting import CrossFitter
+from pucboost._auditing.estimate.learners import EVENT
 from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.nuisance import CrossFitter
+from pucboost._auditing.estimate.people import read_audit_people
+from pucboost._auditing.settings import FittingOptions
 
 # Models of every kind -----------------------------------------------------------------------------------------------
 
@@ -235,7 +237,7 @@ def test_training_data_are_recognised(data: Any) -> None:
     given = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1, train_data=(X, y))
     assert given.warnings == fresh.warnings
     assert numbers(given) == numbers(fresh)
-    # The models of reference now come from the training data.
+    # The reference models now come from the training data.
     assert given.averages[0].base_model != fresh.averages[0].base_model
 
 
@@ -262,10 +264,10 @@ def test_sets_that_training_never_saw(data: Any) -> None:
 def test_models_of_reference_are_not_undersmoothed() -> None:
     """Grown beyond what predicts best they would make every audited model look good."""
     people = TEASER.sample(3000, 0)
-    read, _ = read_people(people.X, people.y, optional=[2], num_threads=1)
-    fitter = CrossFitter(read, {}, 5, 0, 1)
-    best = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, {"objective": "binary"})
-    rough = fitter.view(0).cross_fit(read.y, {"objective": "binary"})
+    read, _ = read_audit_people(people.X, people.y, optional=[2], num_threads=1)
+    fitter = CrossFitter(read, FittingOptions(num_threads=1))
+    best = fitter.reference_view(np.zeros_like(read.shared)).cross_fit(read.y, EVENT)
+    rough = fitter.view(0).cross_fit(read.y, EVENT)
     truth = TEASER.base_prediction(people.X)
     assert ((best - truth) ** 2).mean() < 0.8 * ((rough - truth) ** 2).mean()
     loss = Loss("binary")

@@ -5,49 +5,46 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks import harness, report, run  # noqa: E402
-from benchmarks.catalogue import SETS, STUDIES  # noqa: E402
+from benchmarks import run
+from benchmarks.catalogue import SETS, STUDIES
+from benchmarks.harness import paths, report
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_report_shows_the_csv(name: str) -> None:
-    text = harness.REPORT.read_text(encoding="utf-8")
+    text = paths.REPORT.read_text(encoding="utf-8")
     assert report.between_markers(text, name, report.content(STUDIES[name])) == text
     if STUDIES[name].figure is not None:
-        assert (report.FIGURES / f"{name}.png").stat().st_size > 5_000
+        assert (paths.FIGURES / f"{name}.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.in_short is not None])
 def test_readme_shows_the_csv(name: str) -> None:
-    text = harness.README.read_text(encoding="utf-8")
+    text = paths.README.read_text(encoding="utf-8")
     assert report.between_markers(text, name, report.short_content(STUDIES[name])) == text
 
 
 def test_results_belong_to_studies() -> None:
-    assert {path.stem for path in harness.RESULTS.glob("*.csv") if ".partial" not in path.name} == set(STUDIES)
+    assert {path.stem for path in paths.RESULTS.glob("*.csv") if ".partial" not in path.name} == set(STUDIES)
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_run(name: str) -> None:
-    before = {path: path.read_bytes() for path in harness.RESULTS.iterdir()}
+    before = {path: path.read_bytes() for path in paths.RESULTS.iterdir()}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.run", name, "--quick"],
         capture_output=True,
         encoding="utf-8",
-        cwd=ROOT,
+        cwd=paths.ROOT,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )
     assert done.returncode == 0, done.stderr
     header = STUDIES[name].table(report.read_csv(name))[0][:2]
     assert all(column.split()[0] in done.stdout for column in header)
-    assert {path: path.read_bytes() for path in harness.RESULTS.iterdir()} == before
+    assert {path: path.read_bytes() for path in paths.RESULTS.iterdir()} == before
 
 
 def test_sets_of_studies() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,18 @@ import pandas as pd
 import pytest
 
 import pucboost as puc
+from benchmarks.data import tables
+from benchmarks.studies.evidence import degradation
+from benchmarks.studies.evidence.alternatives import judge as judging
+from benchmarks.studies.evidence.alternatives import measuring as alternatives
+from benchmarks.studies.evidence.alternatives import methods
+from benchmarks.studies.evidence.convergence import cells, learners
+from benchmarks.studies.evidence.convergence.tables import slope
+from benchmarks.studies.evidence.inference import measuring as inference
+from benchmarks.studies.evidence.scale.measuring import balance
+from benchmarks.studies.evidence.several import measuring as several
+from benchmarks.studies.evidence.several.comparing import compare, hardly_worse
 from pucboost.simulate import BinaryFamily, LogisticFamily, squared_puc_gap
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
-
-from benchmarks import alternatives, convergence, data, degradation, inference, scale, several  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -30,30 +35,30 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cells_of_the_binary_family() -> None:
     family = BinaryFamily.paper()
-    cells, probability, truth = convergence.all_cells()
-    assert cells.shape == (864, 8)
+    rows, probability, truth = cells.all_cells()
+    assert rows.shape == (864, 8)
     assert probability.sum() == pytest.approx(1)
     people = family.sample(200_000, 0)
-    assert np.array_equal(cells[convergence.cell_of(people.X)], people.X, equal_nan=True)
-    seen = np.bincount(convergence.cell_of(people.X), minlength=864) / len(people.y)
+    assert np.array_equal(rows[cells.cell_of(people.X)], people.X, equal_nan=True)
+    seen = np.bincount(cells.cell_of(people.X), minlength=864) / len(people.y)
     assert np.abs(seen - probability).sum() < 0.08
-    f = np.clip(truth + 0.1 * np.nan_to_num(cells[:, 7]), 0, 1)
-    drawn = squared_puc_gap(f[convergence.cell_of(people.X)], family, people.X)
-    assert convergence.exact_gap(f) == pytest.approx(drawn, rel=0.03)
+    f = np.clip(truth + 0.1 * np.nan_to_num(rows[:, 7]), 0, 1)
+    drawn = squared_puc_gap(f[cells.cell_of(people.X)], family, people.X)
+    assert cells.exact_gap(f) == pytest.approx(drawn, rel=0.03)
 
 
 @pytest.mark.parametrize("scheme", ["exhaustive", "fixed", "balanced"])
 def test_merged_rows_stand_for_all(scheme: str) -> None:
     family = BinaryFamily.paper()
     people = family.sample(400, 1)
-    X, y, weight = convergence.augmented(people, family.optional, scheme, 0)
-    cell, label, weight_of_one, count = convergence.merged(X, y, weight)
+    X, y, weight = cells.augmented(people, family.optional, scheme, 0)
+    cell, label, weight_of_one, count = cells.merged(X, y, weight)
     assert count.sum() == len(y)
     assert (weight_of_one * count).sum() == pytest.approx(weight.sum(), rel=1e-5)
     assert (weight_of_one * count * label).sum() == pytest.approx((weight * y).sum(), rel=1e-5)
-    prediction = convergence.predict_baseline((cell, label, weight_of_one, count), 0)
-    one = convergence.cell_of(X)[0]
-    same = convergence.cell_of(X) == one
+    prediction = learners.predict_baseline((cell, label, weight_of_one, count), 0)
+    one = cells.cell_of(X)[0]
+    same = cells.cell_of(X) == one
     assert prediction[one] == pytest.approx((weight * y)[same].sum() / (1 + weight[same].sum()), rel=1e-5)
 
 
@@ -61,7 +66,7 @@ def test_slope_of_a_known_rate() -> None:
     rows = [
         {"N": str(n), "gap": str(factor * 3 / n)} for n in (100, 1_000, 10_000, 100_000) for factor in (0.9, 1.0, 1.1)
     ]
-    fitted, error = convergence.slope(rows)
+    fitted, error = slope(rows)
     assert fitted == pytest.approx(-1, abs=1e-9)
     assert 0 < error < 0.1
 
@@ -83,10 +88,10 @@ def test_judge_is_the_audit() -> None:
         return np.clip(family.puc_prediction(table.to_numpy()) + 0.1 * table[optional[0]].isna(), 0, 1)
 
     report = puc.audit(
-        predict, X, y, optional=optional, margin=alternatives.MARGIN, loss="binary", seed=3, num_threads=1,
+        predict, X, y, optional=optional, margin=judging.MARGIN, loss="binary", seed=3, num_threads=1,
         min_count=100,
     )  # fmt: skip
-    judge = alternatives.Judge(X, y, optional, seed=3, min_count=100)
+    judge = judging.Judge(X, y, optional, seed=3, min_count=100)
     theirs = {p.name: p for p in report.penalties if p.estimate is not None}
     ours = {p.name: p for p in judge.penalties(predict) if p.estimate is not None}
     assert len(ours) > 3
@@ -98,23 +103,23 @@ def test_judge_is_the_audit() -> None:
         assert penalty.estimate.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
     found = judge(predict)
     assert found["penalty"] > 2
-    assert sum(found[one] for one in alternatives.VERDICTS) == len(ours) - (alternatives.ALL_SILENT in ours)
+    assert sum(found[one] for one in judging.VERDICTS) == len(ours) - (judging.ALL_SILENT in ours)
 
 
-@pytest.mark.parametrize("method", alternatives.METHODS)
+@pytest.mark.parametrize("method", methods.METHODS)
 def test_alternatives_predict_what_they_say(method: str) -> None:
     family = LogisticFamily.paper()
     X, y, optional = people_of(family, 600, 0)
-    training = alternatives.Training(X, y, optional, 0, 10)
-    trained = alternatives.METHODS[method](training)
+    training = methods.Training(X, y, optional, 0, 10)
+    trained = methods.METHODS[method](training)
     prediction = trained.predict(X)
     assert prediction.shape == y.shape
     assert 0 < prediction.min() < prediction.max() < 1
     silent = trained.predict(X.assign(**dict.fromkeys(optional, np.nan)))
     assert np.allclose(silent, prediction) == (method == "base features only")
     if method == "model per set, from all who share it":
-        assert trained.n_models == len(np.unique(alternatives.shared_sets(X, optional)))
-        base = alternatives.METHODS["base features only"](training).predict(X)
+        assert trained.n_models == len(np.unique(methods.shared_sets(X, optional)))
+        base = methods.METHODS["base features only"](training).predict(X)
         assert np.allclose(silent, base)  # who shares nothing is predicted from everybody's base data
 
 
@@ -139,7 +144,7 @@ def test_leak_needs_sharers() -> None:
 
 
 def test_people_out_of_sample_are_described() -> None:
-    task = data.load("diabetes", quick=True)
+    task = tables.load("diabetes", quick=True)
     y, silent = np.array([0.0, 1, 0, 1]), np.array([True, True, False, False])
     row = inference.describe(task, y, np.array([0.2, 0.4, 0.9, 0.9]), silent)
     assert row[inference.SILENT_LOSS] == 50
@@ -150,7 +155,7 @@ def test_people_out_of_sample_are_described() -> None:
 
 @pytest.mark.parametrize("name", ["diabetes", "income"])
 def test_strategic_people_share_what_helps(name: str) -> None:
-    task = data.load(name, quick=True)
+    task = tables.load(name, quick=True)
     with_it, without = degradation._advice(name, 0, True)
     X, (column,) = degradation._withheld(name, "strategic", 0, True)
     worse = with_it > without if name == "diabetes" else with_it < without
@@ -159,26 +164,26 @@ def test_strategic_people_share_what_helps(name: str) -> None:
 
 
 def test_paired_comparison() -> None:
-    assert several.compare([1.0, 2, 3, 4, 5], [1.5, 2.4, 3.6, 4.5, 5.5]) == "better"
-    assert several.compare([1.5, 2.4, 3.6, 4.5, 5.5], [1.0, 2, 3, 4, 5]) == "worse"
-    assert several.compare([1.0, 2, 3], [1.1, 1.9, 3.0]) == "level"
-    assert several.compare([1.0, 2], [1.0, 2]) == "identical"
-    assert several.hardly_worse([100.0, 101, 102], [100.0, 101, 101.5])
-    assert not several.hardly_worse([100.0, 110, 95], [100.0, 100, 100])
+    assert compare([1.0, 2, 3, 4, 5], [1.5, 2.4, 3.6, 4.5, 5.5]) == "better"
+    assert compare([1.5, 2.4, 3.6, 4.5, 5.5], [1.0, 2, 3, 4, 5]) == "worse"
+    assert compare([1.0, 2, 3], [1.1, 1.9, 3.0]) == "level"
+    assert compare([1.0, 2], [1.0, 2]) == "identical"
+    assert hardly_worse([100.0, 101, 102], [100.0, 101, 101.5])
+    assert not hardly_worse([100.0, 110, 95], [100.0, 100, 100])
 
 
 @pytest.mark.parametrize("name", ["diabetes", "income"])
 def test_balanced_is_exhaustive_where_it_is_not_trained_again(name: str) -> None:
     """The study copies its results where people have at most as many submasks as balanced has copies."""
-    task = data.load(name, quick=True)
+    task = tables.load(name, quick=True)
     X, optional = task.withhold_several(0)
-    tables = [
+    augmented = [
         puc.augment(
             X[optional + [c for c in X if c not in optional][:1]], task.y, optional=optional, augmentation=scheme
         )
         for scheme in ("exhaustive", "balanced")
     ]
-    (first, y1, w1, r1), (second, y2, w2, r2) = tables
+    (first, y1, w1, r1), (second, y2, w2, r2) = augmented
     assert len(y1) / len(task.y) <= several.COPIES
     assert first.equals(second)
     assert all(np.array_equal(a, b) for a, b in ((y1, y2), (w1, w2), (r1, r2)))
@@ -187,7 +192,7 @@ def test_balanced_is_exhaustive_where_it_is_not_trained_again(name: str) -> None
 def test_balance_of_policies() -> None:
     claims, exposure = np.array([0.0, 1, 2, 0]), np.array([1.0, 0.5, 1, 0.5])
     withheld = np.array([[False, False], [True, False], [True, True], [False, False]])
-    row = scale._balance(np.full(4, 1.0), claims, exposure, withheld)
+    row = balance(np.full(4, 1.0), claims, exposure, withheld)
     assert row["predicted to observed, something withheld"] == pytest.approx(1.5 / 3)
     assert row["claims a year predicted, all withheld"] == 1
-    assert scale._balance(claims + 1e-12, claims, np.ones(4), withheld)["deviance"] == pytest.approx(0, abs=1e-9)
+    assert balance(claims + 1e-12, claims, np.ones(4), withheld)["deviance"] == pytest.approx(0, abs=1e-9)

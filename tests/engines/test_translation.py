@@ -12,7 +12,12 @@ import pytest
 import xgboost as xgb
 from lightgbm.basic import _ConfigAliases
 
-from pucboost._engines.translation import _SHARED_NAMES, METRICS, OBJECTIVES, TABLE, Translated, to_xgboost
+from pucboost._engines import names
+from pucboost._engines.names import aliases
+from pucboost._engines.translation import Translated, to_xgboost
+from pucboost._engines.translation.given import SHARED_NAMES
+from pucboost._engines.translation.table import TABLE
+from pucboost._engines.translation.words import METRICS, OBJECTIVES
 
 READ_BY_VALUE = {
     "alpha", "interaction_constraints", "max_delta_step", "max_depth", "monotone_constraints", "objective", "verbosity",
@@ -28,7 +33,7 @@ def params_of(**params: Any) -> dict[str, Any]:
 
 
 def names_of(main: str) -> list[str]:
-    return [main, *TABLE[main].aliases.split()]
+    return list(aliases(main))
 
 
 # --- the table against the engines
@@ -38,13 +43,13 @@ def test_the_table_knows_all_of_lightgbms_names() -> None:
     lightgbms = _ConfigAliases._get_all_param_aliases()
     # Older versions have fewer parameters, so the table may know more.
     assert set(lightgbms) <= set(TABLE)
-    for main, names in lightgbms.items():
-        assert sorted(names_of(main)) == sorted(names)
+    for main, known in lightgbms.items():
+        assert sorted(names_of(main)) == sorted(known)
 
 
 def test_shared_names_are_those_xgboost_knows() -> None:
-    own = [name for main in TABLE for name in names_of(main) if name in _SHARED_NAMES | READ_BY_VALUE]
-    assert len(own) == len(_SHARED_NAMES | READ_BY_VALUE)
+    own = [name for main in TABLE for name in names_of(main) if name in SHARED_NAMES | READ_BY_VALUE]
+    assert len(own) == len(SHARED_NAMES | READ_BY_VALUE)
     foreign = {name for main in TABLE for name in names_of(main)} - set(own)
     # These are fields of XGBoost's model, not parameters: to set them is an error.
     foreign -= {"boost_from_average", "num_trees"}
@@ -106,7 +111,7 @@ TRANSLATED: list[tuple[str, Any, dict[str, Any]]] = [
 def test_translated(main: str, value: Any, expected: dict[str, Any]) -> None:
     for name in names_of(main):
         translated = params_of(**{name: value})
-        if name not in _SHARED_NAMES:
+        if name not in SHARED_NAMES:
             assert translated == expected
         else:
             assert translated == {name: value}
@@ -187,7 +192,7 @@ def test_arguments_of_train() -> None:
 @pytest.mark.parametrize("main", OBJECTIVES)
 def test_objectives(main: str) -> None:
     word = OBJECTIVES[main]
-    for value in (main, *word.aliases.split(), main.upper()):
+    for value in (main, *names.OBJECTIVES[main].split(), main.upper()):
         for name in names_of("objective"):
             if word.instead:
                 with pytest.raises(ValueError, match=f"{name}='{value}' has no counterpart in XGBoost"):
@@ -215,7 +220,7 @@ def lightgbm_data() -> lgb.Dataset:
 @pytest.mark.parametrize("main", METRICS)
 def test_metrics(main: str) -> None:
     word = METRICS[main]
-    for value in (main, *word.aliases.split(), main.upper()):
+    for value in (main, *names.METRICS[main].split(), main.upper()):
         for name in names_of("metric"):
             if word.instead:
                 with pytest.raises(
@@ -376,7 +381,7 @@ def test_without_effect(main: str, value: Any) -> None:
 TECHNICALITIES = [
     main
     for main, row in TABLE.items()
-    if row.to is None and row.rule is None and not row.instead and main not in _SHARED_NAMES
+    if row.to is None and row.rule is None and not row.instead and main not in SHARED_NAMES
 ]
 
 

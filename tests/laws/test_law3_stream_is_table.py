@@ -9,42 +9,39 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from tools import QUIET, make_table, table_training
+from engine_kits import OPTIONAL, EngineKit, every_engine
+from tools import make_table
 
 import pucboost as puc
-from pucboost._engines.lightgbm import VirtualDataset
 from pucboost._virtual import rows as stream
 
 SCHEMES = [("balanced", 2), ("balanced", 3.5), ("exhaustive", None), ("fixed", None), ("none", None)]
 
 
-def trees(booster: lgb.Booster) -> str:
-    """The model without the list of parameters: thread counts and the like may differ."""
-    text: str = booster.model_to_string()
-    return text[: text.index("\nparameters:")]
-
-
+@every_engine
 @pytest.mark.parametrize(("augmentation", "copies"), SCHEMES)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("batch_bytes", [1_000, 100_000, stream.BATCH_BYTES])
-def test_same_trees(augmentation: str, copies: Any, threads: int, batch_bytes: int, monkeypatch: Any) -> None:
+def test_same_trees(
+    kit: EngineKit, augmentation: str, copies: Any, threads: int, batch_bytes: int, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(stream, "BATCH_BYTES", batch_bytes)
     X, y = make_table(800)
-    params = {**QUIET, "objective": "binary", "optional": [3, 4, 5], "augmentation": augmentation, "copies": copies}
-    ours = puc.train({**params, "num_threads": threads}, lgb.Dataset(X, y), 12)
-    assert trees(ours) == trees(table_training(params, X, y, 12))
+    weight = np.random.default_rng(0).uniform(0.5, 2, 800)
+    params = {"augmentation": augmentation, "copies": copies}
+    ours = kit.fit(X, y, 12, **params, **{kit.threads: threads})
+    assert kit.trees(ours) == kit.trees(kit.fit_table(X, y, 12, **params))
+    params |= {"seed": 7, "max_bin": 63}
+    ours = kit.fit(X, y, 12, {"weight": weight}, **params, **{kit.threads: threads})
+    assert kit.trees(ours) == kit.trees(kit.fit_table(X, y, 12, weight=weight, **params))
 
 
-@pytest.mark.parametrize("seed", [None, 0, 17, 2**40, -3])
-@pytest.mark.parametrize("extra", [{"min_data_in_leaf": 2, "max_bin": 15}, {"bin_construct_sample_cnt": 500}])
-def test_same_model_string_with_seeds_and_binning_parameters(seed: Any, extra: dict[str, Any]) -> None:
-    """The seed also decides which rows LightGBM samples for its bins."""
-    X, y = make_table(2_000, seed=1)
-    X[:, 1] = np.round(X[:, 1]) * (np.arange(2_000) % 7 == 0)  # a mostly-zero feature
-    engine_seed = {} if seed is None else {"seed": seed % 2**31}
-    params = {**QUIET, **extra, **engine_seed, "objective": "binary", "optional": [3, 4, 5], "copies": 2}
-    ours = puc.train(params, lgb.Dataset(X, y), 10)
-    assert ours.model_to_string() == table_training(params, X, y, 10, seed=engine_seed.get("seed", 0)).model_to_string()
+@every_engine
+def test_same_trees_when_quantiles_are_approximate(kit: EngineKit) -> None:
+    """More rows than the engines keep for their bins."""
+    X, y = make_table(120_000, n_base=1, n_optional=2)
+    params = {"optional": [1, 2], "augmentation": "exhaustive"}
+    assert kit.trees(kit.fit(X, y, 3, **params)) == kit.trees(kit.fit_table(X, y, 3, **params))
 
 
 CONTAINERS = {
@@ -60,100 +57,105 @@ CONTAINERS = {
 }
 
 
+@every_engine
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_same_trees_from_every_container(container: str) -> None:
+def test_same_trees_from_every_container(kit: EngineKit, container: str) -> None:
     X, y = make_table(700)
     data = CONTAINERS[container](X)
-    params = {
-        **QUIET,
-        "objective": "binary",
-        "optional": {"first": [3, 4], "second": [5]},
-        "augmentation": "exhaustive",
-    }
-    assert trees(puc.train(params, lgb.Dataset(data, y), 10)) == trees(table_training(params, data, y, 10))
+    params = {"optional": {"first": [3, 4], "second": [5]}, "augmentation": "exhaustive"}
+    assert kit.trees(kit.fit(data, y, 10, **params)) == kit.trees(kit.fit_table(data, y, 10, **params))
 
 
+@every_engine
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
-def test_same_trees_from_polars_and_arrow(library: str) -> None:
+def test_same_trees_from_polars_and_arrow(kit: EngineKit, library: str) -> None:
     pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
     X, y = make_table(700)
     frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(6)])
     table = pa.Table.from_pandas(frame) if library == "pyarrow" else pl.from_pandas(frame)
-    params = {**QUIET, "objective": "binary", "optional": ["c3", "c4", "c5"], "augmentation": "exhaustive"}
-    from_table = puc.train(params, lgb.Dataset(table, y), 10)
-    assert trees(from_table) == trees(puc.train(params, lgb.Dataset(frame, y), 10))
+    params = {"optional": ["c3", "c4", "c5"], "augmentation": "exhaustive"}
+    assert kit.trees(kit.fit(table, y, 10, **params)) == kit.trees(kit.fit(frame, y, 10, **params))
 
 
-def test_same_trees_from_a_sequence() -> None:
-    class Rows(lgb.Sequence):
-        batch_size = 64
+class Rows(lgb.Sequence):
+    """LightGBM's interface for rows that are read piece by piece."""
 
-        def __init__(self, X: Any) -> None:
-            self.X = X
+    batch_size = 64
 
-        def __getitem__(self, index: Any) -> Any:
-            return self.X[index]
+    def __init__(self, X: Any) -> None:
+        self.X = X
 
-        def __len__(self) -> int:
-            return len(self.X)
+    def __getitem__(self, index: Any) -> Any:
+        return self.X[index]
 
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+@every_engine
+def test_same_trees_from_a_sequence(kit: EngineKit) -> None:
     X, y = make_table(700)
-    params = {**QUIET, "objective": "binary", "optional": [3, 4, 5]}
-    expected = trees(puc.train(params, lgb.Dataset(X, y), 10))
-    assert trees(puc.train(params, lgb.Dataset(Rows(X), y), 10)) == expected
-    assert trees(puc.train(params, lgb.Dataset([Rows(X[:300]), Rows(X[300:])], y), 10)) == expected
+    expected = kit.trees(kit.fit(X, y))
+    assert kit.trees(kit.fit(Rows(X), y)) == expected
+    assert kit.trees(kit.fit([Rows(X[:300]), Rows(X[300:])], y)) == expected
 
 
-def test_same_trees_with_weights_init_scores_and_multiclass() -> None:
+@every_engine
+def test_same_trees_with_weights_init_scores_and_multiclass(kit: EngineKit) -> None:
     X, y = make_table(900)
     y = y + (X[:, 0] > 0.5)
     rng = np.random.default_rng(0)
     weight, scores = rng.uniform(0.5, 2, 900), rng.normal(size=(900, 3))
-    params = {**QUIET, "objective": "multiclass", "num_class": 3, "optional": [3, 4, 5], "copies": 2}
-    _, _, _, source = puc.augment(X, y, optional=[3, 4, 5], copies=2)
-    expected = table_training(params, X, y, 8, sample_weight=weight, init_score=scores[source])
+    params = {"objective": kit.objectives["multiclass"], "num_class": 3, "copies": 2}
+    expected = kit.trees(kit.fit_table(X, y, 8, weight=weight, init_score=scores, **params))
     for given in (scores, pd.DataFrame(scores), scores.ravel(order="F")):
-        ours = puc.train(params, lgb.Dataset(X, y, weight=weight, init_score=given), 8)
-        assert trees(ours) == trees(expected)
+        ours = kit.fit(X, y, 8, {"weight": weight, "init_score": given}, **params)
+        assert kit.trees(ours) == expected
+    assert kit.trees(kit.fit(X, y, 8, {"weight": weight}, **params)) != expected
 
 
-def test_same_trees_with_categories() -> None:
+@every_engine
+def test_same_trees_with_init_scores(kit: EngineKit) -> None:
+    X, y = make_table(600)
+    scores = np.random.default_rng(0).normal(size=600)
+    params = {"augmentation": "exhaustive"}
+    ours = kit.trees(kit.fit(X, y, 5, {"init_score": scores}, **params))
+    assert ours == kit.trees(kit.fit_table(X, y, 5, init_score=scores, **params))
+    assert ours != kit.trees(kit.fit(X, y, 5, **params))
+
+
+@every_engine
+def test_same_trees_with_categories(kit: EngineKit) -> None:
     rng = np.random.default_rng(0)
-    X, _ = make_table(900)
+    X, y = make_table(900)
     frame = pd.DataFrame(X, columns=list("abcdef"))
     frame["colour"] = pd.Categorical(rng.choice(["red", "green", "blue"], 900))
     frame["grade"] = pd.Categorical(rng.choice(["x", "y", None], 900))
     frame["rank"] = pd.Categorical(rng.choice(["low", "high"], 900), categories=["low", "high"], ordered=True)
-    y = (frame["colour"] == "red").to_numpy() + rng.normal(size=900)
-    params = {**QUIET, "optional": ["d", "grade", "f"], "augmentation": "exhaustive", "min_data_per_group": 5}
-    ours = puc.train(params, lgb.Dataset(frame, y), 10)
-    assert ours.model_to_string() == table_training(params, frame, y, 10).model_to_string()
-    assert ours.pandas_categorical == [["blue", "green", "red"], ["x", "y"], ["low", "high"]]
-    # Booster.predict maps categories by name: the order of a new table does not matter.
+    y = ((frame["colour"] == "red").to_numpy() & (y > 0)).astype(float)
+    params = {"optional": ["d", "grade", "f"], "augmentation": "exhaustive"}
+    ours, table = kit.fit(frame, y, 8, **params), kit.fit_table(frame, y, 8, **params)
+    assert kit.trees(ours) == kit.trees(table)
+    assert kit.feature_names(ours) == [*"abcdef", "colour", "grade", "rank"]
+    np.testing.assert_array_equal(kit.predict(ours, frame), kit.predict(table, frame))
+    # Engines map the categories of a new table by name: their order there does not matter.
     shuffled = frame.assign(colour=frame["colour"].cat.set_categories(["red", "blue", "green"]))
-    np.testing.assert_array_equal(ours.predict(shuffled), ours.predict(frame))
+    np.testing.assert_array_equal(kit.predict(ours, shuffled), kit.predict(ours, frame))
+    given = {**kit.params, **params}
+    _, same = kit.fit_recorded(given, puc.Dataset(frame, y), 3, [puc.Dataset(frame, y)])
+    _, reordered = kit.fit_recorded(given, puc.Dataset(frame, y), 3, [puc.Dataset(shuffled, y)])
+    assert same == reordered
 
 
-def test_init_model_scores_virtual_rows(monkeypatch: Any) -> None:
+@every_engine
+def test_init_model_scores_virtual_rows(kit: EngineKit, monkeypatch: Any) -> None:
     monkeypatch.setattr(stream, "BATCH_BYTES", 3_000)
     X, y = make_table(900)
     y = y + (X[:, 0] > 0.5)
-    base = {**QUIET, "objective": "multiclass", "num_class": 3}
-    first = lgb.train(base, lgb.Dataset(X, y), 4)
-    params = {**base, "optional": [3, 4, 5], "augmentation": "exhaustive"}
-    X_aug, _, _, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation="exhaustive")
+    base = {**kit.params, "objective": kit.objectives["multiclass"], "num_class": 3}
+    first = kit.fit_alone(base, X, y, 4)
+    params = {**base, "optional": OPTIONAL, "augmentation": "exhaustive", "seed": 7}
     with pytest.warns(UserWarning, match="init_model has no consent schema"):
-        ours = puc.train(params, lgb.Dataset(X, y), 5, init_model=first)
-    engine = {**base, "bagging_fraction": len(X) / len(X_aug), "bagging_freq": 1}
-    _, y_aug, _, _ = puc.augment(X, y, optional=[3, 4, 5], augmentation="exhaustive")
-    table = lgb.train(engine, lgb.Dataset(X_aug, y_aug), 5, init_model=first)
-    assert ours.model_to_string() == table.model_to_string()
-
-
-def test_public_sequence_path_is_the_fallback(monkeypatch: Any) -> None:
-    """Should LightGBM rename its private methods, the public Sequence interface gives the same trees."""
-    X, y = make_table(700)
-    params = {**QUIET, "objective": "binary", "optional": [3, 4, 5], "seed": 4}
-    fast = puc.train(params, lgb.Dataset(X, y), 8)
-    monkeypatch.delattr(VirtualDataset, "_Dataset__init_from_seqs")
-    assert trees(puc.train(params, lgb.Dataset(X, y), 8)) == trees(fast)
+        ours = puc.train(params, puc.Dataset(X, y), 5, init_model=first)
+    table = kit.fit_table(X, y, 5, mask_seed=7, init_model=first, **(params | kit.continued(params, first)))
+    assert kit.model(ours) == kit.model(table)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pytest
+from engine_kits import OPTIONAL, EngineKit, every_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tools import QUIET, make_table
+from tools import make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
@@ -86,14 +87,30 @@ def test_other_seeds_give_other_masks() -> None:
             assert a.shape != b.shape or not np.array_equal(a, b, equal_nan=True)
 
 
-def test_identical_calls_give_identical_models() -> None:
+@every_engine
+def test_identical_calls_give_identical_models(kit: EngineKit) -> None:
     X, y = make_table(1_000)
-    for params in ({}, {"seed": 3}):
-        models = [
-            puc.train({**QUIET, **params, "optional": [3, 4, 5]}, lgb.Dataset(X, y), 8).model_to_string()
-            for _ in range(2)
-        ]
-        assert models[0] == models[1]
+    trees = []
+    for params in ({}, {"seed": 1}, {"seed": 3}):
+        first, again = (kit.fit(X, y, 8, **params) for _ in range(2))
+        assert kit.model(first) == kit.model(again)
+        trees.append(kit.trees(first))
+        assert kit.trees(kit.fit(X, y, 8, **params, **{kit.threads: 1})) == trees[-1]
+    assert all(a != b for a, b in itertools.combinations(trees, 2))
+
+
+@every_engine
+@pytest.mark.parametrize("params", [{}, {"seed": 5}])
+def test_identical_calls_continue_a_model_identically(kit: EngineKit, params: dict[str, Any]) -> None:
+    """Rows are sampled: what another training drew in between must not matter, and rounds are not drawn alike."""
+    X, y = make_table(1_000)
+    first = kit.fit(X, y, 4, **params)
+    given = {**kit.params, "optional": OPTIONAL, **params}
+    one = puc.train(given, puc.Dataset(X, y), 4, init_model=first)
+    kit.fit(X, y, 3, seed=99)
+    two = puc.train(given, puc.Dataset(X, y), 4, init_model=first)
+    assert kit.model(one) == kit.model(two)
+    assert kit.trees(one) != kit.trees(kit.fit(X, y, 8, **params))
 
 
 def test_plan_does_not_repeat_the_random_numbers_of_the_data() -> None:

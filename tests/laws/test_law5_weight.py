@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference
+from engine_kits import OPTIONAL, EngineKit, every_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -211,6 +212,17 @@ def test_user_weights_multiply() -> None:
         np.testing.assert_allclose(both, plain * user[source], rtol=1e-6)
 
 
+@every_engine
+def test_weights_reach_the_engine(kit: EngineKit) -> None:
+    """On one leaf the model is the weighted mean of the virtual labels: the weight law, seen from the other end."""
+    X, y = make_table(4_000)
+    _, y_aug, weight, _ = puc.augment(X, y, optional=OPTIONAL, copies=2)
+    expected = np.average(y_aug, weights=weight)
+    booster = kit.fit(X, y, 1, objective=kit.objectives["l2"], copies=2, **kit.one_leaf)
+    assert float(kit.predict(booster, X[:1])[0]) == pytest.approx(expected, abs=2e-3)
+    assert abs(expected - y.mean()) > 0.01
+
+
 def test_weights_neither_overflow_nor_vanish_with_64_groups() -> None:
     available = np.array([0, 1, 2**64 - 1, 2**63, 2**32 - 1] * 100, dtype=np.uint64)
     plan = plan_masks(available, "balanced", copies=4)
@@ -219,4 +231,5 @@ def test_weights_neither_overflow_nor_vanish_with_64_groups() -> None:
     assert np.isfinite(weight).all()
     assert (weight > 0).all()
     assert float(weight.astype(float).mean()) == pytest.approx(1.0, rel=1e-5)
-    assert plan.summary().effective_sample_size > 0
+    kish = float(weight.astype(float).sum()) ** 2 / float((weight.astype(float) ** 2).sum())
+    assert plan.summary().effective_sample_size == pytest.approx(kish, rel=1e-5)

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from engine_kits import KITS
 from tools import make_table
 
 import pucboost as puc
@@ -34,10 +35,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[2]
-ENGINES = ("lightgbm", "xgboost")
+ENGINES = tuple(kit.name for kit in KITS)
 COLUMNS = ["age", "income", "region", "glucose", "steps", "pulse"]
 GROUPS = {"blood test": ["glucose"], "fitness app": ["steps", "pulse"]}
-QUIET = {"lightgbm": {"verbosity": -1, "num_threads": 2}, "xgboost": {"verbosity": 0, "nthread": 2}}
+QUIET = {kit.name: {"verbosity": -1, kit.threads: 2} for kit in KITS}
 
 
 def frame(n: int = 800, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:

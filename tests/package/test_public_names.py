@@ -1,8 +1,10 @@
-"""Every public name is documented with an example that the doctests run."""
+"""Public names: documented with examples that the doctests run, and loaded on first use only."""
 
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -32,6 +34,12 @@ def test_documented_with_an_example(name: str, value: Any) -> None:
 def test_all_names_load() -> None:
     for name in puc.__all__:
         assert getattr(puc, name) is not None
-    assert set(puc.__all__) <= set(dir(puc))
+        assert name in dir(puc)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = puc.nonsense
+
+
+def test_import_is_light() -> None:
+    heavy = "'xgboost', 'matplotlib', 'sklearn', 'lightgbm', 'numba', 'pandas', 'scipy'"
+    code = f"import sys, pucboost; loaded = [m for m in ({heavy}) if m in sys.modules]; assert not loaded, loaded"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,28 +11,20 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import xgboost as xgb
+from engine_kits import KITS, LIGHTGBM, XGBOOST, EngineKit, every_engine
 from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._prediction import prediction
+from pucboost._prediction import predictor, subsets
+from pucboost._prediction.sharing import shapley_weights
 
-COMMON: dict[str, dict[str, Any]] = {
-    "lightgbm": {"verbosity": -1, "num_threads": 2, "objective": "binary", "min_data_in_leaf": 5},
-    "xgboost": {"engine": "xgboost", "objective": "binary:logistic", "nthread": 2, "verbosity": 0},
-}
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6]}
 X, Y = make_table(900, n_optional=4)
 
 
-def model(engine: str, data: Any = X, label: Any = Y, **params: Any) -> Any:
-    return puc.train({**COMMON[engine], "optional": GROUPS, **params}, puc.Dataset(data, label), 25)
-
-
-def plain(booster: Any, table: Any, raw: bool = False) -> Any:
-    if isinstance(booster, lgb.Booster):
-        return booster.predict(table, raw_score=raw)
-    return booster.predict(xgb.DMatrix(table), output_margin=raw)
+def model(kit: EngineKit = LIGHTGBM, data: Any = X, label: Any = Y, **params: Any) -> Any:
+    return kit.fit(data, label, 25, **{"optional": GROUPS, **params})
 
 
 def masked(table: Any, keep: tuple[str, ...]) -> Any:
@@ -47,12 +39,12 @@ def shares(table: Any) -> dict[str, Any]:
     return {group: ~np.isnan(table[:, columns]).all(axis=1) for group, columns in GROUPS.items()}
 
 
-@pytest.mark.parametrize("engine", COMMON)
+@every_engine
 @pytest.mark.parametrize("raw", [False, True])
-def test_quotes_are_predictions_of_hand_made_tables(engine: str, raw: bool, monkeypatch: Any) -> None:
-    booster = model(engine)
+def test_quotes_are_predictions_of_hand_made_tables(kit: EngineKit, raw: bool, monkeypatch: Any) -> None:
+    booster = model(kit)
     whole = puc.quote(booster, X, raw_score=raw)
-    monkeypatch.setattr(prediction, "BATCH_BYTES", 2_000)
+    monkeypatch.setattr(predictor, "BATCH_BYTES", 2_000)
     pd.testing.assert_frame_equal(puc.quote(booster, X, raw_score=raw, num_threads=1), whole)
     assert list(whole.columns) == [
         "nothing", "app", "blood", "app + blood", "history", "app + history", "blood + history",
@@ -62,7 +54,7 @@ def test_quotes_are_predictions_of_hand_made_tables(engine: str, raw: bool, monk
     for size in range(4):
         for keep in itertools.combinations(GROUPS, size):
             may = np.logical_and.reduce([has[g] for g in keep], initial=True)
-            expected = np.where(may, plain(booster, masked(X, keep), raw), np.nan)
+            expected = np.where(may, kit.predict(booster, masked(X, keep), raw), np.nan)
             np.testing.assert_array_equal(whole[" + ".join(keep) or "nothing"].to_numpy(), expected)
 
 
@@ -83,24 +75,27 @@ def test_quotes_of_every_container_and_multiclass() -> None:
     frame = pd.DataFrame(X, columns=list("abcdefg"), index=range(50, 950)).assign(
         k=pd.Categorical(["u", "v", None] * 300)
     )
-    for engine, objective in (("lightgbm", "multiclass"), ("xgboost", "multi:softprob")):
-        booster = model(engine, frame, y, objective=objective, num_class=3, optional={"app": ["d", "e"], "k": ["k"]})
+    for kit in KITS:
+        params = {"objective": kit.objectives["multiclass"], "num_class": 3}
+        booster = model(kit, frame, y, optional={"app": ["d", "e"], "k": ["k"]}, **params)
         quotes = puc.quote(booster, frame)
         assert quotes.shape == (900, 4 * 3)
         assert list(quotes.index) == list(frame.index)
-        given = booster.predict(frame if engine == "lightgbm" else xgb.DMatrix(frame, enable_categorical=True))
+        given = kit.predict(booster, frame)
         both = frame["k"].notna() & frame[["d", "e"]].notna().any(axis=1)
         np.testing.assert_allclose(quotes["app + k"].to_numpy()[both], given[both], rtol=1e-6)
         swapped = frame.assign(k=frame["k"].cat.set_categories(["v", "u"]))
         pd.testing.assert_frame_equal(puc.quote(booster, swapped), quotes)
-    booster = model("lightgbm")
+    booster = model()
     expected = puc.quote(booster, X)
-    for data in (np.asfortranarray(X), X.astype(np.float32).astype(float), scipy.sparse.csr_matrix(X), X.tolist()):
-        np.testing.assert_allclose(puc.quote(booster, data), expected, atol=1e-2)
+    for data in (np.asfortranarray(X), scipy.sparse.csr_matrix(X), X.tolist()):
+        np.testing.assert_array_equal(puc.quote(booster, data), expected)
+    single = X.astype(np.float32)
+    np.testing.assert_array_equal(puc.quote(booster, single), puc.quote(booster, single.astype(np.float64)))
 
 
 def test_chosen_subsets() -> None:
-    booster = model("lightgbm")
+    booster = model()
     quotes = puc.quote(booster, X, subsets=["nothing", "alone", "all_but_one", "all", ["history", "app"]])
     assert list(quotes.columns) == [
         "nothing", "app", "blood", "history", "blood + history", "app + history", "app + blood",
@@ -108,17 +103,17 @@ def test_chosen_subsets() -> None:
     ]  # fmt: skip
     many = Consent.declare(list(range(1, 9)), [f"c{j}" for j in range(9)])
     with pytest.raises(ValueError, match=r"There are 2\^8 subsets of 8 groups. Choose some"):
-        prediction.subset_masks(many)
-    assert len(prediction.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
+        subsets.subset_masks(many)
+    assert len(subsets.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
     with pytest.raises(ValueError, match="Group 'sugar' is not in the consent schema; its groups are"):
         puc.quote(booster, X, subsets=[["sugar"]])
     with pytest.raises(ValueError, match="subsets must be of 'nothing'"):
         puc.quote(booster, X, subsets="some")
 
 
-@pytest.mark.parametrize("engine", COMMON)
-def test_a_person_who_shares_nothing_gets_the_same_everywhere(engine: str) -> None:
-    booster = model(engine)
+@every_engine
+def test_a_person_who_shares_nothing_gets_the_same_everywhere(kit: EngineKit) -> None:
+    booster = model(kit)
     silent = masked(X[:50], ())
     quotes = puc.quote(booster, silent)
     assert quotes.drop(columns="nothing").isna().all().all()
@@ -126,25 +121,25 @@ def test_a_person_who_shares_nothing_gets_the_same_everywhere(engine: str) -> No
         np.testing.assert_array_equal(puc.predict(booster, silent, sharing=sharing), quotes["nothing"])
 
 
-@pytest.mark.parametrize("engine", COMMON)
+@every_engine
 @pytest.mark.parametrize("favourable", ["lower", "higher"])
-def test_bonus_is_the_best_of_all_quotes(engine: str, favourable: str) -> None:
-    booster = model(engine)
+def test_bonus_is_the_best_of_all_quotes(kit: EngineKit, favourable: str) -> None:
+    booster = model(kit)
     quotes = puc.quote(booster, X)
     best, used = puc.predict(booster, X, sharing="best", favourable=favourable, return_subset=True)
     expected = quotes.min(axis=1) if favourable == "lower" else quotes.max(axis=1)
     np.testing.assert_array_equal(best, expected)
-    np.testing.assert_array_equal(puc.predict(booster, X), plain(booster, X))
+    np.testing.assert_array_equal(puc.predict(booster, X), kit.predict(booster, X))
     np.testing.assert_array_equal(puc.predict(booster, X, sharing="withheld"), quotes["nothing"])
     # the subset that is reported gives the prediction that is reported
     for i in range(0, 900, 37):
         keep = tuple(g for g in GROUPS if used.loc[i, g])
-        assert plain(booster, masked(X[i : i + 1], keep))[0] == best[i]
+        assert kit.predict(booster, masked(X[i : i + 1], keep))[0] == best[i]
         assert all(shares(X[i : i + 1])[g][0] for g in keep)
 
 
 def test_greedy_search() -> None:
-    booster = model("lightgbm")
+    booster = model()
     exact = puc.predict(booster, X, sharing="best")
     with pytest.raises(ValueError, match=r"shares 3 groups, 2\^3 subsets, more than max_subsets = 4"):
         puc.predict(booster, X, sharing="best", max_subsets=4)
@@ -157,19 +152,34 @@ def test_greedy_search() -> None:
 
 
 def test_bonus_with_many_groups_is_greedy_where_it_must_be() -> None:
+    """The subset found is at least as good as all and as nothing, and no change of one group improves on it."""
     table, y = make_table(300, n_base=1, n_optional=40)
-    booster = puc.train({**COMMON["lightgbm"], "optional": list(range(1, 41))}, puc.Dataset(table, y), 10)
-    best = puc.predict(booster, table, sharing="best", max_subsets=64, search="greedy")
+    booster = LIGHTGBM.fit(table, y, 10, optional=list(range(1, 41)))
+    options = {"sharing": "best", "max_subsets": 64, "search": "greedy"}
+    best, used = puc.predict(booster, table, return_subset=True, **options)
+    kept = used.to_numpy()
+    shared = ~np.isnan(table[:, 1:])
     assert (best <= puc.predict(booster, table)).all()
+    assert (best <= puc.predict(booster, table, sharing="withheld")).all()
+
+    def quotes(keep: Any) -> Any:
+        return booster.predict(np.column_stack([table[:, 0], np.where(keep, table[:, 1:], np.nan)]))
+
+    assert not (kept & ~shared).any()
+    np.testing.assert_array_equal(quotes(kept), best)
+    for group in range(40):
+        changed = kept.copy()
+        changed[:, group] = shared[:, group] & ~kept[:, group]
+        assert (quotes(changed) >= best).all()
 
 
-@pytest.mark.parametrize("engine", COMMON)
-def test_sharing_values_add_up_and_are_the_definition(engine: str) -> None:
-    booster = model(engine)
+@every_engine
+def test_sharing_values_add_up_and_are_the_definition(kit: EngineKit) -> None:
+    booster = model(kit)
     values = puc.sharing_value(booster, X, raw_score=True)
     total = values[["withheld", *GROUPS]].sum(axis=1)
-    np.testing.assert_allclose(total, plain(booster, X, raw=True), atol=1e-5)
-    np.testing.assert_allclose(values["as_given"], plain(booster, X, raw=True), atol=1e-6)
+    np.testing.assert_allclose(total, kit.predict(booster, X, raw=True), atol=1e-5)
+    np.testing.assert_allclose(values["as_given"], kit.predict(booster, X, raw=True), atol=1e-6)
     has = shares(X)
     for group in GROUPS:
         assert (values[group][~has[group]] == 0).all()
@@ -191,26 +201,26 @@ def test_sharing_values_are_symmetric() -> None:
     """Two groups that hold the same numbers get the same value."""
     table = np.column_stack([X[:, :4], X[:, 3]])
     twins = puc.train(
-        {**COMMON["lightgbm"], "optional": [3, 4], "augmentation": "exhaustive", "bagging_seed": 1, "num_leaves": 4},
+        {**LIGHTGBM.params, "optional": [3, 4], "augmentation": "exhaustive", "bagging_seed": 1, "num_leaves": 4},
         puc.Dataset(table, Y),
         40,
     )
-    weights = prediction.shapley_weights(2)
+    weights = shapley_weights(2)
     np.testing.assert_allclose(weights[:, 0], weights[[0, 2, 1, 3], 1])
     values = puc.sharing_value(twins, table)
     np.testing.assert_allclose(values["withheld"] + values["Column_3"] + values["Column_4"], twins.predict(table))
     for k in range(1, 8):
-        weights = prediction.shapley_weights(k)
+        weights = shapley_weights(k)
         np.testing.assert_allclose(weights.sum(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(weights[-1].sum(), 1)
     wide, y = make_table(60, n_base=1, n_optional=13)
-    many = puc.train({**COMMON["lightgbm"], "optional": list(range(1, 14))}, puc.Dataset(wide, y), 2)
+    many = puc.train({**LIGHTGBM.params, "optional": list(range(1, 14))}, puc.Dataset(wide, y), 2)
     with pytest.raises(ValueError, match="13 groups are more than 12"):
         puc.sharing_value(many, wide)
 
 
 def test_monotonicity() -> None:
-    booster = model("lightgbm")
+    booster = model()
     found = puc.monotonicity(booster, X)
     quotes, given = puc.quote(booster, X), puc.predict(booster, X)
     assert found.people == 900
@@ -225,14 +235,14 @@ def test_monotonicity() -> None:
 
 
 def test_anchored_models_have_quotes() -> None:
-    anchored = model("lightgbm", anchor="base")
+    anchored = model(anchor="base")
     quotes = puc.quote(anchored, X)
     np.testing.assert_array_equal(quotes["nothing"], anchored.anchor.model.predict(masked(X, ())))
     assert (puc.predict(anchored, X, sharing="best") <= quotes["nothing"]).all()
 
 
 def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
-    params = {**COMMON["xgboost"], "optional": GROUPS, "early_stopping_round": 3, "eta": 0.5}
+    params = {**XGBOOST.params, "optional": GROUPS, "early_stopping_round": 3, "learning_rate": 0.5}
     booster = puc.train(params, puc.Dataset(X[:500], Y[:500]), 100, valid_sets=[puc.Dataset(X[500:], Y[500:])])
     best = booster[: booster.best_iteration + 1].predict(xgb.DMatrix(X))
     np.testing.assert_array_equal(puc.predict(booster, X), best)
@@ -268,14 +278,14 @@ def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
 )
 def test_bad_input(call: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
-        call(model("lightgbm"))
+        call(model())
 
 
 def test_columns_in_another_order_are_refused() -> None:
     frame = pd.DataFrame(X, columns=list("abcdefg"))
-    booster = model("lightgbm", frame, optional={"app": ["d", "e"]})
+    booster = model(LIGHTGBM, frame, optional={"app": ["d", "e"]})
     with pytest.raises(ValueError, match="Column 0 is 'b', the consent schema expects 'a' there"):
         puc.quote(booster, frame[list("bacdefg")])
-    several = model("lightgbm", X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
+    several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
     with pytest.raises(ValueError, match="no single most favourable"):
         puc.predict(several, X, sharing="best")

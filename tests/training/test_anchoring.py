@@ -11,63 +11,57 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-import xgboost as xgb
+from engine_kits import LIGHTGBM, XGBOOST, EngineKit, every_engine
 
 import pucboost as puc
-from pucboost._models.anchoring import AnchoredModel
+from pucboost._models.anchored import AnchoredModel
 from pucboost.simulate import LogisticFamily, squared_puc_gap
 
-LIGHTGBM = {"verbosity": -1, "num_threads": 2, "deterministic": True, "force_row_wise": True, "learning_rate": 0.05}
-XGBOOST = {"engine": "xgboost", "nthread": 2, "verbosity": 0, "learning_rate": 0.05, "max_depth": 4}
-ENGINES = [(LIGHTGBM, "binary"), (XGBOOST, "binary:logistic")]
+PARAMS = {**LIGHTGBM.params, "learning_rate": 0.05}
+ALONE = {**LIGHTGBM.quiet, "objective": "binary", "learning_rate": 0.05}
 FAMILY = LogisticFamily.paper()
 TRAIN, TEST = FAMILY.sample(6_000, seed=0), FAMILY.sample(3_000, seed=1)
 SILENT = ~TEST.available.any(axis=1)
 
 
-def predict(booster: Any, X: Any, **kwargs: Any) -> Any:
-    return (
-        booster.predict(xgb.DMatrix(X), **kwargs) if isinstance(booster, xgb.Booster) else booster.predict(X, **kwargs)
-    )
+def params_of(kit: EngineKit, **params: Any) -> dict[str, Any]:
+    return {**kit.params, **kit.small_trees, "learning_rate": 0.05, "optional": FAMILY.optional, **params}
 
 
-def legacy(engine: dict[str, Any], objective: str, columns: int) -> Any:
+def legacy(kit: EngineKit, columns: int) -> Any:
     """An existing model, with some of the columns."""
-    params = {k: v for k, v in engine.items() if k != "engine"} | {"objective": objective}
-    X = TRAIN.X[:, :columns]
-    if engine is LIGHTGBM:
-        return lgb.train(params, lgb.Dataset(X, TRAIN.y), 20)
-    return xgb.train(params, xgb.QuantileDMatrix(X, TRAIN.y), 20)
+    params = {**kit.params, **kit.small_trees, "learning_rate": 0.05}
+    return kit.fit_alone(params, TRAIN.X[:, :columns], TRAIN.y, 20)
 
 
-@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
+@every_engine
 @pytest.mark.parametrize("columns", [2, 5])
-def test_non_sharers_keep_the_anchors_prediction_bit_for_bit(engine: Any, objective: str, columns: int) -> None:
-    anchor = legacy(engine, objective, columns)
-    params = {**engine, "objective": objective, "optional": FAMILY.optional, "anchor": anchor}
+def test_non_sharers_keep_the_anchors_prediction_bit_for_bit(kit: EngineKit, columns: int) -> None:
+    anchor = legacy(kit, columns)
+    params = params_of(kit, anchor=anchor)
     model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 30)
     assert isinstance(model, AnchoredModel)
     assert SILENT.sum() > 50
-    before = predict(anchor, TEST.X[SILENT][:, :columns])
+    before = kit.predict(anchor, TEST.X[SILENT][:, :columns])
     np.testing.assert_array_equal(model.predict(TEST.X)[SILENT], before)
     np.testing.assert_array_equal(model.predict(TEST.X[SILENT]), before)
     others = model.predict(TEST.X)[~SILENT]
-    assert np.abs(others - predict(anchor, TEST.X[~SILENT][:, :columns])).mean() > 0.02
+    assert np.abs(others - kit.predict(anchor, TEST.X[~SILENT][:, :columns])).mean() > 0.02
     assert ((others > 0) & (others < 1)).all()
     np.testing.assert_allclose(
         1 / (1 + np.exp(-model.predict(TEST.X, raw_score=True))), model.predict(TEST.X), atol=1e-6
     )
 
 
-@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
-def test_callable_anchor(engine: Any, objective: str) -> None:
+@every_engine
+def test_callable_anchor(kit: EngineKit) -> None:
     seen = []
 
     def tariff(X: Any) -> Any:
         seen.append(X)
         return 0.3 * X[:, 0] - 0.2
 
-    params = {**engine, "objective": objective, "optional": FAMILY.optional, "anchor": tariff}
+    params = params_of(kit, anchor=tariff)
     model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 10)
     raw = model.predict(TEST.X, raw_score=True)
     np.testing.assert_array_equal(raw[SILENT], tariff(TEST.X[SILENT]))
@@ -78,8 +72,7 @@ def test_callable_anchor(engine: Any, objective: str) -> None:
 def test_callable_anchor_gets_the_callers_kind_of_table() -> None:
     frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names).assign(k=pd.Categorical(["u", "v"] * 3_000))
     params = {
-        **LIGHTGBM,
-        "objective": "binary",
+        **PARAMS,
         "optional": ["z1", "z2", "z3", "k"],
         "anchor": lambda X: 0.3 * X["b1"].to_numpy(),
     }
@@ -91,36 +84,34 @@ def test_callable_anchor_gets_the_callers_kind_of_table() -> None:
     assert np.isfinite(model.predict(frame)).all()
 
 
-@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
-def test_base_anchor_is_the_base_model_and_the_gap_stays_near(engine: Any, objective: str) -> None:
+@every_engine
+def test_base_anchor_is_the_base_model_and_the_gap_stays_near(kit: EngineKit) -> None:
     """Rounds chosen on augmented validation data: in the mean at most 1.2 times the gap of the unanchored model.
 
     With trees of a size that suits the problem; the larger the trees, the more the correction overfits.
     """
-    size = {"num_leaves": 8} if engine is LIGHTGBM else {"max_depth": 3}
     ratios = []
     for r, seed in itertools.product((1, 3, 6), (0, 1)):
         family = LogisticFamily.random(3, r, seed=r + 100 * seed)
         train, valid, test = (family.sample(n, seed=s + 10 * seed) for n, s in ((12_000, 5), (6_000, 6), (10_000, 7)))
-        params = {**engine, **size, "objective": objective, "optional": family.optional, "early_stopping_round": 20}
+        params = params_of(kit, **kit.tiny_trees, optional=family.optional, early_stopping_round=20)
         free, anchored = (
             puc.train(
                 {**params, **extra}, puc.Dataset(train.X, train.y), 600, valid_sets=[puc.Dataset(valid.X, valid.y)]
             )
             for extra in ({}, {"anchor": "base"})
         )
-        best = free if engine is LIGHTGBM else free[: free.best_iteration + 1]
-        gaps = [squared_puc_gap(p, family, test.X) for p in (predict(best, test.X), anchored.predict(test.X))]
+        gaps = [squared_puc_gap(p, family, test.X) for p in (puc.predict(free, test.X), anchored.predict(test.X))]
         ratios.append(gaps[1] / gaps[0])
         silent = ~test.available.any(axis=1)
         base = anchored.anchor.model
-        np.testing.assert_array_equal(anchored.predict(test.X)[silent], predict(base, test.X[silent]))
+        np.testing.assert_array_equal(anchored.predict(test.X)[silent], kit.predict(base, test.X[silent]))
     assert np.mean(ratios) < 1.2, ratios
 
 
-@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
-def test_saves_loads_and_pickles(engine: Any, objective: str, tmp_path: Path) -> None:
-    params = {**engine, "objective": objective, "optional": FAMILY.optional, "anchor": "base"}
+@every_engine
+def test_saves_loads_and_pickles(kit: EngineKit, tmp_path: Path) -> None:
+    params = params_of(kit, anchor="base")
     model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 10)
     puc.save_model(model, tmp_path / "model.json")
     for other in (puc.load_model(tmp_path / "model.json"), pickle.loads(pickle.dumps(model))):
@@ -137,14 +128,14 @@ def test_saves_loads_and_pickles(engine: Any, objective: str, tmp_path: Path) ->
 def test_other_links(objective: str, link: Any) -> None:
     rng = np.random.default_rng(0)
     y = rng.poisson(np.exp(0.2 * TRAIN.X[:, 0])).astype(float)
-    params = {**LIGHTGBM, "objective": objective, "optional": FAMILY.optional, "anchor": lambda X: 0.1 * X[:, 0]}
+    params = {**PARAMS, "objective": objective, "optional": FAMILY.optional, "anchor": lambda X: 0.1 * X[:, 0]}
     model = puc.train(params, puc.Dataset(TRAIN.X, y), 10)
     np.testing.assert_allclose(model.predict(TEST.X), link(model.predict(TEST.X, raw_score=True)))
 
 
 def test_multiclass_anchor() -> None:
     y = TRAIN.y + (TRAIN.X[:, 0] > 1)
-    params = {**LIGHTGBM, "objective": "multiclass", "num_class": 3, "optional": FAMILY.optional, "anchor": "base"}
+    params = {**PARAMS, "objective": "multiclass", "num_class": 3, "optional": FAMILY.optional, "anchor": "base"}
     model = puc.train(params, puc.Dataset(TRAIN.X, y), 8)
     p = model.predict(TEST.X)
     assert p.shape == (3_000, 3)
@@ -155,8 +146,8 @@ def test_multiclass_anchor() -> None:
 # ---------------------------------------------------------------- the soft form
 
 
-@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
-def test_soft_anchor_pulls_non_sharers(engine: Any, objective: str) -> None:
+@every_engine
+def test_soft_anchor_pulls_non_sharers(kit: EngineKit) -> None:
     """The stronger the pull, the nearer those who share nothing come to the anchor; at nearly zero it is plain PUC."""
 
     def tariff(X: Any) -> Any:
@@ -164,32 +155,24 @@ def test_soft_anchor_pulls_non_sharers(engine: Any, objective: str) -> None:
 
     distance = []
     for strength in (1e-6, 0.3, 30.0):
-        params = {
-            **engine,
-            "objective": objective,
-            "optional": FAMILY.optional,
-            "anchor": tariff,
-            "anchor_strength": strength,
-        }
+        params = params_of(kit, anchor=tariff, anchor_strength=strength)
         booster = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 80)
-        assert isinstance(booster, lgb.Booster if engine is LIGHTGBM else xgb.Booster)
+        assert isinstance(booster, kit.module.Booster)
         assert booster.consent.n_groups == 3
-        p = predict(booster, TEST.X)
+        p = kit.predict(booster, TEST.X)
         assert ((p > 0) & (p < 1)).all()
         distance.append(np.abs(np.log(p / (1 - p))[SILENT] - 1.0).mean())
     assert distance[0] > 2 * distance[1] > 4 * distance[2], distance
-    plain = puc.train(
-        {**engine, "objective": objective, "optional": FAMILY.optional}, puc.Dataset(TRAIN.X, TRAIN.y), 80
-    )
-    weak = {**engine, "objective": objective, "optional": FAMILY.optional, "anchor": tariff, "anchor_strength": 1e-9}
+    plain = puc.train(params_of(kit), puc.Dataset(TRAIN.X, TRAIN.y), 80)
+    weak = params_of(kit, anchor=tariff, anchor_strength=1e-9)
     nearly = puc.train(weak, puc.Dataset(TRAIN.X, TRAIN.y), 80)
     # The start is the best constant on both sides; gradients are float32, so a few near-ties fall the other way.
-    assert np.abs(predict(plain, TEST.X) - predict(nearly, TEST.X)).mean() < 0.01
+    assert np.abs(kit.predict(plain, TEST.X) - kit.predict(nearly, TEST.X)).mean() < 0.01
 
 
 def test_soft_anchor_with_early_stopping_and_model_file(tmp_path: Path) -> None:
     params = {
-        **LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, "anchor": "base", "anchor_strength": 1.0,
+        **PARAMS, "optional": FAMILY.optional, "anchor": "base", "anchor_strength": 1.0,
         "early_stopping_round": 10,
     }  # fmt: skip
     record: dict[str, Any] = {}
@@ -226,14 +209,14 @@ def test_soft_anchor_with_early_stopping_and_model_file(tmp_path: Path) -> None:
 def test_bad_anchors(params: dict[str, Any], dataset: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         puc.train(
-            {**LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, **params},
+            {**PARAMS, "optional": FAMILY.optional, **params},
             puc.Dataset(TRAIN.X, TRAIN.y, **dataset),
             2,
         )
 
 
 def test_more_bad_anchors() -> None:
-    params = {**LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, "anchor": "base"}
+    params = {**PARAMS, "optional": FAMILY.optional, "anchor": "base"}
     data = puc.Dataset(TRAIN.X, TRAIN.y)
     with pytest.raises(ValueError, match="anchor is not supported by cv"):
         puc.cv(params, data, 2)
@@ -244,7 +227,7 @@ def test_more_bad_anchors() -> None:
     silent[:, FAMILY.optional] = np.nan
     with pytest.raises(ValueError, match="Nobody in train_set shares anything"):
         puc.train(params, puc.Dataset(silent, TRAIN.y), 2)
-    narrow = legacy(LIGHTGBM, "binary", 3)
+    narrow = legacy(LIGHTGBM, 3)
     with pytest.raises(ValueError, match="The anchor has 3 features; the table has 5 columns, 2 of them not optional"):
         puc.train(
             {**params, "anchor": narrow, "optional": [2, 3, 4]},
@@ -262,8 +245,8 @@ def test_more_bad_anchors() -> None:
 def test_anchor_gets_its_own_columns() -> None:
     """By name where it has names, in whatever order; by position of the base columns where it has none."""
     table = TRAIN.X[:, [2, 0, 1, 3]]  # z1, b1, b2, z2
-    base = lgb.train({**LIGHTGBM, "objective": "binary"}, lgb.Dataset(table[:, [1, 2]], TRAIN.y), 10)
-    params = {**LIGHTGBM, "objective": "binary", "optional": [0, 3]}
+    base = lgb.train(ALONE, lgb.Dataset(table[:, [1, 2]], TRAIN.y), 10)
+    params = {**PARAMS, "optional": [0, 3]}
     model = puc.train({**params, "anchor": base}, puc.Dataset(table, TRAIN.y), 5)
     silent = np.isnan(table[:, [0, 3]]).all(axis=1)
     assert silent.any()
@@ -271,44 +254,41 @@ def test_anchor_gets_its_own_columns() -> None:
 
     frame = pd.DataFrame(table, columns=["z one", "b one", "b two", "z two"])
     for columns in (["b two", "b one"], ["z two", "b two", "z one", "b one"]):
-        named = lgb.train({**LIGHTGBM, "objective": "binary"}, lgb.Dataset(frame[columns], TRAIN.y), 10)
+        named = lgb.train(ALONE, lgb.Dataset(frame[columns], TRAIN.y), 10)
         model = puc.train({**params, "anchor": named}, puc.Dataset(frame, TRAIN.y), 5)
         np.testing.assert_array_equal(model.predict(frame)[silent], named.predict(frame.loc[silent, columns]))
-    other = lgb.train(LIGHTGBM, lgb.Dataset(pd.DataFrame({"q": TRAIN.X[:, 0]}), TRAIN.y), 2)
+    other = lgb.train(ALONE, lgb.Dataset(pd.DataFrame({"q": TRAIN.X[:, 0]}), TRAIN.y), 2)
     with pytest.raises(ValueError, match="The anchor was trained on a column 'q', which the table does not have"):
         puc.train({**params, "anchor": other}, puc.Dataset(frame, TRAIN.y), 2)
     with pytest.raises(ValueError, match="Column 0 is 'z two', the consent schema expects 'z one' there"):
         model.predict(frame[frame.columns[::-1]])
 
 
-@pytest.mark.parametrize(("engine", "objective"), ENGINES, ids=["lightgbm", "xgboost"])
-def test_anchored_predictions_of_sparse_tables_and_lists(engine: Any, objective: str) -> None:
+@every_engine
+def test_anchored_predictions_of_sparse_tables_and_lists(kit: EngineKit) -> None:
     import scipy.sparse
 
     X = np.where(np.random.default_rng(0).random(TRAIN.X.shape) < 0.3, 0.0, TRAIN.X)
-    model = puc.train(
-        {**engine, "objective": objective, "optional": FAMILY.optional, "anchor": "base"}, puc.Dataset(X, TRAIN.y), 5
-    )
+    model = puc.train(params_of(kit, anchor="base"), puc.Dataset(X, TRAIN.y), 5)
     np.testing.assert_allclose(model.predict(scipy.sparse.csr_matrix(X[:200])), model.predict(X[:200]), rtol=1e-6)
     np.testing.assert_allclose(model.predict(X[:20].tolist()), model.predict(X[:20]), rtol=1e-6)
 
 
-@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
-def test_soft_anchor_multiclass(engine: Any) -> None:
+@every_engine
+def test_soft_anchor_multiclass(kit: EngineKit) -> None:
     y = TRAIN.y + (TRAIN.X[:, 0] > 1)
-    objective = "multiclass" if engine is LIGHTGBM else "multi:softprob"
-    params = {**engine, "objective": objective, "num_class": 3, "optional": FAMILY.optional}
-    plain = predict(puc.train(params, puc.Dataset(TRAIN.X, y), 10), TEST.X)
+    params = params_of(kit, objective=kit.objectives["multiclass"], num_class=3)
+    plain = kit.predict(puc.train(params, puc.Dataset(TRAIN.X, y), 10), TEST.X)
     weak = {**params, "anchor": lambda X: np.zeros((len(X), 3)), "anchor_strength": 1e-9}
-    nearly = predict(puc.train(weak, puc.Dataset(TRAIN.X, y), 10), TEST.X)
+    nearly = kit.predict(puc.train(weak, puc.Dataset(TRAIN.X, y), 10), TEST.X)
     assert np.abs(plain - nearly).mean() < 5e-3
-    strong = predict(puc.train({**weak, "anchor_strength": 100.0}, puc.Dataset(TRAIN.X, y), 60), TEST.X)
+    strong = kit.predict(puc.train({**weak, "anchor_strength": 100.0}, puc.Dataset(TRAIN.X, y), 60), TEST.X)
     assert np.abs(strong[SILENT] - 1 / 3).mean() < np.abs(plain[SILENT] - 1 / 3).mean() / 3
 
 
 def test_scikit_learn_wrappers_are_unwrapped() -> None:
     legacy_model = lgb.LGBMClassifier(n_estimators=5, verbosity=-1).fit(TRAIN.X[:, :2], TRAIN.y)
-    params = {**LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, "anchor": legacy_model}
+    params = {**PARAMS, "optional": FAMILY.optional, "anchor": legacy_model}
     model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 3)
     np.testing.assert_array_equal(
         model.predict(TEST.X)[SILENT], legacy_model.predict_proba(TEST.X[SILENT][:, :2])[:, 1]
@@ -321,7 +301,7 @@ def test_callbacks_run_once() -> None:
     def note(env: Any) -> None:
         seen.append(env.iteration)
 
-    params = {**LIGHTGBM, "objective": "binary", "optional": FAMILY.optional, "anchor": "base"}
+    params = {**PARAMS, "optional": FAMILY.optional, "anchor": "base"}
     puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 4, callbacks=[note])
     assert seen == [0, 1, 2, 3]
 
@@ -330,12 +310,12 @@ def test_refused_combinations(tmp_path: Path) -> None:
     params = {"optional": FAMILY.optional, "anchor": "base"}
     data = puc.Dataset(TRAIN.X, TRAIN.y)
     with pytest.raises(ValueError, match="anchor with zero_as_missing"):
-        puc.train({**LIGHTGBM, **params, "objective": "binary", "zero_as_missing": True}, data, 2)
+        puc.train({**PARAMS, **params, "zero_as_missing": True}, data, 2)
     with pytest.raises(ValueError, match="anchor with objective 'multi:softmax'"):
-        puc.train({**XGBOOST, **params, "objective": "multi:softmax", "num_class": 2}, data, 2)
-    model = puc.train({**LIGHTGBM, **params, "objective": "binary"}, data, 2)
+        puc.train({**XGBOOST.params, **params, "objective": "multi:softmax", "num_class": 2}, data, 2)
+    model = puc.train({**PARAMS, **params}, data, 2)
     with pytest.raises(TypeError, match="save_model takes no num_iteration for an anchored model"):
         puc.save_model(model, tmp_path / "model.json", num_iteration=1)
     puc.save_model(model, tmp_path / "model.json")
     with pytest.raises(ValueError, match="is an anchored model, which cannot be continued"):
-        puc.train({**LIGHTGBM, "optional": FAMILY.optional}, data, 2, init_model=tmp_path / "model.json")
+        puc.train({**PARAMS, "optional": FAMILY.optional}, data, 2, init_model=tmp_path / "model.json")

@@ -8,18 +8,18 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-import xgboost as xgb
+from engine_kits import EngineKit, every_engine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tools import QUIET
 
 import pucboost as puc
 from pucboost._kernels import naive
 from pucboost._virtual import merging as compaction
 from pucboost.simulate import BinaryFamily, DiscreteFamily, squared_puc_gap
 
-LIGHTGBM = {"verbosity": -1, "num_threads": 2, "deterministic": True, "force_row_wise": True}
-XGBOOST = {"engine": "xgboost", "nthread": 2, "verbosity": 0, "max_depth": 4}
+GROUPS = [2, 3, 4]
 
 
 @given(
@@ -67,47 +67,21 @@ def people(objective: str, n: int = 6_000) -> tuple[Any, Any, Any]:
     return X, y, rng.uniform(0.5, 2, n)
 
 
-XGBOOST_NAMES = {
-    "l2": "reg:squarederror",
-    "binary": "binary:logistic",
-    "poisson": "count:poisson",
-    "gamma": "reg:gamma",
-    "tweedie": "reg:tweedie",
-    "multiclass": "multi:softprob",
-}
-
-
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("objective", XGBOOST_NAMES)
-@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
-def test_same_predictions_as_uncompacted(engine: str, objective: str, weighted: bool) -> None:
+@pytest.mark.parametrize("objective", ["l2", "binary", "poisson", "gamma", "tweedie", "multiclass"])
+@every_engine
+def test_same_predictions_as_unmerged(kit: EngineKit, objective: str, weighted: bool) -> None:
     """Against the materialised exhaustive table, every tree on all its rows, at the same total weight."""
     X, y, w = people(objective)
     weight = w if weighted else None
-    classes = {"num_class": 3} if objective == "multiclass" else {}
-    X_aug, y_aug, w_aug, _ = puc.augment(X, y, optional=[2, 3, 4], augmentation="exhaustive", sample_weight=weight)
+    params = {"objective": kit.objectives[objective], **kit.small_trees, **kit.leaf_hessian(5)}
+    if objective == "multiclass":
+        params["num_class"] = 3
+    X_aug, y_aug, w_aug, _ = puc.augment(X, y, optional=GROUPS, augmentation="exhaustive", sample_weight=weight)
     w_aug = w_aug * (len(y) if weight is None else weight.sum()) / w_aug.sum()
-    data = puc.Dataset(X, y, weight=weight)
-    own = {"optional": [2, 3, 4], "augmentation": "exhaustive", "compact": True, **classes}
-    if engine == "lightgbm":
-        # What compaction sets is set by hand: rows are not people there either.
-        params = {
-            **LIGHTGBM,
-            "objective": objective,
-            "min_data_in_leaf": 1,
-            "min_data_in_bin": 1,
-            "min_sum_hessian_in_leaf": 5,
-            **classes,
-        }
-        table = lgb.train(params, lgb.Dataset(X_aug, y_aug, weight=w_aug), 15).predict(X)
-        ours = puc.train({**params, **own}, data, 15)
-        merged = ours.predict(X)
-    else:
-        params = {**XGBOOST, "objective": XGBOOST_NAMES[objective], "min_child_weight": 5, **classes}
-        plain = {k: v for k, v in params.items() if k != "engine"}
-        table = xgb.train(plain, xgb.QuantileDMatrix(X_aug, y_aug, weight=w_aug), 15).predict(xgb.DMatrix(X))
-        ours = puc.train({**params, **own}, data, 15)
-        merged = ours.predict(xgb.DMatrix(X))
+    table = kit.predict(kit.fit_alone({**kit.params, **params}, X_aug, y_aug, 15, weight=w_aug), X)
+    ours = kit.fit(X, y, 15, {"weight": weight}, optional=GROUPS, augmentation="exhaustive", compact=True, **params)
+    merged = kit.predict(ours, X)
     # Sums of float32 gradients in another order; a near-tie between two splits may fall the other way for a few rows.
     assert np.quantile(np.abs(merged - table) / np.abs(table), 0.95) < 2e-3
     np.testing.assert_allclose(merged.mean(axis=0), table.mean(axis=0), rtol=1e-3)
@@ -120,7 +94,7 @@ def test_binary_family_shrinks_to_its_cells(caplog: Any) -> None:
     distinct = len({tuple(row) for row in np.nan_to_num(X_aug, nan=-1).astype(int).tolist()})
     with caplog.at_level(logging.INFO, logger="pucboost"):
         booster = puc.train(
-            {**LIGHTGBM, "objective": "binary", "optional": family.optional, "compact": True},
+            {**QUIET, "objective": "binary", "optional": family.optional, "compact": True},
             puc.Dataset(sample.X, sample.y),
             40,
         )
@@ -131,51 +105,123 @@ def test_binary_family_shrinks_to_its_cells(caplog: Any) -> None:
     assert booster.predict(test.X).max() <= 1  # probabilities, although the loss has another name inside
 
 
-@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
-def test_balanced_is_exhaustive_once_people_are_merged(engine: dict[str, Any]) -> None:
+@every_engine
+def test_balanced_is_exhaustive_once_people_are_merged(kit: EngineKit) -> None:
     X, y, _ = people("l2")
-    objective = "l2" if engine is LIGHTGBM else "reg:squarederror"
-    models = [
-        puc.train(
-            {**engine, "objective": objective, "optional": [2, 3, 4], "augmentation": a, "compact": True},
-            puc.Dataset(X, y),
-            5,
-        )
-        for a in ("balanced", "exhaustive")
-    ]
-    assert models[0].puc_summary == models[1].puc_summary
+    params = {"objective": kit.objectives["l2"], "optional": GROUPS, "compact": True}
+    balanced, exhaustive = (kit.fit(X, y, 5, augmentation=a, **params) for a in ("balanced", "exhaustive"))
+    assert balanced.puc_summary == exhaustive.puc_summary
+    assert kit.trees(balanced) == kit.trees(exhaustive)
+
+
+# ---------------------------------------------------------------- min_data_in_leaf
+
+
+def leaves(booster: lgb.Booster, column: str) -> Any:
+    """One number for each leaf, by tree and size."""
+    nodes = booster.trees_to_dataframe()
+    nodes = nodes[nodes["split_feature"].isna()].sort_values(["tree_index", column])
+    return nodes[column].to_numpy()
+
+
+def leaves_of_the_table(X: Any, y: Any, people_in_leaf: int, rounds: int) -> Any:
+    """The oracle: people in the leaves of the materialised table, in which min_data_in_leaf counts rows."""
+    X_aug, y_aug, _, _ = puc.augment(X, y, optional=GROUPS, augmentation="exhaustive")
+    rows_per_person = len(y_aug) / len(y)
+    params = {**QUIET, "objective": "l2", "min_data_in_bin": 1, "min_sum_hessian_in_leaf": 0}
+    params["min_data_in_leaf"] = int(np.ceil(people_in_leaf * rows_per_person))
+    return leaves(lgb.train(params, lgb.Dataset(X_aug, y_aug), rounds), "count") / rows_per_person
 
 
 def test_min_data_in_leaf_counts_people() -> None:
     """Squared error: the hessian of a leaf is its weight, which is the number of people in it, per copy."""
     X, y, _ = people("l2")
-    params = {**LIGHTGBM, "objective": "l2", "optional": [2, 3, 4], "compact": True, "min_data_in_leaf": 500}
-    nodes = puc.train(params, puc.Dataset(X, y), 10).trees_to_dataframe()
-    leaves = nodes[nodes["split_feature"].isna()]
-    assert leaves["weight"].min() >= 499
-    assert leaves["count"].min() < 500
+    params = {**QUIET, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 500}
+    booster = puc.train(params, puc.Dataset(X, y), 10)
+    weight = leaves(booster, "weight")
+    np.testing.assert_allclose(weight, leaves_of_the_table(X, y, 500, 10), rtol=1e-6)
+    assert 500 <= weight.min() < 550
+    assert leaves(booster, "count").min() < 50  # rows
 
 
-def test_auto_decides_by_a_sample(caplog: Any) -> None:
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights(scale: float) -> None:
+    X, y, _ = people("l2")
+    params = {**QUIET, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
+    nearly_equal = np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)
+    booster = puc.train({**params, "min_sum_hessian_in_leaf": 0}, puc.Dataset(X, y, weight=nearly_equal), 8)
+    weight = leaves(booster, "weight") / scale
+    np.testing.assert_allclose(weight, leaves_of_the_table(X, y, 300, 8), rtol=2e-3)
+    assert 300 <= weight.min() < 330
+
+
+def test_min_data_in_leaf_counts_people_by_their_hessian_at_the_start() -> None:
+    """Log loss: a person counts p·(1 − p), p the mean label."""
+    X, y, _ = people("binary")
+    params = {**QUIET, "objective": "binary", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
+    in_first_tree = leaves(puc.train(params, puc.Dataset(X, y), 1), "weight") / (y.mean() * (1 - y.mean()))
+    assert 300 <= in_first_tree.min() < 330
+
+
+# ---------------------------------------------------------------- compact="auto"
+
+
+def was_merged(booster: Any, n_people: int, n_distinct: int) -> bool:
+    """Everybody shares one group of one: two virtual rows each, of people or of distinct people."""
+    rows = booster.puc_summary.virtual_rows
+    assert rows in (2 * n_people, 2 * n_distinct)
+    return bool(rows == 2 * n_distinct)
+
+
+@every_engine
+@pytest.mark.parametrize(("n_distinct", "merge"), [(100, True), (999, True), (1_000, True), (1_001, False)])
+def test_auto_merges_if_at_most_half_of_the_rows_are_distinct(kit: EngineKit, n_distinct: int, merge: bool) -> None:
+    X = np.random.default_rng(0).normal(size=(n_distinct, 3))[np.arange(2_000) % n_distinct]
+    booster = kit.fit(X, X[:, 0], 2, objective=kit.objectives["l2"], optional=[2], compact="auto")
+    assert was_merged(booster, 2_000, n_distinct) == merge
+
+
+@pytest.mark.parametrize(("repeated", "merge"), [(slice(0, None, 10), True), (slice(1, None, 10), False)])
+def test_auto_decides_by_a_sample_of_rows(repeated: slice, merge: bool, monkeypatch: Any) -> None:
+    """One row in ten is looked at: the first, the eleventh, … Only those, or only others, are all equal here."""
+    monkeypatch.setattr(compaction, "SAMPLE_ROWS", 200)
+    X = np.random.default_rng(0).normal(size=(1_991, 3))
+    X[repeated] = 1.0
+    params = {**QUIET, "objective": "l2", "optional": [2], "compact": "auto"}
+    n_distinct = 1_991 - len(X[repeated]) + 1
+    assert was_merged(puc.train(params, puc.Dataset(X, X[:, 0]), 2), 1_991, n_distinct) == merge
+
+
+@every_engine
+def test_auto_merges_classes_only_with_themselves(kit: EngineKit) -> None:
+    """Each row occurs three times, with three classes; where labels have a mean, that is one row."""
+    X = np.repeat(np.random.default_rng(0).normal(size=(500, 3)), 3, axis=0)
+    y = np.tile([0.0, 1.0, 2.0], 500)
+    params = {"optional": [2], "compact": "auto"}
+    classes = kit.fit(X, y, 2, objective=kit.objectives["multiclass"], num_class=3, **params)
+    assert not was_merged(classes, 1_500, 500)
+    assert was_merged(kit.fit(X, y, 2, objective=kit.objectives["l2"], **params), 1_500, 500)
+
+
+def test_auto_says_what_it_found_and_leaves_what_cannot_be_merged(caplog: Any) -> None:
     family = DiscreteFamily.random(2, 3, seed=0)
     sample = family.sample(5_000, seed=0)
-    continuous = np.random.default_rng(0).normal(size=(5_000, 5))
-    params = {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": "auto"}
-    sizes = []
-    for X in (sample.X, continuous):
-        with caplog.at_level(logging.INFO, logger="pucboost"):
-            sizes.append(puc.train(params, puc.Dataset(X, sample.y), 2).puc_summary.virtual_rows)
-    assert sizes[0] < 5_000 / 4
-    assert sizes[1] > 5_000
-    assert "compact='auto'" in caplog.text
-    # Where it cannot be done, "auto" leaves it.
+    distinct = len({tuple(row) for row in np.nan_to_num(sample.X, nan=-1).tolist()})
+    params = {**QUIET, "objective": "binary", "optional": GROUPS, "compact": "auto"}
+    with caplog.at_level(logging.INFO, logger="pucboost"):
+        booster = puc.train(params, puc.Dataset(sample.X, sample.y), 2)
+    assert f"compact='auto': {distinct} of 5000 sampled rows are distinct, factor {5_000 / distinct:.1f}" in caplog.text
+    assert booster.puc_summary.virtual_rows < 5_000 / 4
     quantile = puc.train({**params, "objective": "quantile"}, puc.Dataset(sample.X, sample.y), 2)
     assert quantile.puc_summary.virtual_rows > 5_000
 
 
+# ---------------------------------------------------------------- the rest
+
+
 def test_cross_validation_of_merged_rows() -> None:
     X, y, _ = people("binary")
-    params = {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "augmentation": "exhaustive"}
+    params = {**QUIET, "objective": "binary", "optional": GROUPS, "augmentation": "exhaustive"}
     merged, apart = (
         puc.cv({**params, "compact": c}, puc.Dataset(X, y), 15, nfold=3)["valid binary_logloss-mean"]
         for c in (True, False)
@@ -200,39 +246,14 @@ def absolute(preds: Any, data: Any) -> tuple[Any, Any]:
 def test_refused(params: dict[str, Any], dataset: dict[str, Any], message: str) -> None:
     X, y, _ = people("l2")
     with pytest.raises(ValueError, match=message):
-        puc.train({**LIGHTGBM, "optional": [2, 3, 4], "compact": True, **params}, puc.Dataset(X, y, **dataset), 2)
+        puc.train({**QUIET, "optional": GROUPS, "compact": True, **params}, puc.Dataset(X, y, **dataset), 2)
 
 
 def test_training_metric_of_merged_rows_is_refused() -> None:
     X, y, _ = people("binary")
     data = puc.Dataset(X, y)
     with pytest.raises(ValueError, match="The training set among valid_sets: metrics cannot read the mean labels"):
-        puc.train(
-            {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": True}, data, 2, valid_sets=[data]
-        )
-
-
-@pytest.mark.parametrize("engine", [LIGHTGBM, XGBOOST], ids=["lightgbm", "xgboost"])
-@pytest.mark.parametrize(
-    ("objective", "label", "message"),
-    [
-        (("poisson", "count:poisson"), -1.0, r"label of train_set is -1.0 in row 4"),
-        (("binary", "binary:logistic"), 2.0, r"label of train_set is 2.0 in row 4"),
-        (("multiclass", "multi:softprob"), 7.0, r"label of train_set is 7.0 in row 4"),
-        (("gamma", "reg:gamma"), 0.0, r"label of train_set is 0.0 in row 4"),
-    ],
-)
-def test_labels_must_fit_the_objective(engine: dict[str, Any], objective: Any, label: float, message: str) -> None:
-    X = np.random.default_rng(0).normal(size=(50, 3))
-    y = np.ones(50)
-    y[4] = label
-    name = objective[0] if engine is LIGHTGBM else objective[1]
-    classes = {"num_class": 3} if "multi" in name else {}
-    with pytest.raises(ValueError, match=message):
-        puc.train({**engine, **classes, "objective": name, "optional": [2]}, puc.Dataset(X, y), 2)
-
-
-# ---------------------------------------------------------------- found by review
+        puc.train({**QUIET, "objective": "binary", "optional": GROUPS, "compact": True}, data, 2, valid_sets=[data])
 
 
 def test_categories_are_used_by_merged_rows() -> None:
@@ -242,7 +263,7 @@ def test_categories_are_used_by_merged_rows() -> None:
     X = np.column_stack([rng.integers(0, 12, n), rng.integers(0, 2, n)]).astype(float)
     y = rng.normal(size=12)[X[:, 0].astype(int)] * 3 + X[:, 1] + 0.3 * rng.normal(size=n)
     X[rng.random(n) < 0.3, 1] = np.nan
-    params = {**LIGHTGBM, "objective": "l2", "optional": [1], "compact": True}
+    params = {**QUIET, "objective": "l2", "optional": [1], "compact": True}
     booster = puc.train(params, puc.Dataset(X, y, categorical_feature=[0]), 60)
     assert np.mean((booster.predict(X) - y) ** 2) < 0.1 * y.var()
     for name in ("path_smooth", "cat_smooth"):
@@ -250,28 +271,9 @@ def test_categories_are_used_by_merged_rows() -> None:
             puc.train({**params, name: 5.0}, puc.Dataset(X, y), 2)
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights(scale: float) -> None:
-    X, y, _ = people("l2")
-    params = {
-        **LIGHTGBM,
-        "objective": "l2",
-        "optional": [2, 3, 4],
-        "compact": True,
-        "min_data_in_leaf": 300,
-        "min_sum_hessian_in_leaf": 0,
-    }
-    nodes = puc.train(
-        params, puc.Dataset(X, y, weight=np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)), 8
-    ).trees_to_dataframe()
-    leaves = nodes[nodes["split_feature"].isna()]
-    assert len(leaves) > 16
-    assert 290 < leaves["weight"].min() / scale < 900
-
-
 def test_fixed_draws_as_many_rows_as_people() -> None:
     X, y, _ = people("l2")
-    params = {**LIGHTGBM, "objective": "l2", "optional": [2, 3, 4], "augmentation": "fixed"}
+    params = {**QUIET, "objective": "l2", "optional": GROUPS, "augmentation": "fixed"}
     merged, apart = (puc.train({**params, "compact": c}, puc.Dataset(X, y), 30) for c in (True, False))
     assert merged.puc_summary == apart.puc_summary
     np.testing.assert_allclose(merged.predict(X).mean(), apart.predict(X).mean(), rtol=0.02)
@@ -281,7 +283,7 @@ def test_training_metric_in_cv_is_refused() -> None:
     X, y, _ = people("binary")
     with pytest.raises(ValueError, match="eval_train_metric: metrics cannot read the mean labels"):
         puc.cv(
-            {**LIGHTGBM, "objective": "binary", "optional": [2, 3, 4], "compact": True},
+            {**QUIET, "objective": "binary", "optional": GROUPS, "compact": True},
             puc.Dataset(X, y),
             2,
             eval_train_metric=True,
@@ -292,11 +294,11 @@ def test_objective_on_the_dataset_is_not_the_objective() -> None:
     """LightGBM ignores it there, too."""
     X, y, _ = people("binary")
     data = puc.Dataset(X, y, params={"objective": "binary"})
-    booster = puc.train({**LIGHTGBM, "optional": [2, 3, 4], "compact": True}, data, 2)
+    booster = puc.train({**QUIET, "optional": GROUPS, "compact": True}, data, 2)
     assert "objective=regression" in booster.model_to_string()
 
 
 def test_soft_labels_with_binary_are_refused() -> None:
     X, y, _ = people("binary")
     with pytest.raises(ValueError, match=r"LightGBM's objective 'binary' would read it as 1\. Use 'cross_entropy'"):
-        puc.train({**LIGHTGBM, "objective": "binary", "optional": [2]}, puc.Dataset(X, y * 0.5), 2)
+        puc.train({**QUIET, "objective": "binary", "optional": [2]}, puc.Dataset(X, y * 0.5), 2)

@@ -1,4 +1,4 @@
-"""Losses an audit knows: what "justified" means, and how far a prediction is from it.
+"""The losses of an audit: what "justified" means, and how far a prediction is from it.
 
 For squared error, the logistic and the Poisson loss the justified prediction is the conditional mean, and the
 identification function is V(f, y) = f − y. For the quantile loss at τ it is V(f, y) = 1[y ≤ f] − τ. A prediction
@@ -7,27 +7,22 @@ is justified for the condition x if E[V(f, Y) | x] = 0.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..._engines.params import is_booster
-from ..._models.anchoring import is_tree_model, trees_of
-
-Array = np.ndarray[Any, Any]
+from ..._arrays import Array
+from ..._engines import boosters_of, is_booster
+from ..._models.anchored import is_tree_model, trees_of
 
 LOSSES = ("squared", "binary", "poisson", "quantile")
 _CLIP = 1e-9
 
 _BY_OBJECTIVE = {
-    "binary": "binary", "cross_entropy": "binary", "xentropy": "binary", "binary:logistic": "binary",
-    "reg:logistic": "binary", "multiclass": "binary", "softmax": "binary", "multiclassova": "binary",
-    "multi:softprob": "binary", "poisson": "poisson", "count:poisson": "poisson", "tweedie": "poisson",
-    "reg:tweedie": "poisson", "gamma": "poisson", "reg:gamma": "poisson", "quantile": "quantile",
-    "reg:quantileerror": "quantile", "regression": "squared", "reg:squarederror": "squared",
-    "regression_l1": "quantile", "reg:absoluteerror": "quantile",
+    "binary": "binary", "cross_entropy": "binary", "multiclass": "binary", "multiclassova": "binary",
+    "poisson": "poisson", "tweedie": "poisson", "gamma": "poisson",
+    "quantile": "quantile", "regression_l1": "quantile", "regression": "squared",
 }  # fmt: skip
 
 
@@ -48,7 +43,7 @@ class Loss:
         """Objective of a model for the justified prediction itself."""
         if self.name == "quantile":
             return {"objective": "quantile", "alpha": self.alpha}
-        # LightGBM's own "binary" reads every positive label as 1; shares need the same loss under its other name.
+        # LightGBM's "binary" reads every positive label as 1; shares need the same loss under its other name.
         return {"objective": {"squared": "regression", "binary": "cross_entropy"}.get(self.name, self.name)}
 
     @property
@@ -89,10 +84,10 @@ class Loss:
         return np.asarray((y - f) * (self.alpha - (y < f)))
 
     def check(self, f: Array, y: Array) -> None:
-        """Raise if predictions or outcomes cannot belong to this loss."""
+        """Raise if predictions or outcomes do not fit this loss."""
         if self.name == "binary":
             if np.unique(y).size == 1:
-                raise ValueError(f"Every outcome is {y[0]:g}: with one class only nothing can be audited.")
+                raise ValueError(f"Every outcome is {y[0]:g}: with only one class there is nothing to audit.")
             _refuse((y < 0) | (y > 1), y, "y", "loss='binary' needs outcomes between 0 and 1")
             _refuse(
                 (f < 0) | (f > 1),
@@ -112,7 +107,7 @@ def _refuse(wrong: Array, values: Array, what: str, why: str) -> None:
 
 
 def choose_loss(loss: str, alpha: float | None, model: Any, y: Array) -> Loss:
-    """Return the loss asked for; ``"auto"`` reads it from a booster's objective, else from the outcomes."""
+    """Return the requested loss; ``"auto"`` reads it from a booster's objective, else from the outcomes."""
     if loss != "auto":
         if loss not in LOSSES:
             raise ValueError(f"loss must be 'auto' or one of {', '.join(map(repr, LOSSES))}; got {loss!r}.")
@@ -122,7 +117,7 @@ def choose_loss(loss: str, alpha: float | None, model: Any, y: Array) -> Loss:
     objective, own_alpha = _objective_of(model)
     name = _BY_OBJECTIVE.get(objective or "")
     if name is None:
-        # Outcomes of 0 and 1 alone are events whatever the estimator is called.
+        # If all outcomes are 0 or 1 they are events, whatever the estimator is called.
         name = "binary" if np.isin(y, (0, 1)).all() else "squared"
     return Loss(name, _level(alpha if alpha is not None else own_alpha))
 
@@ -145,29 +140,18 @@ def booster_within(model: Any) -> Any:
 
 
 def reads_zero_as_missing(model: Any) -> bool:
-    """Return whether a LightGBM booster was trained with ``zero_as_missing``."""
-    if not is_booster(model, "lightgbm"):
-        return False
-    return re.search(r"^\[zero_as_missing: 1\]$", model.model_to_string(num_iteration=1), re.MULTILINE) is not None
+    """Return whether zeros are missing values to a booster."""
+    return is_booster(model) and boosters_of(model).reads_zero_as_missing(model)
 
 
 def _objective_of(model: Any) -> tuple[str | None, float | None]:
     """Return the objective of a booster, and the level if it is a quantile."""
     trees = booster_within(model)
-    if is_booster(trees, "lightgbm"):
-        # "binary sigmoid:1"; the level of a quantile stands among the parameters at the end of the model's text.
-        name = next(iter((trees.dump_model(num_iteration=1).get("objective") or "").split()), None)
-        level = re.search(r"^\[alpha: (\S+)\]$", trees.model_to_string(num_iteration=1), re.MULTILINE)
-        return name, float(level[1]) if name == "quantile" and level else None
-    if is_booster(trees, "xgboost"):
-        import json
-
-        learner = json.loads(trees.save_config())["learner"]["objective"]
-        levels = learner.get("quantile_loss_param", {}).get("quantile_alpha")
-        several = [float(level) for level in str(levels).strip("[]").split(",")] if levels else []
-        if len(several) > 1:
-            raise ValueError(
-                f"The model predicts {len(several)} quantiles at once; audit a function that returns one of them."
-            )
-        return learner["name"], several[0] if several else None
-    return None, None
+    if not is_booster(trees):
+        return None, None
+    trained = boosters_of(trees).objective(trees)
+    if len(trained.levels) > 1:
+        raise ValueError(
+            f"The model predicts {len(trained.levels)} quantiles at once; audit a function that returns one of them."
+        )
+    return trained.name, trained.levels[0] if trained.levels else None

@@ -1,87 +1,42 @@
-"""The penalty of silence: doubly robust estimates, joint intervals, verdicts.
+"""The penalty of silence: from scores to estimates with joint intervals and verdicts.
 
-For a mask S take the people with A ⊇ S, masked to S; D = 1[A = S], V the identification function of the loss
-(f − Y for a mean), h = E[V | b, z_S, A ⊇ S] and e = P(A = S | b, z_S, A ⊇ S), both cross-fitted. Then
-
-    θ_S = Σ w [D·h + e·(V − h)] / Σ w D
-
-is the average penalty of those who share exactly S: how much more they are told than everybody who shares at least as
-much, their further data erased, would justify. For a mean h = f − g with g = E[Y | b, z_S, A ⊇ S], and the summand
-becomes D(f − g) − e(Y − g). With estimates ĝ and ê the expectation is off by E[(e − ê)(g − ĝ)] alone: first-order
-errors of either model cancel (Neyman orthogonality). The standard error comes from the influence function
-{D·h + e·(V − h) − D·θ} / mean(D).
-
-A subgroup G of people that is a function of base features multiplies the summand and D by 1[G]; several masks together
-add up. Everything is a ratio Σ score / Σ size, person by person, so all estimates share one matrix of influences, and
-with it the correlations that make their intervals jointly valid.
+θ = Σ score / Σ size is a ratio of sums over people, and its standard error comes from the influence function
+{D·h + e·(V − h) − D·θ} / mean(D). A subgroup G of people that is a function of base features multiplies score and size
+by 1[G]; several masks together add up. So all estimates share one matrix of influences, person by person, and with it
+the correlations that make their intervals jointly valid.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..._virtual.plan import child_seed
-from ..results import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
-from .inputs import AuditedModel, People
+from ..._arrays import Array
+from ..findings import INCONCLUSIVE, NOT_TESTABLE, Estimate, Penalty
+from ..settings import JudgementOptions
+from .audited_model import AuditedModel
+from .intervals import critical_value, normal_quantile
 from .losses import Loss
-from .nuisance import AVAILABILITY, View
-
-Array = np.ndarray[Any, Any]
+from .people import AuditPeople
+from .scores import MaskScores
+from .verdict import decide, rows_to_decide
 
 ALL_SILENT = "all who withhold something"
-FITS_PER_MASK = 4
-"""Cross-fits: outcome and availability, each on either half."""
-_MAX_T_DRAWS = 50_000
 
-MIN_COUNT = 10
 MIN_EVENTS = 10
-"""Without some of either outcome among those compared, the standard error knows nothing of the noise in outcomes."""
+"""With fewer of either outcome among those compared, the standard error misses the noise in outcomes."""
+
 MIN_CLUSTERS = 30
+
 NO_VARIATION = "No variation: nothing can be said about chance."
 
 
 @dataclass(frozen=True)
-class MaskScores:
-    """Score and size of one mask, for the people with A ⊇ S."""
-
-    mask: int
-    rows: Array
-    score: Array
-    """w·[D·h + e·(V − h)], averaged over the two roles of the halves."""
-    size: Array
-    """w·D."""
-    target: Array
-    """What the outcome model predicts: Y, or 1[Y ≤ f] for a quantile."""
-    outcome: tuple[Array, Array]
-    """Its predictions g, from either half."""
-
-
-def score_mask(people: People, model: AuditedModel, loss: Loss, view: View, mask: int) -> MaskScores:
-    """Compute the scores of those who share exactly ``mask``; ``view`` shows everybody who shares at least that."""
-    rows = view.rows
-    weight, exact = people.weight[rows], people.shared[rows] == np.uint64(mask)
-    share = [view.cross_fit(exact.astype(np.float64), AVAILABILITY, half) for half in (1, 0)]
-    y = people.y[rows]
-    if loss.is_mean:
-        outcome = [view.cross_fit(y, loss.lightgbm_params, half) for half in (0, 1)]
-        f = model.given[rows]  # where D = 1 this is the prediction masked to S, and elsewhere it is not used
-        parts = [exact * (f - g) - e * (y - g) for g, e in zip(outcome, share, strict=True)]
-    else:
-        y = (y <= model.masked(rows, mask)).astype(np.float64)
-        outcome = [view.cross_fit(y, {"objective": "binary"}, half) for half in (0, 1)]
-        parts = [exact * (g - loss.alpha) + e * (y - g) for g, e in zip(outcome, share, strict=True)]
-    score = weight * (parts[0] + parts[1]) / 2
-    return MaskScores(mask, rows, score, weight * exact, y, (outcome[0], outcome[1]))
-
-
-@dataclass(frozen=True)
 class _Claim:
-    """One estimate to be made: a ratio of sums over the people compared."""
+    """An estimate to make: a ratio of sums over the people compared."""
 
     name: str
     mask: int | None
@@ -92,7 +47,7 @@ class _Claim:
     size: Array
     decisive: bool
     events: float
-    """How many of the rarer outcome there are among the people compared; infinite where outcomes are not events."""
+    """How many people compared have the rarer outcome; infinite where outcomes are not events."""
 
     @property
     def people(self) -> int:
@@ -102,8 +57,8 @@ class _Claim:
     def theta(self) -> float:
         return float(self.score.sum() / self.size.sum())
 
-    def shortcoming(self, people: People, min_count: int) -> str:
-        """Say why there is too little to test, empty if there is enough."""
+    def shortcoming(self, people: AuditPeople, min_count: int) -> str:
+        """Say why there is too little to test; empty if there is enough."""
         if self.people < min_count:
             return f"{self.people} people, fewer than the {min_count} asked for."
         if self.events < MIN_EVENTS:
@@ -116,19 +71,20 @@ class _Claim:
 
 
 def estimate_penalties(
-    people: People,
+    people: AuditPeople,
     model: AuditedModel,
     loss: Loss,
     scored: list[MaskScores],
-    min_count: int,
-    margin: float,
-    level: float,
-    simultaneous: str,
+    bound: float,
+    judgement: JudgementOptions,
     seed: int,
 ) -> tuple[list[Penalty], float]:
-    """Turn scores into penalties with verdicts, and return them with the critical value of the joint intervals."""
+    """Turn scores into penalties with verdicts; also return the critical value of the joint intervals.
+
+    ``bound`` is the margin in units of the prediction.
+    """
     claims = _claims(people, scored, loss)
-    why_not = [claim.shortcoming(people, min_count) for claim in claims]
+    why_not = [claim.shortcoming(people, judgement.min_count) for claim in claims]
     tested = [i for i, why in enumerate(why_not) if not why]
     influences = _influences([claims[i] for i in tested], people)
     # Influences sum to zero over independent people or clusters: the variance of a sum is the sum of squares.
@@ -137,29 +93,43 @@ def estimate_penalties(
     why_not = [why or ("" if error > 0 else NO_VARIATION) for why, error in zip(why_not, errors, strict=True)]
     deciding = [i for i in tested if claims[i].decisive and not why_not[i]]
     joint = influences[[tested.index(i) for i in deciding]]
-    critical = critical_value(joint, errors[deciding], level, simultaneous, seed)
+    critical = critical_value(joint, errors[deciding], judgement.level, judgement.simultaneous, seed)
     penalties = [
-        _untested(claim, people, why) if why else _penalty(claim, people, model, loss, error, critical, margin, level)
+        _untested(claim, people, why)
+        if why
+        else _penalty(claim, people, model, loss, _Width(error, critical, judgement.level), bound)
         for claim, why, error in zip(claims, why_not, errors.tolist(), strict=True)
     ]
     return penalties, critical
 
 
+@dataclass(frozen=True)
+class _Width:
+    """How wide the intervals of one estimate are."""
+
+    error: float
+    critical: float
+    level: float
+
+    @property
+    def joint(self) -> float:
+        """Half the width of the interval that decides."""
+        return self.critical * self.error
+
+    @property
+    def pointwise(self) -> float:
+        """Half the width of the interval of this estimate alone."""
+        return normal_quantile((1 + self.level) / 2) * self.error
+
+
 def _penalty(
-    claim: _Claim,
-    people: People,
-    model: AuditedModel,
-    loss: Loss,
-    error: float,
-    critical: float,
-    margin: float,
-    level: float,
+    claim: _Claim, people: AuditPeople, model: AuditedModel, loss: Loss, width: _Width, bound: float
 ) -> Penalty:
-    theta, pointwise = claim.theta, normal_quantile((1 + level) / 2) * error
-    lower, upper = theta - critical * error, theta + critical * error
-    verdict = decide(lower, upper, margin)
+    theta = claim.theta
+    lower, upper = theta - width.joint, theta + width.joint
+    verdict = decide(lower, upper, bound)
     mean = float((claim.size * model.given[claim.rows]).sum() / claim.size.sum())
-    needed = rows_to_decide(theta, critical * error, margin, len(people)) if verdict == INCONCLUSIVE else None
+    needed = rows_to_decide(theta, width.joint, bound, len(people)) if verdict == INCONCLUSIVE else None
     return Penalty(
         name=claim.name,
         groups=_groups(claim.mask, people),
@@ -168,7 +138,7 @@ def _penalty(
         comparable=len(claim.rows),
         verdict=verdict,
         decisive=claim.decisive,
-        estimate=Estimate(theta, error, theta - pointwise, theta + pointwise),
+        estimate=Estimate(theta, width.error, theta - width.pointwise, theta + width.pointwise),
         verdict_lower=lower,
         verdict_upper=upper,
         percent=100 * theta / abs(mean) if mean and loss.is_mean else None,
@@ -178,8 +148,26 @@ def _penalty(
     )
 
 
-def _claims(people: People, scored: list[MaskScores], loss: Loss) -> list[_Claim]:
-    """Return what is to be estimated: each set, all silent ones together, and the same within each subgroup."""
+def _untested(claim: _Claim, people: AuditPeople, why: str) -> Penalty:
+    groups = _groups(claim.mask, people)
+    return not_testable(claim.name, groups, claim.subgroup, claim.people, len(claim.rows), why)
+
+
+def not_testable(
+    name: str, groups: tuple[str, ...] | None, subgroup: str | None, people: int, comparable: int, note: str
+) -> Penalty:
+    """Return an entry without a number."""
+    return Penalty(
+        name, groups, subgroup, people, comparable, NOT_TESTABLE, False, None, None, None, None, None, None, note
+    )
+
+
+def _groups(mask: int | None, people: AuditPeople) -> tuple[str, ...] | None:
+    return None if mask is None else people.consent.groups_of(mask)
+
+
+def _claims(people: AuditPeople, scored: list[MaskScores], loss: Loss) -> list[_Claim]:
+    """Return what to estimate: each set, all silent sets together, and the same within each subgroup."""
     sets = [(people.name(s.mask), s.mask, [s], s.mask != people.everything or s.mask == 0) for s in scored]
     silent = [s for _, _, (s,), decisive in sets if decisive]
     pooled = [(ALL_SILENT, None, silent, True)] if len(silent) > 1 else []
@@ -201,7 +189,7 @@ def _claim(
     decisive: bool,
     loss: Loss,
 ) -> _Claim:
-    """Add up the scores of one set or several, for the members of a subgroup."""
+    """Add up the scores of one or several sets for the members of a subgroup."""
     score, size, compared = np.zeros(len(members)), np.zeros(len(members)), np.zeros(len(members), dtype=bool)
     for s in together:
         score[s.rows] += s.score
@@ -219,10 +207,10 @@ def _rarer(target: Array, loss: Loss) -> float:
     return above if loss.name == "poisson" else min(above, below)
 
 
-def _influences(claims: list[_Claim], people: People) -> Any:
+def _influences(claims: list[_Claim], people: AuditPeople) -> Any:
     """Return what each person, or each cluster, contributes to θ̂ − θ: a sparse matrix, one row per claim.
 
-    Sparse, because most claims are about few people: claims × people would not fit into memory where both are many.
+    Sparse, because most claims are about few people: many claims × many people would not fit into memory.
     """
     from scipy.sparse import csr_array
 
@@ -239,99 +227,3 @@ def _influences(claims: list[_Claim], people: People) -> Any:
         starts.append(starts[-1] + len(unit))
     joined = [np.concatenate(parts) if parts else np.empty(0) for parts in (values, columns)]
     return csr_array((joined[0], joined[1].astype(np.int64), starts), shape=(len(claims), units))
-
-
-def normal_quantile(p: float) -> float:
-    """Return the p-quantile of the standard normal distribution."""
-    from scipy.stats import norm
-
-    return float(norm.ppf(p))
-
-
-def critical_value(influences: Any, errors: Array, level: float, simultaneous: str, seed: int) -> float:
-    """Return c such that all intervals θ̂ ± c·se hold jointly, each side with confidence ``level``.
-
-    Two one-sided tests at 1 − level each make a two-sided interval at 2·level − 1. ``"max-t"``: the quantile of
-    max_j |Z_j|, Z normal with the correlations of the estimates (the Gaussian multiplier bootstrap in closed form).
-    ``"bonferroni"``: the same for any dependence. ``"none"``: each interval for itself.
-    """
-    error_rate, count = 2 * (1 - level), len(errors)
-    if simultaneous == "none" or count <= 1:
-        return normal_quantile(1 - error_rate / 2)
-    bonferroni = normal_quantile(1 - error_rate / (2 * count))
-    if simultaneous == "bonferroni":
-        return bonferroni
-    products = influences @ influences.T
-    products = products.toarray() if hasattr(products, "toarray") else products
-    values, vectors = np.linalg.eigh(products / np.outer(errors, errors))
-    root = vectors * np.sqrt(np.maximum(values, 0))
-    draws = np.random.default_rng(child_seed(seed, 3)).normal(size=(_MAX_T_DRAWS, len(root)))
-    return min(float(np.quantile(np.abs(draws @ root.T).max(axis=1), 1 - error_rate)), bonferroni)
-
-
-def decide(lower: float, upper: float, margin: float) -> str:
-    """Return the verdict on an interval: inside the margin, outside, or neither."""
-    if -margin <= lower and upper <= margin:
-        return CERTIFIED
-    return VIOLATED if lower > margin or upper < -margin else INCONCLUSIVE
-
-
-def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> int | None:
-    """Return how many rows would decide if the estimate stayed: half-widths shrink with the root of the rows."""
-    distance = abs(margin - abs(theta))
-    if distance == 0 or not math.isfinite(half_width):
-        return None
-    needed = n * (half_width / distance) ** 2
-    return math.ceil(needed) if needed < 1e12 else None
-
-
-def _groups(mask: int | None, people: People) -> tuple[str, ...] | None:
-    return None if mask is None else people.consent.groups_of(mask)
-
-
-def _untested(claim: _Claim, people: People, why: str) -> Penalty:
-    groups = _groups(claim.mask, people)
-    return not_testable(claim.name, groups, claim.subgroup, claim.people, len(claim.rows), why)
-
-
-def not_testable(
-    name: str, groups: tuple[str, ...] | None, subgroup: str | None, people: int, comparable: int, note: str
-) -> Penalty:
-    """Return an entry without a number."""
-    return Penalty(
-        name, groups, subgroup, people, comparable, NOT_TESTABLE, False, None, None, None, None, None, None, note
-    )
-
-
-def _who(p: Penalty) -> str:
-    people = "People who withhold something" if p.groups is None else f"People who share {p.name} and no more"
-    people = "People who share nothing" if p.groups == () else people
-    return people if p.subgroup is None else f"{people} (subgroup {p.subgroup})"
-
-
-def overall(penalties: list[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
-    """Return the verdict on the whole, and why: violated if any set is, certified if every set is."""
-    tested = [p for p in penalties if p.decisive]
-    if not tested:
-        return INCONCLUSIVE, "No set of people who withhold something is large enough to be tested."
-    violated = [p for p in tested if p.verdict == VIOLATED]
-    if violated:
-        worst = max(violated, key=lambda p: abs(p.estimate.value) if p.estimate else 0.0)
-        assert worst.estimate is not None
-        told = "more" if worst.estimate.value > 0 else "less"
-        return VIOLATED, (
-            f"{_who(worst)} are told {describe(abs(worst.estimate.value))} {told} than their data justify, beyond "
-            f"the margin of {describe(margin)}."
-        )
-    open_ones = [p for p in tested if p.verdict == INCONCLUSIVE]
-    if open_ones:
-        needed = max((p.rows_to_decide or 0) for p in open_ones)
-        more = f" About {needed:,} rows would decide." if needed else ""
-        return INCONCLUSIVE, (
-            f"For {len(open_ones)} of {len(tested)} sets of people the data do not decide whether the penalty lies "
-            f"within the margin of {describe(margin)}.{more}"
-        )
-    return CERTIFIED, (
-        f"In each of the {len(tested)} sets of people tested, the average penalty of withholding lies within "
-        f"{describe(margin)}."
-    )

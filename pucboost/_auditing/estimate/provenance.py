@@ -5,25 +5,25 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
-from ..results import Provenance
-from .inputs import AuditedModel, People
-from .nuisance import LIGHTGBM_PARAMS
-from .reference import TrainingData
+from ..._engines import ENGINES
+from ..findings import Provenance
+from ..settings import FittingOptions, NuisanceEstimators
+from .audited_model import AuditedModel
+from .learners import LIGHTGBM_PARAMS
+from .people import AuditPeople
+from .training_data import TrainingData
 
 _TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")
-_PACKAGES = ("lightgbm", "numpy", "scikit-learn", "scipy", "xgboost")
+_PACKAGES = sorted((*ENGINES, "numpy", "scikit-learn", "scipy"))
 
 
 def provenance(
-    people: People,
+    people: AuditPeople,
     model: AuditedModel,
-    seed: int,
-    folds: int,
-    min_count: int,
     training: TrainingData,
-    nuisance: Any,
+    fitting: FittingOptions,
+    min_count: int,
     seconds: float,
 ) -> Provenance:
     """Return what somebody else needs to repeat the audit."""
@@ -35,18 +35,19 @@ def provenance(
     for package in _PACKAGES:
         try:
             versions[package] = version(package)
-        except PackageNotFoundError:  # installed in some other way
+        except PackageNotFoundError:  # not installed as a package
             continue
-    if isinstance(nuisance, (tuple, list)):
-        described = f"scikit-learn: {nuisance[0]!r}, {nuisance[1]!r}"
+    nuisance = fitting.nuisance
+    if isinstance(nuisance, NuisanceEstimators):
+        described = f"scikit-learn: {nuisance.outcome!r}, {nuisance.availability!r}"
     else:
-        settings = ", ".join(f"{k}={v}" for k, v in {**LIGHTGBM_PARAMS, **(nuisance or {})}.items() if k in _TELLING)
+        settings = ", ".join(f"{k}={v}" for k, v in {**LIGHTGBM_PARAMS, **nuisance}.items() if k in _TELLING)
         described = f"LightGBM, early-stopped ({settings})"
     return Provenance(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         rows=len(people),
-        seed=seed,
-        folds=folds,
+        seed=fitting.seed,
+        folds=fitting.folds,
         min_count=min_count,
         reference_data="the audit data, cross-fitted" if training.table is None else "the training data",
         data_hash=people.fingerprint(),

@@ -18,7 +18,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Bullets:
-    """A list of entries, each a few words in bold and the rest; ``lead`` stands before the list."""
+    """A list of entries, each a few words in bold and a sentence; ``lead`` introduces the list."""
 
     kind: ClassVar[str] = "bullets"
     entries: tuple[tuple[str, str], ...]
@@ -27,7 +27,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Fact:
-    """A term and what there is to say about it; ``code`` for hashes and the like."""
+    """A term and its description; ``code`` marks hashes and the like."""
 
     term: str
     text: str
@@ -65,9 +65,9 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     words: frozenset[str] = frozenset()
-    """The columns that hold no numbers."""
+    """The columns that hold words, not numbers."""
     cards: bool = False
-    """Whether rows become cards where the page is narrow; else the table scrolls."""
+    """Whether rows become cards on a narrow page; otherwise the table scrolls."""
 
     def only(self, columns: Sequence[str]) -> Table:
         """Return the table with these of its columns, in this order."""
@@ -78,7 +78,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with its caption; ``svg`` is made by us and goes into the page as it is."""
+    """A plot with its caption; ``svg`` is our own and goes into the page unescaped."""
 
     svg: Any
     caption: str
@@ -86,7 +86,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """Pictures side by side where there is room."""
+    """Figures side by side where there is room."""
 
     kind: ClassVar[str] = "figures"
     entries: tuple[Figure, ...]
@@ -106,8 +106,8 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What stands in the box on top."""
+class VerdictBox:
+    """The box at the top of the page."""
 
     word: str
     reason: str

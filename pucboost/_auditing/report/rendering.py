@@ -1,6 +1,6 @@
 """The audit as something to read: an HTML page, a notebook box, a section of a model card, plain text.
 
-``sections`` puts the numbers into words and blocks; here they are laid out.
+``sections`` puts the findings into words and blocks; this module lays them out.
 """
 
 from __future__ import annotations
@@ -10,90 +10,93 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from . import sections
+from ..findings import Findings
 from .blocks import Cell, Fact, Table
-from .wording import columns_of, pad, printable, shorten
+from .sections.basis import limits_in_words, provenance_facts
+from .sections.order import SECTIONS
+from .sections.penalty import penalty_tables, untested
+from .sections.shared import JOINT, PENALTY, PEOPLE, SHARES, VERDICT, level_interval
+from .sections.verdict import notices, subject, verdict_box
+from .text import columns_of, pad, printable, shorten
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from ..results import AuditReport
 
 HEADING = "Consent audit"
 _TEXT_NAME_WIDTH = 48
 
 
-def render_html(report: AuditReport) -> str:
+def render_html(findings: Findings) -> str:
     """Return one complete HTML page: no script, nothing to load, all text escaped."""
-    report = printable(report)
-    made = (make(report) for make in sections.SECTIONS)
+    findings = printable(findings)
+    made = (make(findings) for make in SECTIONS)
     page = _templates().get_template("page.html")
     return page.render(
         heading=HEADING,
-        verdict=sections.verdict(report),
-        subject=sections.subject(report),
-        notices=sections.notices(report),
+        verdict=verdict_box(findings),
+        subject=subject(findings),
+        notices=notices(findings),
         sections=[section for section in made if section is not None],
     )
 
 
-def render_fragment(report: AuditReport) -> str:
+def render_fragment(findings: Findings) -> str:
     """Return verdict and penalties as one ``<div>`` for a notebook."""
-    report = printable(report)
-    columns = (sections.SHARES, sections.VERDICT, sections.PENALTY, sections.JOINT, sections.PEOPLE)
+    findings = printable(findings)
+    columns = (SHARES, VERDICT, PENALTY, JOINT, PEOPLE)
     box = _templates().get_template("fragment.html")
     return box.render(
         heading=HEADING,
-        verdict=sections.verdict(report),
-        notices=sections.notices(report),
-        tables=[table.only(columns) for table in sections.penalty_tables(report)],
-        untested=sections.untested(report),
+        verdict=verdict_box(findings),
+        notices=notices(findings),
+        tables=[table.only(columns) for table in penalty_tables(findings)],
+        untested=untested(findings),
     )
 
 
-def render_markdown(report: AuditReport) -> str:
+def render_markdown(findings: Findings) -> str:
     """Return a section for a model card."""
-    report = printable(report)
-    verdict = sections.verdict(report)
-    consent = "; ".join(f"{group} ({', '.join(columns)})" for group, columns in report.provenance.consent.items())
-    facts = [*sections.provenance_facts(report), Fact("Consent schema", consent or "nothing is optional")]
+    findings = printable(findings)
+    verdict = verdict_box(findings)
+    consent = "; ".join(f"{group} ({', '.join(columns)})" for group, columns in findings.provenance.consent.items())
+    facts = [*provenance_facts(findings), Fact("Consent schema", consent or "nothing is optional")]
     parts = [
         f"## {HEADING}: {verdict.word}",
         f"**{_md(verdict.reason)}**",
         _md(verdict.meaning),
         _md_facts(verdict.facts),
     ]
-    if sections.notices(report):
-        parts += ["**Before you rely on it**", _md_list(sections.notices(report))]
+    if notices(findings):
+        parts += ["**Before you rely on it**", _md_list(notices(findings))]
     parts += ["### The penalty of withholding"]
-    for table in sections.penalty_tables(report):
+    for table in penalty_tables(findings):
         parts += [f"{_md(table.caption)}:", _md_table(table)]
-    if sections.untested(report):
-        parts += ["Not tested:", _md_list([f"{name}: {why}" for name, why in sections.untested(report)])]
+    if untested(findings):
+        parts += ["Not tested:", _md_list([f"{name}: {why}" for name, why in untested(findings)])]
     parts += [
         "### What this audit cannot say",
-        _md_list([f"{point} {rest}" for point, rest in sections.limits_in_words(report)]),
+        _md_list([f"{point} {rest}" for point, rest in limits_in_words(findings)]),
     ]
     parts += ["### Provenance", _md_facts(facts)]
     return "\n\n".join(parts) + "\n"
 
 
-def render_text(report: AuditReport) -> str:
+def render_text(findings: Findings) -> str:
     """Return verdict, margin, penalties and warnings as plain text."""
-    report = printable(report)
-    verdict = sections.verdict(report)
-    interval = sections.level_interval(report)
-    columns = (sections.SHARES, sections.PEOPLE, sections.PENALTY, interval, sections.JOINT, sections.VERDICT)
+    findings = printable(findings)
+    verdict = verdict_box(findings)
+    interval = level_interval(findings)
+    columns = (SHARES, PEOPLE, PENALTY, interval, JOINT, VERDICT)
     width = max(len(fact.term) for fact in verdict.facts)
     parts = [
         f"{HEADING}: {verdict.word.upper()}\n{verdict.reason}",
         "\n".join(f"{fact.term:<{width}}  {fact.text}" for fact in verdict.facts),
     ]
-    parts += [f"{table.caption}\n{_text_table(table.only(columns))}" for table in sections.penalty_tables(report)]
-    if sections.untested(report):
-        parts.append("Not tested\n" + "\n".join(f"  {name}: {why}" for name, why in sections.untested(report)))
-    if sections.notices(report):
-        parts.append("Warnings\n" + "\n".join(f"  - {notice}" for notice in sections.notices(report)))
+    parts += [f"{table.caption}\n{_text_table(table.only(columns))}" for table in penalty_tables(findings)]
+    if untested(findings):
+        parts.append("Not tested\n" + "\n".join(f"  {name}: {why}" for name, why in untested(findings)))
+    if notices(findings):
+        parts.append("Warnings\n" + "\n".join(f"  - {notice}" for notice in notices(findings)))
     return "\n\n".join(parts)
 
 
@@ -114,7 +117,7 @@ _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#!|~$@]|^[-+])")
 
 
 def _md(text: str) -> str:
-    """Return text so that Markdown shows it as it is, in a table too."""
+    """Escape text so that Markdown shows it as it is, also in a table."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKDOWN_SPECIAL.sub(r"\\\1", escaped)
 

@@ -1,17 +1,16 @@
-"""Pictures as SVG to be put into an HTML page: in the page's fonts and colours, and the same for the same report."""
+"""Plots as SVG inside an HTML page: in the page's fonts and colours, and the same for the same findings."""
 
 from __future__ import annotations
 
 import io
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
-from .plotting import COLOURS, PICTURES
-
-if TYPE_CHECKING:
-    from ..results import AuditReport
+from ..findings import Findings
+from .drawing import COLOURS
+from .plotting import PLOTS
 
 _INK = "#1d232b"
 _VARIABLES = {
@@ -21,7 +20,7 @@ _VARIABLES = {
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text remains text: the page's font, and searchable
     "svg.hashsalt": "pucboost",
-    "font.size": 10.2,  # at least 9 pixels where the picture is 330 pixels wide
+    "font.size": 10.2,  # at least 9 pixels if the plot is 330 pixels wide
     "text.color": _INK,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
@@ -33,14 +32,14 @@ _STYLE: dict[str, Any] = {
 _REFERENCE = re.compile(r"#([\w.-]+)")
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 _FONT_FAMILY = re.compile(r"font-family:[^;]*;?\s*")
-_FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form of earlier versions of matplotlib
+_FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form in earlier versions of matplotlib
 
 
-def inline_svg(name: str, report: AuditReport, label: str) -> str:
-    """Return one of :data:`PICTURES` as an ``<svg>`` element; ``label`` says in words what there is to see."""
-    root = ElementTree.fromstring(_draw(name, report))
+def inline_svg(name: str, findings: Findings, label: str) -> str:
+    """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` describes it in words."""
+    root = ElementTree.fromstring(_draw(name, findings))
     for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]  # HTML knows SVG without its namespace
+        element.tag = element.tag.rpartition("}")[2]  # in HTML, SVG needs no namespace
         element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
     for parent in [*root.iter()]:
         for child in [*parent]:
@@ -54,28 +53,28 @@ def inline_svg(name: str, report: AuditReport, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _draw(name: str, report: AuditReport) -> str:
-    """Return what matplotlib makes of it, whatever style and backend the user has chosen, and without pyplot."""
+def _draw(name: str, findings: Findings) -> str:
+    """Draw with matplotlib, whatever style and backend the user has chosen, and without pyplot."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    picture = PICTURES[name]
+    plot = PLOTS[name]
     out = io.StringIO()
     with matplotlib.rc_context(), warnings.catch_warnings():
-        # Names may have letters that matplotlib's own font lacks; the browser's fonts draw them.
+        # Names may have letters that matplotlib's own font lacks; the browser's fonts have them.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         matplotlib.rcdefaults()
         for setting, value in _STYLE.items():
             matplotlib.rcParams[setting] = value  # type: ignore[index]
-        figure = Figure(figsize=picture.size(report), layout="constrained")
-        picture.on(report, figure.add_subplot())
+        figure = Figure(figsize=plot.size(findings), layout="constrained")
+        plot.on(findings, figure.add_subplot())
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     return out.getvalue()
 
 
 def _rename(root: ElementTree.Element, prefix: str) -> None:
-    """Number the ids in order of appearance, each with the picture's name: a page has several pictures."""
+    """Number the ids in order of appearance, prefixed with the plot's name: a page has several plots."""
     used = {
         match
         for element in root.iter()
@@ -95,7 +94,7 @@ def _rename(root: ElementTree.Element, prefix: str) -> None:
 
 
 def _tidy(element: ElementTree.Element) -> None:
-    """Use the page's colours and fonts; leave out what takes space only."""
+    """Use the page's colours and fonts; drop what only takes up space."""
     for key, value in [*element.attrib.items()]:
         if key == "style":
             value = _FONT.sub(r"font-size: \1", _FONT_FAMILY.sub("", value))

@@ -7,25 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..batches import features_of
+from ..model_columns import features_of
 from ..shared import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
-from .train import read_groups
+from ..train_columns import read_groups
 
 if TYPE_CHECKING:
     from ..._auditing.results import AuditReport
-    from ..._tables.files import TableFile
+    from ..._tables.table_files import TableFile
 
 EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "inconclusive": 2}
 
 _EPILOG = f"""\
 example:
-  Hold a model against a margin of two percentage points on people it was not
-  trained on, and keep a report for people and one for machines:
+  Test a model against a margin of two percentage points on people it was not
+  trained on, and write a report for people and one for machines:
 
     pucboost audit model.txt held_out.parquet --label claim --margin 0.02 \\
         --html audit.html --json audit.json
 
-  In a build, where few data should not fail it:
+  In a build that too few data should not fail:
 
     pucboost audit model.txt held_out.csv --label claim --margin 0.02 \\
         --fail-on violated
@@ -39,7 +39,7 @@ exit codes:
   3    wrong usage, or something is wrong with the data, the model or a file;
        nothing was written
   130  interrupted (Ctrl-C); nothing was written
-  With --fail-on, verdicts that are not named there exit with 0."""
+  With --fail-on, verdicts not named there exit with 0."""
 
 
 def add_parser(commands: Commands) -> None:
@@ -47,7 +47,7 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "audit",
         help="test whether people who withhold data are treated as their remaining data justify",
-        description="Test on held-out people whether those who withhold data are treated as their remaining data "
+        description="Test on held-out people whether those who withhold data are treated as their\nremaining data "
         "justify.",
         epilog=_EPILOG,
     )
@@ -61,12 +61,12 @@ def add_parser(commands: Commands) -> None:
         "--optional",
         action="append",
         metavar="COL or GROUP=COL,COL",
-        help="what is optional, for a model file of plain LightGBM or XGBoost; one of pucboost knows it",
+        help="what is optional, for a plain LightGBM or XGBoost model; models of pucboost know it",
     )
     parser.add_argument("--relative", action="store_true", help="read --margin as a share of the mean prediction")
-    parser.add_argument("--weight", metavar="COL", help="column with weights of rows")
-    parser.add_argument("--exposure", metavar="COL", help="column with exposures; the label then counts over them")
-    parser.add_argument("--subgroup", metavar="COL", help="column with labels of subgroups to judge separately")
+    parser.add_argument("--weight", metavar="COL", help="column with sample weights")
+    parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label counts")
+    parser.add_argument("--subgroup", metavar="COL", help="column with subgroups to judge separately")
     parser.add_argument("--cluster", metavar="COL", help="column that says which rows belong to one person")
     parser.add_argument(
         "--favourable", choices=("lower", "higher"), default="lower", help="which predictions people prefer"
@@ -82,7 +82,7 @@ def add_parser(commands: Commands) -> None:
         action="append",
         type=names,
         metavar="VERDICT",
-        help="verdicts that fail, of violated and inconclusive (default: both)",
+        help="verdicts that fail: violated, inconclusive (default: both)",
     )
     add_quiet(parser)
     parser.set_defaults(run=run)
@@ -90,7 +90,8 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Audit, write the reports, and return the verdict as exit code."""
-    from ..._tables.files import DataError, check_can_be_written, open_table, write_whole
+    from ..._tables.files import DataError, check_can_be_written, write_whole
+    from ..._tables.table_files import open_table
     from ...testing import OUTCOMES, check_fail_on
 
     failing = check_fail_on(flat(given.fail_on) or OUTCOMES)
@@ -101,7 +102,7 @@ def run(given: argparse.Namespace) -> int:
         check_can_be_written(path, given.model, given.data)
     file = open_table(given.data)
     report = _audit(given, _load(given, file), file)
-    # All are rendered before any is written: a report that cannot be made leaves no others behind.
+    # Render all before writing any: if one report cannot be made, none is left behind.
     renderers = ((given.html, report.to_html), (given.json, report.to_json), (given.markdown, report.to_markdown))
     for path, text in [(path, render()) for path, render in renderers if path is not None]:
         write_whole(path, text.encode("utf-8"))
@@ -113,7 +114,8 @@ def run(given: argparse.Namespace) -> int:
 
 def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditReport:
     from ..._auditing.run import audit
-    from ..._tables.file_columns import check_columns, read_table
+    from ..._tables.loading import load_table
+    from ..._tables.table_files import check_columns
 
     text_columns = [column for column in (given.subgroup, given.cluster) if column is not None]
     check_columns(file, [given.label], "--label")
@@ -122,7 +124,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
     check_columns(file, text_columns, "--subgroup or --cluster")
     features = features_of(model, file, given.quiet)
     with progress(f"reading {file.path}", given.quiet) as report:
-        table = read_table(file, features, given.label, given.weight, report)
+        table = load_table(file, features, given.label, given.weight, report)
     exposure = _read(file, given.exposure, lambda batch, name: batch.numbers(name, ". Exposures must be numbers"))
     subgroups, clusters = (_read(file, column, _labels) for column in (given.subgroup, given.cluster))
     return audit(
@@ -144,7 +146,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
 
 
 def _read(file: TableFile, column: str | None, convert: Callable[[Any, str], Any]) -> Any:
-    """Return one further column of everybody, None if none is wanted."""
+    """Return one more column of everybody, or None if none is asked for."""
     import numpy as np
 
     if column is None:
@@ -153,7 +155,7 @@ def _read(file: TableFile, column: str | None, convert: Callable[[Any, str], Any
 
 
 def _labels(batch: Any, column: str) -> Any:
-    """Return a column as text; a missing value is a label like others."""
+    """Return a column as text; a missing value is a label like any other."""
     import numpy as np
 
     return np.asarray(batch.text(column).fill_null("missing").to_numpy(zero_copy_only=False), dtype=np.str_)
@@ -164,7 +166,7 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
     if not given.optional:
         return load(given.model)
     from ..._consent import Consent
-    from ..._engines.params import is_booster
+    from ..._engines import boosters_of
     from ..._models.files import load_engine_model
     from ..._tables.files import DataError
 
@@ -172,10 +174,10 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
         model, consent = load_engine_model(given.model)
     except OSError:
         raise
-    except Exception as error:  # the engines raise all sorts of things over damaged files
+    except Exception as error:  # the engines raise errors of all kinds for damaged files
         raise DataError(f"cannot read a model from {given.model}: {one_line(error)}") from error
     if consent is not None:
         raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
-    feature_names = model.feature_names if is_booster(model, "xgboost") else model.feature_name()
+    feature_names, _ = boosters_of(model).columns(model)
     model.consent = Consent.declare(read_groups(given.optional, file), feature_names or file.columns)
     return model

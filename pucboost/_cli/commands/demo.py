@@ -11,7 +11,7 @@ def add_parser(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "demo",
-        help="compare plain LightGBM, a base-features model and pucboost on simulated data whose truth is known",
+        help="compare plain LightGBM, a base-features model and pucboost on simulated data with known truth",
         description="Train three models on simulated data and print how each treats people who\ndo not share.",
     )
     parser.add_argument("--rows", type=_row_count, default=50_000, help="people to train on (default 50000)")

@@ -20,7 +20,7 @@ example:
 output:
   The kept columns, then prediction (with several classes prediction_0,
   prediction_1, …), then with --subset one column used_GROUP per group, true
-  or false. A group of which DATA has no column is withheld by everybody.
+  or false. If DATA has no column of a group, everybody withholds it.
 
 {TABLE_FILES}
 
@@ -40,8 +40,8 @@ def add_parser(commands: Commands) -> None:
         "--sharing",
         choices=("as_given", "withheld", "best"),
         default="as_given",
-        help="use all that is shared (default), nothing optional, or of all subsets of what a person shares the one "
-        "with the most favourable prediction",
+        help="use everything shared (default), nothing optional, or the subset of what a person shares that gives the "
+        "most favourable prediction",
     )
     parser.add_argument(
         "--favourable",
@@ -49,15 +49,16 @@ def add_parser(commands: Commands) -> None:
         default="lower",
         help="which predictions --sharing best prefers (default lower, as for premiums)",
     )
-    parser.add_argument("--subset", action="store_true", help="add columns that tell which groups were used")
+    parser.add_argument("--subset", action="store_true", help="add columns that say which groups were used")
     parser.add_argument(
         "--search",
         choices=("exact", "greedy"),
         default="exact",
-        help="how --sharing best treats people with more than --max-subsets subsets: refuse (default), or search",
+        help="what --sharing best does if a person has more than --max-subsets subsets: exact fails (default), greedy "
+        "searches",
     )
     parser.add_argument(
-        "--max-subsets", type=int, default=4096, metavar="N", help="how many subsets to try for a person (default 4096)"
+        "--max-subsets", type=int, default=4096, metavar="N", help="most subsets to try for a person (default 4096)"
     )
     parser.set_defaults(run=run)
 
@@ -76,7 +77,7 @@ class _Predictions:
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
         import numpy as np
 
-        from ..._prediction.prediction import predict
+        from ..._prediction.quotes import predict
 
         given = self._given
         if given.sharing == "best" and given.search == "exact":
@@ -91,7 +92,7 @@ class _Predictions:
             max_subsets=given.max_subsets,
             search=given.search,
         )
-        # XGBoost's float32 are exact in float64, and both engines give the same type.
+        # float64 holds XGBoost's float32 exactly, and gives both engines the same type.
         values = np.asarray(prediction, dtype=np.float64)
         columns = {"prediction": values}
         if values.ndim == 2:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _EPILOG = f"""\
 example:
-  What everybody would be told for sharing nothing, each group alone, or two
-  groups:
+  What everybody would be told if they shared nothing, each group alone, or
+  two groups:
 
     pucboost quote model.txt people.csv --keep id \\
         --subsets nothing,alone,fitness+glucose --out quotes.csv
@@ -22,8 +22,8 @@ example:
 output:
   The kept columns, then one column per subset, such as "nothing", "glucose",
   "fitness + glucose" (with several classes one per subset and class:
-  "nothing_0", …), empty where a person does not share all of the subset. A
-  group of which DATA has no column is withheld by everybody.
+  "nothing_0", …), empty where a person does not share all of the subset. If
+  DATA has no column of a group, everybody withholds it.
 
 {TABLE_FILES}
 
@@ -45,7 +45,7 @@ def add_parser(commands: Commands) -> None:
         action="append",
         metavar="SUBSET,SUBSET",
         help="nothing, alone (each group), all_but_one (each), all, or groups joined by +; by default all subsets, "
-        "which works up to 6 groups",
+        "for up to 6 groups",
     )
     parser.set_defaults(run=run)
 
@@ -59,7 +59,7 @@ class _Quotes:
     """From a batch of people to their quotes."""
 
     def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        from ..._prediction.prediction import subset_masks, subset_name
+        from ..._prediction.subsets import subset_masks, subset_name
 
         self._model, self._raw_score = model, given.raw_score
         consent = model.consent
@@ -69,9 +69,9 @@ class _Quotes:
         self._names = [subset_name(mask, consent) for mask in subset_masks(consent, self._subsets)]
 
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
-        from ..._prediction.prediction import quote
+        from ..._prediction.quotes import quote
 
-        # "nothing" is shared by everybody, so that even a batch in which nobody shares the others has all its classes.
+        # Everybody shares "nothing", so even a batch in which nobody shares the other subsets has all classes.
         subsets = None if self._subsets is None else ["nothing", *self._subsets]
         table = quote(self._model, people, subsets=subsets, raw_score=self._raw_score)
         if table.columns.nlevels == 1:
@@ -80,7 +80,7 @@ class _Quotes:
 
 
 def _subset(text: str, consent: Consent) -> Any:
-    from ..._prediction.prediction import FAMILIES
+    from ..._prediction.subsets import FAMILIES
 
     if text in FAMILIES:
         return text

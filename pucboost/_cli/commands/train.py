@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, flat, names, note, progress
+from ..shared import EXIT_CODES, TABLE_FILES, Commands, note, progress
+from ..train_columns import Columns, read_columns
+from ..train_options import EARLY_STOPPING, add_options, check_options
 
 if TYPE_CHECKING:
-    import numpy as np
+    from ..._arrays import Array
+    from ..._tables.loading import LoadedTable
+    from ..._tables.table_files import TableFile
 
-    from ..._tables.file_columns import FileTable
-    from ..._tables.files import TableFile
-
-EARLY_STOPPING = 50
 HOLD_OUT = 1 << 32
-"""Number of the seed that draws the held-out people; training counts the seeds of its validation sets from 0."""
-
-_HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "seed")
-
-_NOT_IN_NAMES = {"lightgbm": '",:[]{}', "xgboost": "[]<"}
-"""Characters the engines do not take in the name of a feature; their own errors do not say which name has them."""
+"""Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
 
 _EPILOG = f"""\
 example:
@@ -37,11 +29,11 @@ example:
     pucboost train people.csv --label claim --ignore id \\
         --optional fitness=steps,pulse --optional glucose --out model.txt
 
-  What somebody does not share must be missing in the file. All columns that
-  are neither label nor weight nor ignored are features. Text columns are
-  categories. In a CSV file the first value of a column says whether it is
-  text, and a column that mixes text and numbers is an error unless
-  --categorical names it.
+  What somebody does not share must be missing in the file. All columns are
+  features, except label, weight and ignored ones. Text columns are
+  categories. In a CSV file the first value of a column decides whether it is
+  text; a column that mixes text and numbers is an error unless --categorical
+  names it.
 
 {TABLE_FILES}
 
@@ -57,78 +49,26 @@ def add_parser(commands: Commands) -> None:
         "that LightGBM or XGBoost can read, too.",
         epilog=_EPILOG,
     )
-    parser.add_argument("data", type=Path, metavar="DATA", help="table file with one row per person")
-    columns = parser.add_argument_group("columns")
-    columns.add_argument("--label", required=True, metavar="COL", help="column with the outcome")
-    columns.add_argument("--weight", metavar="COL", help="column with sample weights")
-    columns.add_argument(
-        "--optional",
-        action="append",
-        metavar="GROUP=COL,COL",
-        help="a group of columns that people share or withhold together, or just COL for a single one; repeat it for "
-        "further ones",
-    )
-    columns.add_argument("--ignore", type=names, action="append", metavar="COL,COL", help="columns to leave out")
-    columns.add_argument(
-        "--categorical", type=names, action="append", metavar="COL,COL", help="columns to read as text, as categories"
-    )
-    model = parser.add_argument_group("model")
-    model.add_argument("--out", type=Path, required=True, metavar="FILE", help="model file to write")
-    model.add_argument("--engine", choices=("lightgbm", "xgboost"), default="lightgbm", help="default lightgbm")
-    model.add_argument(
-        "--objective",
-        metavar="NAME",
-        help="the engine's name of the loss: binary, regression, poisson, …; by default binary if the label is 0 or 1, "
-        "else regression",
-    )
-    model.add_argument("--rounds", type=_count, default=200, metavar="N", help="boosting rounds (default 200)")
-    model.add_argument(
-        "--param",
-        type=_param,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="any other parameter of the engine, or of pucboost (compact, max_virtual_rows, valid_augmentation, "
-        "anchor=base); values are read as JSON, else as text; repeat it for further ones",
-    )
-    model.add_argument(
-        "--augmentation",
-        choices=("balanced", "exhaustive", "fixed", "none"),
-        default="balanced",
-        help="which virtual rows stand for a person (default balanced); with none the model is an ordinary one",
-    )
-    model.add_argument("--copies", type=float, metavar="C", help="virtual rows per person for balanced")
-    model.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
-    validation = parser.add_argument_group("validation")
-    held_out = validation.add_mutually_exclusive_group()
-    held_out.add_argument("--valid", type=Path, metavar="FILE", help="table file with people to validate on")
-    held_out.add_argument(
-        "--valid-fraction", type=_fraction, metavar="F", help="validate on this share of the people, drawn at random"
-    )
-    validation.add_argument(
-        "--early-stopping",
-        type=int,
-        metavar="N",
-        help=f"with validation: stop after N rounds without improvement (default {EARLY_STOPPING}; 0 never stops)",
-    )
-    add_quiet(parser)
+    add_options(parser)
     parser.set_defaults(run=run, fail=parser.error)
 
 
 def run(given: argparse.Namespace) -> int:
     """Train and save."""
-    _check_options(given)
+    check_options(given)
     start = time.perf_counter()
-    from ..._tables.files import check_can_be_written, open_table
+    from ..._tables.files import check_can_be_written
+    from ..._tables.table_files import open_table
 
     inputs = [given.data] if given.valid is None else [given.data, given.valid]
     check_can_be_written(given.out, *inputs)
     file = open_table(given.data)
-    columns = _columns(given, file)
+    columns = read_columns(given, file)
     table = _read(given, file, columns.features)
     train_set, valid_set = _datasets(given, columns, table)
     params = _params(given, columns, table.label)
 
+    from ..._engines import engine_named
     from ..._models.files import save_model
     from ..._training.train import train
 
@@ -138,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
             train_set,
             given.rounds,
             valid_sets=None if valid_set is None else [valid_set],
-            callbacks=[_reporter(given.engine, report, given.rounds)],
+            callbacks=[engine_named(given.engine).progress_callback(report, given.rounds)],
         )
     save_model(booster, given.out)
     if not given.quiet:
@@ -147,112 +87,18 @@ def run(given: argparse.Namespace) -> int:
     return 0
 
 
-def _check_options(given: argparse.Namespace) -> None:
-    if not given.optional:
-        given.fail(
-            "argument --optional: name at least one column or group that people may withhold; if nothing is optional, "
-            "LightGBM or XGBoost alone will do"
-        )
-    for name, _ in given.param:
-        if name in _HAS_OPTION:
-            given.fail(f"argument --param: there is an option for {name}: --{name}")
-    if given.early_stopping and given.valid is None and given.valid_fraction is None:
-        given.fail("argument --early-stopping: needs --valid or --valid-fraction")
-
-
-@dataclass(frozen=True)
-class _Columns:
-    features: list[Any]
-    groups: dict[str, list[str]]
-
-
-def _columns(given: argparse.Namespace, file: TableFile) -> _Columns:
-    """Check all columns that are named, and say how each feature is to be read."""
-    from ..._consent import Consent
-    from ..._tables.file_columns import Learned, check_columns
-    from ..._tables.files import DataError
-
-    ignored, categorical = flat(given.ignore), flat(given.categorical)
-    not_features = [given.label, *([] if given.weight is None else [given.weight])]
-    check_columns(file, [given.label], "--label")
-    check_columns(file, not_features, "--weight")
-    check_columns(file, ignored, "--ignore")
-    check_columns(file, categorical, "--categorical")
-    if given.label == given.weight:
-        raise DataError(f"column {given.label!r} is both label and weight")
-    groups = read_groups(given.optional, file)
-    for column in [*categorical, *(column for columns in groups.values() for column in columns)]:
-        if column in not_features or column in ignored:
-            raise DataError(f"column {column!r} is label, weight or ignored, so it cannot be optional or categorical")
-    features = []
-    for column in file.columns:
-        if column in not_features or column in ignored:
-            continue
-        if not column:
-            raise DataError(
-                f"{file.path} has a column without a name, maybe the index of a DataFrame. Name it, or leave it out "
-                "with --ignore ''"
-            )
-        refused = sorted(set(column) & set(_NOT_IN_NAMES[given.engine]))
-        if refused:
-            raise DataError(
-                f"{file.path}: {given.engine} does not take the name {column!r} because of the {refused[0]!r} in it. "
-                "Rename the column, or leave it out with --ignore"
-            )
-        try:
-            features.append(Learned(column, file.kind(column), column in categorical))
-        except DataError as error:
-            raise DataError(f"{error}. Convert it, or leave it out with --ignore {column}") from None
-    for column in not_features:
-        file.kind(column)
-    Consent.declare(groups, [feature.name for feature in features])  # raises before the file is read, not after
-    return _Columns(features, groups)
-
-
-def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
-    """Read what ``--optional`` says: group → columns."""
-    from ..._tables.file_columns import check_columns
-    from ..._tables.files import DataError
-
-    groups: dict[str, list[str]] = {}
-    for text in optional:
-        group, columns = _group(text, file)
-        if group in groups:
-            raise DataError(f"--optional names group {group!r} twice")
-        check_columns(file, columns, "--optional")
-        groups[group] = columns
-    return groups
-
-
-def _group(text: str, file: TableFile) -> tuple[str, list[str]]:
-    """Read ``COL`` or ``GROUP=COL,COL``."""
-    from ..._tables.files import DataError
-
-    if text in file.columns:
-        return text, [text]
-    group, equals, columns = text.partition("=")
-    if equals:
-        return group, names(columns)
-    if "," in text:
-        raise DataError(
-            f"--optional {text}: write --optional NAME={text} for columns that are shared or withheld together, or "
-            "repeat --optional for each of them"
-        )
-    return text, [text]
-
-
-def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> FileTable:
-    from ..._tables.file_columns import read_table
+def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> LoadedTable:
+    from ..._tables.loading import load_table
 
     with progress(f"reading {file.path}", given.quiet) as report:
-        return read_table(file, features, given.label, given.weight, report)
+        return load_table(file, features, given.label, given.weight, report)
 
 
-def _datasets(given: argparse.Namespace, columns: _Columns, table: FileTable) -> tuple[Any, Any]:
-    """Return the training set and the validation set, if one is wanted."""
-    from ..._tables.file_columns import check_columns
-    from ..._tables.files import DataError, open_table
+def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -> tuple[Any, Any]:
+    """Return the training set, and the validation set or None."""
+    from ..._tables.files import DataError
     from ..._tables.sources import SubsetSource
+    from ..._tables.table_files import check_columns, open_table
     from ..._training.datasets import Dataset
 
     if given.valid is not None:
@@ -280,7 +126,7 @@ def _datasets(given: argparse.Namespace, columns: _Columns, table: FileTable) ->
     return train_set, valid_set
 
 
-def _split(n_people: int, fraction: float, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _split(n_people: int, fraction: float, seed: int) -> tuple[Array, Array]:
     """Return the rows to train on and those to validate on."""
     import numpy as np
 
@@ -291,7 +137,7 @@ def _split(n_people: int, fraction: float, seed: int) -> tuple[np.ndarray[Any, A
     return np.sort(order[n_valid:]), np.sort(order[:n_valid])
 
 
-def _params(given: argparse.Namespace, columns: _Columns, label: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[str, Any]:
     import numpy as np
 
     objective = given.objective
@@ -319,7 +165,7 @@ def _params(given: argparse.Namespace, columns: _Columns, label: np.ndarray[Any,
 
 @contextmanager
 def _rows_from_zero(given: argparse.Namespace) -> Iterator[None]:
-    """Say of errors that name a row how training counts, which is not how files are counted."""
+    """Add to errors that name a row that training counts from 0, unlike messages about files."""
     from ..._tables.files import DataError
 
     try:
@@ -331,24 +177,10 @@ def _rows_from_zero(given: argparse.Namespace) -> Iterator[None]:
         raise DataError(f"{error} (Here rows are counted from 0{within}.)") from error
 
 
-def _reporter(engine: str, report: Callable[[float], None], rounds: int) -> Any:
-    """Return a callback of the engine that moves the progress bar."""
-    if engine == "lightgbm":
-        return lambda env: report((env.iteration + 1) / rounds)
-    import xgboost as xgb
-
-    class Reporter(xgb.callback.TrainingCallback):
-        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-            report((epoch + 1) / rounds)
-            return False
-
-    return Reporter()
-
-
 def _summary(
-    given: argparse.Namespace, booster: Any, table: FileTable, objective: str, n_valid: int, seconds: float
+    given: argparse.Namespace, booster: Any, table: LoadedTable, objective: str, n_valid: int, seconds: float
 ) -> str:
-    from ..._engines.params import is_booster
+    from ..._engines import boosters_of
 
     shared = booster.consent.availability(table.source)
     width = max(len(group) for group in booster.consent.group_names)
@@ -358,43 +190,14 @@ def _summary(
         inside = "" if members == [group] else f"  ({', '.join(members)})"
         lines.append(f"  {group:{width}}  {(shared >> g & 1).mean():6.1%}{inside}")
     trees = getattr(booster, "booster", booster)
-    if is_booster(trees, "xgboost"):
-        rounds, best = trees.num_boosted_rounds(), trees.attr("best_iteration")
-        best = None if best is None else int(best) + 1
-    else:
-        rounds, best = trees.current_iteration(), trees.best_iteration
+    boosters = boosters_of(trees)
+    rounds, best = boosters.rounds(trees), boosters.best_round(trees)
     plan = booster.puc_summary
     lines += [
         f"{plan.virtual_rows:,} virtual rows of {plan.source_rows:,} people ({plan.augmentation})",
         f"{rounds} rounds, {seconds:.1f} seconds",
         *([f"validated on {n_valid:,} people"] if n_valid else []),
-        *([f"the best round is {best}"] if best and best > 0 else []),
+        *([f"the best round is {best}"] if best else []),
         f"model in {given.out}",
     ]
     return "\n".join(lines)
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
-
-
-def _fraction(text: str) -> float:
-    try:
-        fraction = float(text)
-    except ValueError:
-        fraction = float("nan")
-    if not 0 < fraction < 1:
-        raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text!r}")
-    return fraction
-
-
-def _param(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, got {text!r}")
-    try:
-        return key, json.loads(value)
-    except json.JSONDecodeError:
-        return key, value

@@ -1,0 +1,11 @@
+"""Where results, reports and figures are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+README = ROOT / "README.md"
+REPORT = ROOT / "benchmarks" / "BENCHMARKS.md"
+FIGURES = ROOT / "benchmarks" / "figures"

@@ -1,0 +1,1 @@
+"""Studies of the package: speed, memory, accuracy, and whether the audit is right."""

@@ -1,0 +1,148 @@
+"""The people of an audit: features, outcomes, weights, and who shares what."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..._arrays import Array
+from ..._consent import Consent, declares_something
+from ..._prediction.people import People, read_people
+from ..._prediction.subsets import subset_name
+from ..._tables.containers import as_vector, as_weight, rows_of
+from ..._tables.sources import Categories, RowSource, SubsetSource
+from .labels import read_clusters, read_subgroups
+
+RESERVED = ("nothing", "everything", "overall", "everybody")
+
+
+@dataclass(frozen=True)
+class AuditPeople(People):
+    """Held-out people: what they share, their outcomes, and what belongs together."""
+
+    y: Array
+    subgroups: Mapping[str, Array]
+    cluster: Array | None
+    """Number of the cluster of each row, where several rows belong together."""
+    kept: Array | None = None
+    """Numbers of the rows kept, if some had weight 0."""
+
+    @property
+    def everything(self) -> int:
+        """The mask of all groups."""
+        return (1 << self.consent.n_groups) - 1
+
+    @cached_property
+    def mask_counts(self) -> dict[int, int]:
+        """Number of people who share exactly each set, most frequent first."""
+        masks, counts = np.unique(self.shared, return_counts=True)
+        order = np.lexsort((masks, -counts))
+        return {int(masks[i]): int(counts[i]) for i in order}
+
+    def name(self, mask: int) -> str:
+        """Return the name of the people who share exactly ``mask``."""
+        if mask == self.everything and mask != 0:
+            return "everything"
+        return subset_name(mask, self.consent)
+
+    def fingerprint(self) -> str:
+        """Return a hash of features and outcomes."""
+        digest = hashlib.sha256(repr((self.source.feature_names, self.source.n_columns)).encode())
+        for lo, hi in self.source.blocks():
+            digest.update(np.ascontiguousarray(self.source.window(lo, hi), dtype=np.float64).tobytes())
+        digest.update(self.y.tobytes())
+        return digest.hexdigest()
+
+
+def read_audit_people(
+    X: Any,
+    y: Any,
+    *,
+    consent: Consent | None = None,
+    categories: Categories | None = None,
+    optional: Any = None,
+    available: Any = None,
+    weight: Any = None,
+    exposure: Any = None,
+    subgroups: Any = None,
+    clusters: Any = None,
+    zero_as_missing: bool = False,
+    num_threads: int | None = None,
+) -> tuple[AuditPeople, list[str]]:
+    """Check everything given about people, and return it with warnings."""
+    people = read_people(
+        X,
+        lambda source: _consent(consent, optional, source),
+        categories=categories,
+        available=available,
+        weight=weight,
+        weight_name="weight",
+        zero_as_missing=zero_as_missing,
+        num_threads=num_threads,
+    )
+    _check_names(people.consent)
+    n, weights = len(people), people.weight
+    outcome = as_vector(y, "y", n, np.float64)
+    _check_finite(outcome, "y")
+    if exposure is not None:
+        units = as_weight(exposure, "exposure", n)
+        if (units == 0).any():
+            raise ValueError(f"exposure is 0 in row {int(np.argmin(units))}; drop rows without exposure.")
+        # A count over an exposure is a rate that weighs as much as its exposure.
+        outcome, weights = outcome / units, weights * units
+    if not weights.any():
+        raise ValueError("All weights are 0; nobody is left to audit.")
+    members, cluster = read_subgroups(subgroups, n), read_clusters(clusters, n)
+    if weights.all():
+        audited = AuditPeople(
+            **{**vars(people), "weight": weights / weights.mean()}, y=outcome, subgroups=members, cluster=cluster
+        )
+        return audited, []
+    keep = np.flatnonzero(weights)
+    audited = AuditPeople(
+        container=rows_of(people.container, keep),
+        source=SubsetSource(people.source, keep),
+        consent=people.consent,
+        shared=people.shared[keep],
+        weight=weights[keep] / weights[keep].mean(),
+        y=outcome[keep],
+        subgroups={name: flags[keep] for name, flags in members.items()},
+        cluster=None if cluster is None else cluster[keep],
+        kept=keep,
+    )
+    return audited, [f"{n - len(keep):,} rows with weight 0 are left out."]
+
+
+def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent:
+    if known is not None:
+        if declares_something(optional):
+            declared = Consent.of(optional, source, source.feature_names or known.feature_names)
+            if declared.groups != known.groups:
+                raise ValueError(
+                    f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out "
+                    "for a pucboost model."
+                )
+        return known
+    if not declares_something(optional):
+        raise ValueError(
+            "The model has no consent schema, so it is not known what is optional. Say so: optional=[columns] or "
+            "optional={group: [columns]}."
+        )
+    return Consent.of(optional, source)
+
+
+def _check_names(consent: Consent) -> None:
+    for reserved in RESERVED:
+        if reserved in consent.groups:
+            raise ValueError(f"A consent group is called {reserved!r}, a name audits use themselves. Rename it.")
+
+
+def _check_finite(values: Array, name: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(f"{name} is {values[bad[0]]} in row {bad[0]} ({len(bad)} such rows); it must be finite.")

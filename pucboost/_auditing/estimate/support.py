@@ -1,0 +1,55 @@
+"""Whether the data can support the conclusions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..findings import GroupSupport, Support
+from .people import AuditPeople
+
+RARE_SHARE = 0.01
+"""A group shared or withheld by fewer people than this gets a warning."""
+
+
+def describe_support(
+    people: AuditPeople, tested: list[int], training_masks: frozenset[int] | None
+) -> tuple[Support, list[str]]:
+    """Say whether the data can support the conclusions, with warnings in words."""
+    notes = []
+    counts = people.mask_counts
+    unseen = None if training_masks is None else [mask for mask in counts if mask not in training_masks]
+    unseen_people = None if unseen is None else sum(counts[mask] for mask in unseen)
+    if unseen:
+        notes.append(
+            f"{unseen_people:,} people share sets of groups that training never saw exactly so, for example "
+            f"{people.name(unseen[0])!r}."
+        )
+    groups = []
+    for g, group in enumerate(people.consent.group_names):
+        shared = int(((people.shared >> np.uint64(g)) & np.uint64(1)).sum())
+        rate = shared / len(people)
+        groups.append(GroupSupport(group, rate, len(people) - shared, shared))
+        if rate < RARE_SHARE or rate > 1 - RARE_SHARE:
+            word = "shared" if rate < RARE_SHARE else "withheld"
+            few = shared if rate < RARE_SHARE else len(people) - shared
+            notes.append(
+                f"Group {group!r} is {word} by {few:,} of {len(people):,} people; little can be said about it."
+            )
+    untested = len(people) - sum(counts[mask] for mask in tested)
+    if untested:
+        notes.append(
+            f"{untested:,} of {len(people):,} people share sets of groups too rare to be tested; the verdict does not "
+            "cover them."
+        )
+    w = people.weight
+    effective = float(w.sum() ** 2 / (w**2).sum())
+    if effective < 0.5 * len(people):
+        notes.append(f"The weights leave an effective sample of {effective:,.0f} of {len(people):,} rows.")
+    return Support(
+        masks=len(counts),
+        unseen_in_training=None if unseen is None else tuple(people.name(mask) for mask in unseen),
+        unseen_people=unseen_people,
+        untested_people=untested,
+        groups=tuple(groups),
+        effective_sample_size=effective,
+    ), notes

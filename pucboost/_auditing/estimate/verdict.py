@@ -1,0 +1,58 @@
+"""From intervals to verdicts: on one set of people, and on the whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ..findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
+
+
+def decide(lower: float, upper: float, margin: float) -> str:
+    """Return the verdict on an interval: inside the margin, outside, or neither."""
+    if -margin <= lower and upper <= margin:
+        return CERTIFIED
+    return VIOLATED if lower > margin or upper < -margin else INCONCLUSIVE
+
+
+def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> int | None:
+    """Return how many rows would decide if the estimate stayed the same: widths shrink with the root of the rows."""
+    distance = abs(margin - abs(theta))
+    if distance == 0 or not math.isfinite(half_width):
+        return None
+    needed = n * (half_width / distance) ** 2
+    return math.ceil(needed) if needed < 1e12 else None
+
+
+def overall(penalties: Sequence[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
+    """Return the verdict on the whole, and why: violated if any set is, certified if every set is."""
+    tested = [p for p in penalties if p.decisive]
+    if not tested:
+        return INCONCLUSIVE, "No set of people who withhold something is large enough to be tested."
+    violated = [p for p in tested if p.verdict == VIOLATED]
+    if violated:
+        worst = max(violated, key=lambda p: abs(p.estimate.value) if p.estimate else 0.0)
+        assert worst.estimate is not None
+        told = "more" if worst.estimate.value > 0 else "less"
+        return VIOLATED, (
+            f"{_who(worst)} are told {describe(abs(worst.estimate.value))} {told} than their data justify, beyond "
+            f"the margin of {describe(margin)}."
+        )
+    open_ones = [p for p in tested if p.verdict == INCONCLUSIVE]
+    if open_ones:
+        needed = max((p.rows_to_decide or 0) for p in open_ones)
+        more = f" About {needed:,} rows would decide." if needed else ""
+        return INCONCLUSIVE, (
+            f"For {len(open_ones)} of {len(tested)} sets of people the data do not decide whether the penalty lies "
+            f"within the margin of {describe(margin)}.{more}"
+        )
+    return CERTIFIED, (
+        f"In each of the {len(tested)} sets of people tested, the average penalty of withholding lies within "
+        f"{describe(margin)}."
+    )
+
+
+def _who(p: Penalty) -> str:
+    people = "People who withhold something" if p.groups is None else f"People who share {p.name} and no more"
+    people = "People who share nothing" if p.groups == () else people
+    return people if p.subgroup is None else f"{people} (subgroup {p.subgroup})"

@@ -1,0 +1,260 @@
+"""What an audit found: frozen numbers, nothing rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CERTIFIED, VIOLATED, INCONCLUSIVE, NOT_TESTABLE = "certified", "violated", "inconclusive", "not testable"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its standard error and two-sided interval."""
+
+    value: float
+    standard_error: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """The average penalty θ of the people who share exactly one set of groups, or of several such sets together."""
+
+    name: str
+    """The groups shared, ``nothing``, ``everything``, or ``all who withhold something``."""
+    groups: tuple[str, ...] | None
+    """The groups shared; None for several sets together."""
+    subgroup: str | None
+    """One of the user's subgroups of people, None for everybody."""
+    people: int
+    """How many people it is about."""
+    comparable: int
+    """How many people they are compared with: those who share at least as much (themselves included)."""
+    verdict: str
+    """``certified``, ``violated``, ``inconclusive`` or ``not testable``."""
+    decisive: bool
+    """Whether it counts towards the overall verdict; not for people who share everything, who withhold nothing."""
+    estimate: Estimate | None
+    """θ in units of the prediction, positive where people are told more than their data justify."""
+    verdict_lower: float | None
+    """Simultaneous interval, which decides the verdict."""
+    verdict_upper: float | None
+    percent: float | None
+    """θ as a percentage of the mean prediction of these people."""
+    mean_prediction: float | None
+    rows_to_decide: int | None
+    """How many rows an audit would need to decide, if the estimate stayed the same; None if it is decided."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class LossComparison:
+    """Mean loss of the model and of another one on the same people; the difference is model − other."""
+
+    people_name: str
+    other: str
+    people: int
+    loss: float | None
+    other_loss: float | None
+    difference: Estimate | None
+    note: str = ""
+    decisive: bool = False
+    """Always False: the other model is itself fitted to data, so even a perfect model can seem to fail (and a flat
+    surcharge passes). Stated for readers of the JSON; only decisive penalties count towards the verdict."""
+
+
+@dataclass(frozen=True)
+class Informativeness:
+    """Test of Y ⟂ A_g | b for one group: whether withholding says anything about the outcome."""
+
+    group: str
+    shared: float
+    """Share of people who share the group."""
+    correlation: float | None
+    """Correlation of the two residuals; negative if sharers have lower outcomes than their base data suggest."""
+    statistic: float | None
+    p_value: float | None
+    adjusted_p_value: float | None
+    """Holm's adjustment over the groups."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class AveragePrediction:
+    """Average predictions of people who share exactly one set of groups."""
+
+    name: str
+    people: int
+    model: float
+    base_model: float
+    unrestricted_model: float
+    outcome: float
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Weighted shares of people by bin; ``edges`` has one entry more than ``shares``."""
+
+    edges: tuple[float, ...]
+    shares: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SharingEffect:
+    """How predictions of people who share something differ from what they would get if they withheld everything."""
+
+    people: int
+    mean: float
+    quantiles: Mapping[str, float]
+    share_worse_off: float
+    """Share of people for whom sharing made the prediction less favourable."""
+    largest_loss: float
+    mean_bonus: float | None
+    """Mean gain from a bonus system (the best of a person's subsets), compared with the prediction as given."""
+    share_with_better_subset: float | None
+    """Share of people for whom some subset of what they share would have been more favourable."""
+    histogram: Histogram
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Actual and expected outcomes (predictions) of a set of people."""
+
+    name: str
+    people: int
+    actual: float
+    expected: float
+    ratio: Estimate | None
+    """Actual / expected."""
+    cost: Estimate
+    """Mean outcome − mean prediction per unit of weight: what the book pays beyond what it expects."""
+
+
+@dataclass(frozen=True)
+class GroupSupport:
+    """How often a group is shared."""
+
+    group: str
+    shared: float
+    withheld_people: int
+    shared_people: int
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether the data can support the conclusions."""
+
+    masks: int
+    """Distinct sets of shared groups in the audit data."""
+    unseen_in_training: tuple[str, ...] | None
+    """Sets that occur here but not in training; None if it is not known what training saw."""
+    unseen_people: int | None
+    untested_people: int
+    """People in sets too rare to be tested."""
+    groups: tuple[GroupSupport, ...]
+    effective_sample_size: float
+    """(Σw)² / Σw² of the weights given."""
+
+
+@dataclass(frozen=True)
+class PucGap:
+    """Distance to the truth of a simulator."""
+
+    squared: float
+    """mean((f − f*)²)."""
+    mean_by_mask: Mapping[str, float]
+    """mean(f − f*) of the people who share exactly that set: the true penalty."""
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """People with similar predictions."""
+
+    prediction: float
+    outcome: float
+    lower: float
+    upper: float
+    people: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Outcomes against predictions, all people masked to the same set of groups."""
+
+    name: str
+    bins: tuple[CalibrationBin, ...]
+
+
+@dataclass(frozen=True)
+class ScatterPoint:
+    """One person who shares nothing: what base features justify, and what the model says."""
+
+    base: float
+    model: float
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What was audited, and with which data, settings and versions."""
+
+    date: str
+    rows: int
+    seed: int
+    folds: int
+    min_count: int
+    """Sets with fewer people were not tested."""
+    reference_data: str
+    """What the base-features model and the unrestricted model were fitted on."""
+    data_hash: str
+    model_hash: str | None
+    model_kind: str
+    consent: Mapping[str, tuple[str, ...]]
+    base_features: tuple[str, ...]
+    versions: Mapping[str, str]
+    nuisance: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything an audit found."""
+
+    verdict: str
+    reason: str
+    """The overall verdict in a sentence."""
+    margin: float
+    """Largest penalty regarded as harmless, in units of the prediction."""
+    relative_margin: float | None
+    """The margin as a share of the mean prediction, if it was given that way."""
+    level: float
+    """Confidence of each one-sided test, and of the two-sided intervals shown."""
+    simultaneous: str
+    """How verdicts on several sets are kept jointly valid."""
+    critical_value: float
+    """Standard errors on each side of an estimate in the simultaneous intervals."""
+    loss: str
+    unit: str
+    """What a penalty is measured in."""
+    favourable: str
+    mean_prediction: float
+    penalties: tuple[Penalty, ...]
+    inference_from_silence: LossComparison
+    """Availability-inference restriction as the paper states it; not decisive."""
+    non_degradation: tuple[LossComparison, ...]
+    informativeness: tuple[Informativeness, ...]
+    averages: tuple[AveragePrediction, ...]
+    sharing_effect: SharingEffect | None
+    balance: tuple[Balance, ...]
+    support: Support
+    puc_gap: PucGap | None
+    calibration: tuple[Calibration, ...]
+    scatter: tuple[ScatterPoint, ...]
+    provenance: Provenance
+    warnings: tuple[str, ...]
+
+
+def title(penalty: Penalty) -> str:
+    """Return the name of the people a penalty is about."""
+    return penalty.name if penalty.subgroup is None else f"{penalty.name} | {penalty.subgroup}"

@@ -1,0 +1,1 @@
+"""The findings in words: one function per section of the page."""

@@ -1,0 +1,29 @@
+"""The sections of the page in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...findings import Findings
+from ..blocks import Section
+from .accuracy import losses, truth
+from .basis import limits, method, provenance, support
+from .penalty import asked, penalties
+from .sharing import averages, balance, sharing
+from .silence import agreement, informativeness
+
+SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
+    asked,
+    penalties,
+    limits,
+    informativeness,
+    agreement,
+    sharing,
+    balance,
+    averages,
+    losses,
+    truth,
+    support,
+    method,
+    provenance,
+)

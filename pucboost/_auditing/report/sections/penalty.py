@@ -1,0 +1,125 @@
+"""What was asked, and the decisive numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...findings import NOT_TESTABLE, Estimate, Findings, Penalty, title
+from ..blocks import Block, Bullets, Cell, Paragraph, Section, Table
+from ..numbers import MISSING, count, fixed, penalty_scale
+from .shared import JOINT, NO_ESTIMATE, PENALTY, PEOPLE, SHARES, VERDICT, figure, is_quantile, level_interval, quoted
+
+
+def asked(findings: Findings) -> Section:
+    """Say what the audit is about."""
+    amount = penalty_scale(findings).words(findings.margin)
+    if is_quantile(findings):
+        told = "how often their outcomes lie below what the model quotes"
+        justified = "how often they should"
+    else:
+        told = "what the model tells them"
+        justified = (
+            "the average outcome of everybody with the same remaining data who shares at least as much, ignoring "
+            "whatever else those people share"
+        )
+    return Section(
+        "asked",
+        "What was asked",
+        (
+            Paragraph(
+                f"Some data are optional here: people may share or withhold {quoted(findings.provenance.consent)}. "
+                "Are people who withhold data told something other than what their remaining data justify?"
+            ),
+            Paragraph(
+                "The penalty answers this. For a set of people, say those who share one thing and no more, it is the "
+                f"average of {told}, minus {justified}. A penalty of 0 means that silence costs nothing. A penalty of "
+                f"+{amount} means that these people are told that much more than their data justify; a negative one, "
+                f"that they are told less. People prefer {findings.favourable} predictions here."
+            ),
+            Paragraph(
+                f"No estimate is ever exactly 0, so a margin says which penalty is harmless: here ±{amount}. A set of "
+                "people is certified if its penalty lies within the margin, statistical uncertainty included; "
+                "violated if it lies outside; inconclusive if the data do not decide."
+            ),
+        ),
+    )
+
+
+def penalties(findings: Findings) -> Section:
+    """Show the decisive numbers."""
+    tested = sum(p.verdict != NOT_TESTABLE for p in findings.penalties)
+    blocks: list[Block] = [
+        figure(
+            "penalty",
+            findings,
+            f"Average penalties of {tested} sets of people, with intervals. The numbers are in the table that follows.",
+            "Each mark is a set of people, by what they share. The shaded band is the margin. The thick bar is the "
+            "verdict interval: inside the band the set is certified (circle), outside violated (diamond), across its "
+            f"edge inconclusive (triangle). The thin line is the {level_interval(findings)} of that set alone. A "
+            "hollow mark stands for people who withhold nothing, shown for comparison.",
+        ),
+        *penalty_tables(findings),
+    ]
+    if tested:
+        yardstick = "“Compared with” counts the people who share at least as much and so set the yardstick."
+        words = [_about_the_verdict_interval(findings), yardstick]
+        if any(p.rows_to_decide for p in findings.penalties):
+            words.append("“Rows to decide” is how many people an audit would need if the estimate stayed the same.")
+        blocks.append(Paragraph(" ".join(words)))
+    if untested(findings):
+        lead = "Not tested; the verdict says nothing about these people:"
+        blocks.append(Bullets(tuple((f"{name}:", why) for name, why in untested(findings)), lead))
+    return Section("penalty", "The penalty of withholding", tuple(blocks), "decisive")
+
+
+def _about_the_verdict_interval(findings: Findings) -> str:
+    if findings.simultaneous.startswith("none"):
+        return "The verdict interval is that of the two one-sided tests; each interval holds for a single set."
+    return "The verdict interval allows for all sets being judged together; the other interval holds for a single set."
+
+
+def penalty_tables(findings: Findings) -> list[Table]:
+    """Return a table of the penalties of everybody, and one for each subgroup."""
+    tables = []
+    for subgroup in dict.fromkeys(p.subgroup for p in findings.penalties):
+        rows = [p for p in findings.penalties if p.subgroup == subgroup and p.verdict != NOT_TESTABLE]
+        if rows:
+            tables.append(_penalty_table(findings, subgroup, rows))
+    return tables
+
+
+def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Penalty]) -> Table:
+    scale = penalty_scale(findings)
+    columns: dict[str, Callable[[Penalty, Estimate], Cell]] = {
+        SHARES: lambda p, e: Cell(p.name, "" if p.decisive else "withholds nothing; does not count"),
+        VERDICT: lambda p, e: Cell(p.verdict, verdict=p.verdict),
+        PENALTY: lambda p, e: Cell(scale.show(e.value, signed=True)),
+        level_interval(findings): lambda p, e: Cell(scale.between(e.lower, e.upper)),
+        JOINT: lambda p, e: Cell(scale.between(p.verdict_lower, p.verdict_upper)),
+        "% of mean prediction": lambda p, e: Cell(_percent(p.percent)),
+        PEOPLE: lambda p, e: Cell(count(p.people)),
+        "Compared with": lambda p, e: Cell(count(p.comparable)),
+        "Rows to decide": lambda p, e: Cell(count(p.rows_to_decide)),
+    }
+    if all(p.rows_to_decide is None for p in rows):
+        del columns["Rows to decide"]
+    if is_quantile(findings):  # a probability is not a percentage of a quoted amount
+        del columns["% of mean prediction"]
+    of = "" if subgroup is None else f" in subgroup {subgroup}"
+    return Table(
+        f"Average penalty{of} by what people share, in {scale.unit}",
+        tuple(columns),
+        tuple(tuple(cell(p, p.estimate or NO_ESTIMATE) for cell in columns.values()) for p in rows),
+        frozenset({SHARES, VERDICT}),
+        cards=True,
+    )
+
+
+def _percent(value: float | None) -> str:
+    text = fixed(value, 1, signed=True)
+    return text if text == MISSING else f"{text}%"
+
+
+def untested(findings: Findings) -> list[tuple[str, str]]:
+    """Return the sets that were not tested, and why."""
+    return [(title(p), p.note or "not testable") for p in findings.penalties if p.verdict == NOT_TESTABLE]

@@ -1,0 +1,76 @@
+"""The top of the page: the verdict, what was audited, and what to know before relying on it."""
+
+from __future__ import annotations
+
+from ...findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Findings, Penalty
+from ..blocks import Fact, VerdictBox
+from ..numbers import count, finite, penalty_scale, prediction_scale, share
+from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval
+
+_MEANING = {
+    CERTIFIED: "Certified means: for every set of people tested, the whole verdict interval lies within the margin. "
+    "The data rule out a larger average penalty.",
+    VIOLATED: "Violated means: for at least one set of people the whole verdict interval lies outside the margin. "
+    "Chance does not explain a difference of this size.",
+    INCONCLUSIVE: "Inconclusive is neither a pass nor a failure: the data neither rule out a penalty beyond the margin "
+    "nor prove one. More data would tell.",
+}
+
+
+def verdict_box(findings: Findings) -> VerdictBox:
+    """Put the verdict and the key figures into words."""
+    return VerdictBox(
+        findings.verdict, findings.reason, _MEANING.get(findings.verdict, ""), tuple(_key_figures(findings))
+    )
+
+
+def _key_figures(findings: Findings) -> list[Fact]:
+    rows, untested = findings.provenance.rows, findings.support.untested_people
+    tested = [p for p in findings.penalties if p.decisive]
+    worst = max(tested, key=lambda p: abs(finite((p.estimate or NO_ESTIMATE).value) or 0), default=None)
+    facts = [Fact("Margin", _margin(findings))]
+    if worst is not None and worst.estimate is not None:
+        scale, e = penalty_scale(findings), worst.estimate
+        numbers = f"{scale.words(e.value, signed=True)} ({level_interval(findings)} {scale.between(e.lower, e.upper)})"
+        facts.append(Fact("Largest penalty", f"{numbers}: {_who(worst)}"))
+    return [
+        *facts,
+        Fact("Sets of people tested", count(len(tested))),
+        Fact("People audited", f"{count(rows)}, {share(1 - untested / max(rows, 1))} of them in tested sets"),
+    ]
+
+
+def _margin(findings: Findings) -> str:
+    text = f"±{penalty_scale(findings).words(findings.margin)}"
+    if findings.relative_margin is None:
+        return text
+    mean = prediction_scale(findings).show(findings.mean_prediction)
+    return f"{text}: {share(findings.relative_margin)} of the mean prediction of {mean}"
+
+
+def _who(p: Penalty) -> str:
+    """Return whom a penalty is about, as part of a sentence."""
+    if p.groups is None:
+        who = p.name
+    elif not p.groups:
+        who = "people who share nothing"
+    else:
+        who = f"people who share {p.name}" + ("" if p.name == "everything" else " and no more")
+    return who if p.subgroup is None else f"{who} (subgroup {p.subgroup})"
+
+
+def subject(findings: Findings) -> str:
+    """Say in one line what was audited and when."""
+    made = findings.provenance
+    return f"{made.model_kind} · {count(made.rows)} people · {date_in_words(made.date)}"
+
+
+def notices(findings: Findings) -> list[str]:
+    """Return the audit's warnings, and one more if the model passed where silence seems to say nothing."""
+    found = [*findings.warnings]
+    if findings.verdict == CERTIFIED and not informative_groups(findings):
+        found.append(
+            "These data do not show that withholding says anything about the outcome. Where silence says nothing, a "
+            "model without any protection passes as well: the verdict is then no credit to the model."
+        )
+    return found

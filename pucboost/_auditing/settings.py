@@ -1,0 +1,182 @@
+"""The settings of an audit: names, defaults and checks, each in one place.
+
+Three groups of options, by what they are about: who is audited, how the audit judges, how it fits its models. The
+fields of the three dataclasses are the options of :func:`pucboost.audit`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from numbers import Real
+from typing import Any, TypedDict, TypeVar
+
+from .._prediction.best_subset import favourable_sign
+
+MIN_COUNT = 10
+SIMULTANEOUS = {
+    "max-t": "max-t: the quantile of the largest of all correlated test statistics",
+    "bonferroni": "Bonferroni: valid under any dependence",
+    "none": "none: each interval holds for itself only",
+}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class AuditOptions(TypedDict, total=False):
+    """The options of :func:`pucboost.audit` for type checkers; a test compares them with the dataclasses."""
+
+    optional: Any
+    available: Any
+    weight: Any
+    exposure: Any
+    subgroups: Any
+    clusters: Any
+    target_class: Any
+    relative: bool
+    loss: str
+    alpha: float | None
+    favourable: str
+    level: float
+    simultaneous: str
+    min_count: int
+    max_masks: int
+    nuisance: Any
+    folds: int
+    seed: int
+    num_threads: int | None
+    progress: bool | None
+
+
+@dataclass(frozen=True)
+class PeopleOptions:
+    """Who is audited, and which prediction about them."""
+
+    optional: Any = None
+    available: Any = None
+    weight: Any = None
+    exposure: Any = None
+    subgroups: Any = None
+    clusters: Any = None
+    target_class: Any = None
+
+
+@dataclass(frozen=True)
+class JudgementOptions:
+    """How the audit judges: the margin, the loss, the confidence, and which sets are large enough to test."""
+
+    margin: float
+    relative: bool = False
+    loss: str = "auto"
+    alpha: float | None = None
+    favourable: str = "lower"
+    level: float = 0.95
+    simultaneous: str = "max-t"
+    min_count: int = 100
+    max_masks: int = 64
+
+    def __post_init__(self) -> None:
+        margin = self.margin
+        if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 < float(margin) < float("inf"):
+            raise ValueError(f"margin must be a positive number, the largest harmless average penalty; got {margin!r}.")
+        if not 0.5 < self.level < 1:
+            raise ValueError(f"level must lie between 0.5 and 1, for example 0.95; got {self.level!r}.")
+        if self.simultaneous not in SIMULTANEOUS:
+            names = ", ".join(map(repr, SIMULTANEOUS))
+            raise ValueError(f"simultaneous must be one of {names}; got {self.simultaneous!r}.")
+        if self.min_count < MIN_COUNT:
+            raise ValueError(f"min_count must be at least {MIN_COUNT}, got {self.min_count!r}.")
+        if self.max_masks < 1:
+            raise ValueError(f"max_masks must be at least 1, got {self.max_masks!r}.")
+        favourable_sign(self.favourable)
+        _convert(self, margin=float, level=float, min_count=int)
+
+    def bound(self, mean_prediction: float) -> float:
+        """Return the margin in units of the prediction."""
+        bound = self.margin * abs(mean_prediction) if self.relative else self.margin
+        if bound == 0:
+            raise ValueError(
+                "relative=True needs a mean prediction other than 0; give the margin in units of the prediction."
+            )
+        return bound
+
+
+@dataclass(frozen=True)
+class NuisanceEstimators:
+    """scikit-learn estimators to use instead of LightGBM."""
+
+    outcome: Any
+    availability: Any
+
+
+@dataclass(frozen=True)
+class FittingOptions:
+    """How the audit fits its own models of outcome and availability."""
+
+    nuisance: Any = None
+    """As given; once checked, a mapping of LightGBM parameters or :class:`NuisanceEstimators`."""
+    folds: int = 5
+    seed: int = 0
+    num_threads: int | None = None
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.folds < 3:
+            raise ValueError(
+                f"folds must be at least 3: one to predict, and one for each of two models; got {self.folds!r}."
+            )
+        _convert(self, nuisance=_read_nuisance, folds=int, seed=int)
+
+
+def _read_nuisance(nuisance: Any) -> Mapping[str, Any] | NuisanceEstimators:
+    if nuisance is None:
+        return {}
+    if isinstance(nuisance, (Mapping, NuisanceEstimators)):
+        return nuisance
+    if isinstance(nuisance, (tuple, list)) and len(nuisance) == 2 and all(hasattr(one, "fit") for one in nuisance):
+        return NuisanceEstimators(*nuisance)
+    raise ValueError(
+        "nuisance must be a dict of LightGBM parameters or a pair of scikit-learn estimators (outcome, availability); "
+        f"got {nuisance!r}."
+    )
+
+
+def _convert(options: Any, **conversions: Callable[[Any], Any]) -> None:
+    """Replace fields of a frozen dataclass by plain values: JSON cannot hold numpy's numbers."""
+    for name, conversion in conversions.items():
+        object.__setattr__(options, name, conversion(getattr(options, name)))
+
+
+_GROUPS = (PeopleOptions, JudgementOptions, FittingOptions)
+
+
+def option_fields() -> dict[str, Field[Any]]:
+    """Return the options by name: the fields of the three groups, without the margin, which is an argument."""
+    return {field.name: field for group in _GROUPS for field in fields(group) if field.name != "margin"}
+
+
+def group_options(margin: float, options: Mapping[str, Any]) -> tuple[PeopleOptions, JudgementOptions, FittingOptions]:
+    """Return the options in their groups, checked; raise a TypeError that names an unknown option."""
+    known = option_fields()
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, [*known, "margin", "train_data", "truth"], 1)
+            hint = f" Did you mean {close[0]!r}?" if close else f" The options are {', '.join(known)}."
+            raise TypeError(f"audit() got an unexpected keyword argument {name!r}.{hint}")
+    people, judgement, fitting = (
+        {field.name: options[field.name] for field in fields(group) if field.name in options} for group in _GROUPS
+    )
+    return PeopleOptions(**people), JudgementOptions(margin, **judgement), FittingOptions(**fitting)
+
+
+def show_options(function: _Function) -> _Function:
+    """Let ``help`` and notebooks list every option with its default, instead of ``**options``."""
+    signature = inspect.signature(function)
+    named = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    for name, field in option_fields().items():
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        named.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=field.type))
+    function.__signature__ = signature.replace(parameters=named)  # type: ignore[attr-defined]
+    return function

@@ -1,0 +1,80 @@
+"""How to read the columns of a table file that a model was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .shared import note
+
+if TYPE_CHECKING:
+    from .._consent import Consent
+    from .._tables.file_columns import Feature
+    from .._tables.table_files import TableFile
+
+
+def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
+    """Return how to read each column of the model. If the file has no column of a group, nobody shares it."""
+    from .._tables.file_columns import Known, Number, Withheld
+    from .._tables.files import DataError
+    from .._tables.names import similar
+
+    consent: Consent = model.consent
+    groups = {group: [consent.feature_names[j] for j in positions] for group, positions in consent.groups.items()}
+    nobodys = {group: members for group, members in groups.items() if not set(members) & set(file.columns)}
+    withheld = {name for members in nobodys.values() for name in members}
+    for name in consent.feature_names:
+        if name not in file.columns and name not in withheld:
+            raise DataError(
+                f"{file.path} has no column {name!r}, which the model was trained on{similar(name, file.columns)}"
+            )
+    for group, members in nobodys.items():
+        note(
+            f"{file.path} has no column of group {group!r} ({', '.join(members)}), so it counts as withheld by "
+            f"everybody{_or_misspelt(members, file)}",
+            quiet,
+        )
+    categories = category_columns(model, consent.feature_names)
+    features: list[Feature] = []
+    for name in consent.feature_names:
+        if name in withheld:
+            features.append(Withheld(name))
+            continue
+        file.kind(name)  # raises for dates and the like
+        if name in categories:
+            features.append(Known(name, categories[name]))
+        else:
+            features.append(Number(name, ". The model was trained on numbers there"))
+    return features
+
+
+def category_columns(model: Any, feature_names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the categories of each category column a model was trained on.
+
+    A LightGBM model without a summary, or of an earlier version, only knows which columns the parameter
+    ``categorical_feature`` named.
+    """
+    from .._engines import boosters_of
+    from .._models.schema import categories_of
+    from .._tables.files import DataError
+
+    categories = categories_of(model)
+    if categories is None or not categories.values:
+        return {}
+    positions = categories.columns
+    if positions is None:
+        trees = getattr(model, "booster", model)  # an anchored model has its trees in there
+        positions = boosters_of(trees).named_categorical_columns(trees)
+    if len(positions) != len(categories.values):
+        raise DataError(
+            "the model was trained on a DataFrame with ordered categories, or with a categorical_feature of its own, "
+            "and does not say which columns have which categories; use puc.predict or puc.quote in Python"
+        )
+    return {feature_names[j]: list(values) for j, values in zip(positions, categories.values, strict=True)}
+
+
+def _or_misspelt(members: list[str], file: TableFile) -> str:
+    from .._tables.names import similar
+
+    hints = [similar(name, file.columns) for name in members]
+    return next((hint for hint in hints if "did you mean" in hint), "")

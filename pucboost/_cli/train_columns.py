@@ -1,0 +1,99 @@
+"""The columns that ``pucboost train`` is told about: which are features, how they are read, which are optional."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .shared import flat, names
+
+if TYPE_CHECKING:
+    from .._tables.file_columns import Feature
+    from .._tables.table_files import TableFile
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The features of a table file, and the groups people may withhold."""
+
+    features: list[Feature]
+    groups: dict[str, list[str]]
+
+
+def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
+    """Check all columns the options name, and return how to read each feature."""
+    from .._consent import Consent
+    from .._engines import engine_named
+    from .._tables.file_columns import Learned
+    from .._tables.files import DataError
+    from .._tables.table_files import check_columns
+
+    ignored, categorical = flat(given.ignore), flat(given.categorical)
+    not_features = [given.label, *([] if given.weight is None else [given.weight])]
+    check_columns(file, [given.label], "--label")
+    check_columns(file, not_features, "--weight")
+    check_columns(file, ignored, "--ignore")
+    check_columns(file, categorical, "--categorical")
+    if given.label == given.weight:
+        raise DataError(f"column {given.label!r} is both label and weight")
+    groups = read_groups(given.optional, file)
+    for column in [*categorical, *(column for columns in groups.values() for column in columns)]:
+        if column in not_features or column in ignored:
+            raise DataError(f"column {column!r} is label, weight or ignored, so it cannot be optional or categorical")
+    refused_in_names = set(engine_named(given.engine).forbidden_in_names)
+    features: list[Feature] = []
+    for column in file.columns:
+        if column in not_features or column in ignored:
+            continue
+        if not column:
+            raise DataError(
+                f"{file.path} has a column without a name, perhaps the index of a DataFrame. Name it, or leave it out "
+                "with --ignore ''"
+            )
+        refused = sorted(set(column) & refused_in_names)
+        if refused:
+            raise DataError(
+                f"{file.path}: {given.engine} does not accept the name {column!r} because of the {refused[0]!r} in it. "
+                "Rename the column, or leave it out with --ignore"
+            )
+        try:
+            features.append(Learned(column, file.kind(column), column in categorical))
+        except DataError as error:
+            raise DataError(f"{error}. Convert it, or leave it out with --ignore {column}") from None
+    for column in not_features:
+        file.kind(column)
+    Consent.declare(groups, [feature.name for feature in features])  # raises now, before the file is read
+    return Columns(features, groups)
+
+
+def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
+    """Return the groups that ``--optional`` declares: name → columns."""
+    from .._tables.files import DataError
+    from .._tables.table_files import check_columns
+
+    groups: dict[str, list[str]] = {}
+    for text in optional:
+        group, columns = _group(text, file)
+        if group in groups:
+            raise DataError(f"--optional names group {group!r} twice")
+        check_columns(file, columns, "--optional")
+        groups[group] = columns
+    return groups
+
+
+def _group(text: str, file: TableFile) -> tuple[str, list[str]]:
+    """Read ``COL`` or ``GROUP=COL,COL``."""
+    from .._tables.files import DataError
+
+    if text in file.columns:
+        return text, [text]
+    group, equals, columns = text.partition("=")
+    if equals:
+        return group, names(columns)
+    if "," in text:
+        raise DataError(
+            f"--optional {text}: write --optional NAME={text} for columns that are shared or withheld together, or "
+            "repeat --optional for each of them"
+        )
+    return text, [text]

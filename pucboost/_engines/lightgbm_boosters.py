@@ -1,0 +1,157 @@
+"""What can be asked of LightGBM's boosters.
+
+A LightGBM model file is text. After the line ``end of parameters`` the engine reads nothing but the last line, which
+holds the categories of pandas columns; the consent schema goes between the two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._arrays import Array
+from .._losses import Objective
+from .._tables.sources import Categories
+from .base import Boosters, TrainedObjective
+from .names import main_objective, value_of
+
+_SCHEMA_LINE = "pucboost:"
+_LAST_LINE = "\npandas_categorical:"
+
+
+class LightGBMBoosters(Boosters):
+    """``lgb.Booster``, whoever trained it. LightGBM itself is loaded when a booster has to be made."""
+
+    name: ClassVar[str] = "lightgbm"
+
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
+        """Predict; LightGBM stops at the best round by itself, also where it is asked for its own predictions."""
+        return np.asarray(booster.predict(rows, raw_score=raw_score))
+
+    def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
+        """Return ``start`` + the sum of the trees."""
+        return np.asarray(start + booster.predict(rows, raw_score=True))
+
+    def rounds(self, booster: Any) -> int:
+        """Return how many rounds it was trained for."""
+        return int(booster.current_iteration())
+
+    def best_round(self, booster: Any) -> int | None:
+        """Return the best round."""
+        return int(booster.best_iteration) if booster.best_iteration > 0 else None
+
+    def columns(self, booster: Any) -> tuple[list[str] | None, int]:
+        """Return names and number of its columns."""
+        return booster.feature_name(), int(booster.num_feature())
+
+    def objective(self, booster: Any) -> TrainedObjective:
+        """Return its loss; the level of a quantile stands among the parameters at the end of the model's text."""
+        given = next(iter((booster.dump_model(num_iteration=1).get("objective") or "").split()), None)
+        level = re.search(r"^\[alpha: (\S+)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+        return TrainedObjective(
+            main_objective(given) or given, (float(level[1]),) if given == "quantile" and level else ()
+        )
+
+    def reads_zero_as_missing(self, booster: Any) -> bool:
+        """Return whether it was trained with ``zero_as_missing``."""
+        text = booster.model_to_string(num_iteration=1)
+        return re.search(r"^\[zero_as_missing: 1\]$", text, re.MULTILINE) is not None
+
+    def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
+        """Return the categories; LightGBM keeps them without saying which columns they belong to."""
+        values = getattr(booster, "pandas_categorical", None)
+        if values is None:
+            return None if columns is None else Categories([], ())
+        return Categories(values, columns if columns is None or len(columns) == len(values) else None)
+
+    def named_categorical_columns(self, booster: Any) -> list[int]:
+        """Return the positions in ``categorical_feature``."""
+        return sorted(int(j) for j in value_of(booster.params, "categorical_feature") or ())
+
+    def gains(self, booster: Any) -> Array:
+        """Return the total gain by column."""
+        return np.asarray(booster.feature_importance("gain"), dtype=np.float64)
+
+    def up_to_best_round(self, booster: Any) -> Any:
+        """Return the booster, whose predictions stop at the best round anyway."""
+        return booster
+
+    def to_text(self, booster: Any) -> str:
+        """Return LightGBM's own text."""
+        return str(booster.model_to_string())
+
+    def from_text(self, text: str) -> Any:
+        """Read LightGBM's own text."""
+        import lightgbm as lgb
+
+        return lgb.Booster(model_str=text)
+
+    def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
+        """Put the schema before the last line."""
+        model, _, categories = booster.model_to_string(**options).rpartition(_LAST_LINE)
+        return f"{model}\n{_SCHEMA_LINE}{json.dumps(schema)}\n{_LAST_LINE}{categories}".encode()
+
+    def wrote(self, content: bytes) -> bool:
+        """Return whether the content may be LightGBM's text."""
+        return not content.startswith(b"{")
+
+    def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
+        """Read booster and schema. A text without a schema is not given to LightGBM: it might be anything."""
+        text = _decoded(content)
+        behind = text[text.rfind("end of parameters") :].splitlines()
+        lines = [line for line in behind if line.startswith(_SCHEMA_LINE)]
+        return (self.from_text(text), json.loads(lines[-1].removeprefix(_SCHEMA_LINE))) if lines else None
+
+    def from_plain_file(self, content: bytes) -> Any:
+        """Read the booster."""
+        return self.from_text(_decoded(content))
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("This is not a model file: neither text, as LightGBM writes it, nor XGBoost's.") from None
+
+
+BOOSTERS: Boosters = LightGBMBoosters()
+
+
+def _leaves(node: dict[str, Any]) -> Iterator[tuple[int, float]]:
+    if "leaf_value" in node:
+        yield int(node.get("leaf_index", 0)), float(node["leaf_value"])
+        return
+    for side in ("left_child", "right_child"):
+        yield from _leaves(node[side])
+
+
+def with_builtin_objective(booster: Any, params: Mapping[str, Any], objective: Objective, start: Any) -> Any:
+    """Return a booster trained with a custom objective as if the built-in one had been: with its start and its link.
+
+    ``start`` is added to the leaves of the first tree(s), as LightGBM does with its own initial score, and the line
+    that names the objective goes into the model.
+    """
+    import lightgbm as lgb
+
+    starts = np.atleast_1d(np.asarray(start, dtype=np.float64))
+    first = booster.dump_model(num_iteration=1)["tree_info"]
+    for tree, (shift, info) in enumerate(zip(starts, first, strict=False)):
+        for leaf, value in _leaves(info["tree_structure"]):
+            booster.set_leaf_output(tree, leaf, value + float(shift))
+    n_classes = len(starts)
+    label = np.arange(40) % n_classes if n_classes > 1 else np.arange(40) % 2 + (objective.name == "gamma")
+    named = {name: value_of(params, name) for name in ("objective", "num_class", "tweedie_variance_power", "alpha")}
+    small = lgb.Booster(
+        {**{name: value for name, value in named.items() if value is not None}, "verbosity": -1},
+        lgb.Dataset(np.arange(40.0)[:, None], label, params={"verbosity": -1}),
+    )
+    line = next(text for text in small.model_to_string().splitlines() if text.startswith("objective="))
+    text = booster.model_to_string(num_iteration=-1).replace("\nfeature_names=", f"\n{line}\nfeature_names=", 1)
+    whole = lgb.Booster(model_str=text)
+    whole.best_iteration, whole.best_score = booster.best_iteration, booster.best_score
+    return whole

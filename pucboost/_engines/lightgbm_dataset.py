@@ -1,0 +1,174 @@
+"""Masked rows as a Dataset of LightGBM's.
+
+``lgb.train`` and ``lgb.cv`` get a :class:`VirtualDataset`, a Dataset that builds itself from the stream, and behave as
+ever.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from .._arrays import Array
+from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
+from .._virtual.rows import MaskedRows, VirtualTable
+
+
+class MaskedSequence(lgb.Sequence):
+    """Masked rows behind LightGBM's public interface for data that do not fit into memory."""
+
+    def __init__(self, rows: MaskedRows) -> None:
+        self.rows = rows
+        self.batch_size = rows.batch_rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Array:
+        got = self.rows[index]
+        return got.astype(np.float64) if got.ndim == 1 else got
+
+
+class VirtualDataset(lgb.Dataset):
+    """A Dataset over the virtual rows of a table.
+
+    LightGBM can construct it through its public ``Sequence`` interface alone. The underscored methods below only
+    replace slow or memory-hungry steps of that path by better ones; should LightGBM rename the originals, they are
+    simply no longer called, and the public path remains.
+
+    Parameters
+    ----------
+    virtual
+        The virtual table.
+    weight_scale
+        Factor on all weights.
+    keep_copy_weight
+        Keep the copy weights for a callable objective.
+    reference
+        The training set, for a validation set.
+    """
+
+    def __init__(
+        self,
+        virtual: VirtualTable,
+        *,
+        weight_scale: float = 1.0,
+        keep_copy_weight: bool = False,
+        reference: lgb.Dataset | None = None,
+        params: dict[str, Any] | None = None,
+    ) -> None:
+        table, scores = virtual.table, virtual.init_score()
+        super().__init__(
+            MaskedSequence(virtual.rows),
+            label=virtual.label(),
+            weight=virtual.weight(weight_scale),
+            init_score=None if scores is None else scores.ravel(order="F"),
+            reference=reference,
+            # A validation set takes both from its reference.
+            feature_name=table.feature_name if reference is None else "auto",
+            categorical_feature=table.categorical_feature if reference is None else "auto",
+            params={**table.params, **(params or {})},
+        )
+        self.pandas_categorical = table.pandas_categorical
+        self.copy_weight = virtual.copy_weight(weight_scale) if keep_copy_weight else None
+        self._user_weight = virtual.user_weight() if keep_copy_weight else None
+        self._constructing = self._in_objective = False
+
+    @contextmanager
+    def as_seen_by_objective(self) -> Iterator[VirtualDataset]:
+        """Show the user's weights alone: a callable objective applies those, pucboost the copy weights."""
+        shown = self.weight
+        self.weight, self._in_objective = self._user_weight, True
+        try:
+            yield self
+        finally:
+            self.weight, self._in_objective = shown, False
+
+    def get_field(self, field_name: str) -> Array | None:
+        """As in LightGBM, except that a callable objective sees no copy weights."""
+        if field_name == "weight" and self._in_objective:
+            return self._user_weight
+        return super().get_field(field_name)
+
+    @functools.wraps(lgb.Dataset._lazy_init)
+    def _lazy_init(self, *args: Any, **kwargs: Any) -> lgb.Dataset:  # type: ignore[override]
+        self._constructing = True
+        try:
+            super()._lazy_init(*args, **kwargs)
+        finally:
+            self._constructing = False
+        if self.reference is not None and self.weight is None and self.get_field("weight") is not None:
+            # Rows pushed behind a reference that has weights start with weights of 0, not 1.
+            self.set_field("weight", np.ones(self.num_data(), dtype=np.float32))
+        return self
+
+    def get_params(self) -> dict[str, Any]:
+        """As in LightGBM; while constructing, all parameters.
+
+        From a matrix LightGBM constructs with all of them (`seed` decides which rows are sampled for the bins,
+        `min_data_in_leaf` which features are dropped as useless), from a Sequence with a selection. The stream must
+        give what the table gives.
+        """
+        return dict(self.params or {}) if self._constructing else super().get_params()
+
+    def _Dataset__init_from_seqs(self, seqs: list[MaskedSequence], ref_dataset: Any) -> lgb.Dataset:  # noqa: N802
+        """Construct from the stream at the speed of a matrix.
+
+        The original fetches up to 200,000 sample rows one by one.
+        """
+        (sequence,) = seqs
+        rows = sequence.rows
+        if ref_dataset is not None:
+            self._init_from_ref_dataset(len(rows), ref_dataset)
+        else:
+            sampled = self._create_sample_indices(total_nrow=len(rows))
+            values, positions = _nonzero_sample_columns(rows, sampled)
+            self._init_from_sample(values, positions, len(sampled), len(rows))
+        for _, batch in rows.batches():
+            self._push_rows(batch)
+        return self
+
+    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> lgb.Dataset:
+        """Score the virtual rows with ``init_model`` batch by batch; the original materialises the table."""
+        if predictor is None or not isinstance(data, MaskedSequence):
+            return super()._set_init_score_by_predictor(predictor, data, used_indices)
+        scores = np.empty((len(data), predictor.num_class), order="F")
+        for start, batch in data.rows.batches():
+            raw = predictor.predict(data=batch, raw_score=True)
+            scores[start : start + len(batch)] = raw.reshape(len(batch), -1)
+        return self.set_init_score(scores.ravel(order="F"))
+
+
+class FoldRows(lgb.Dataset):
+    """Stand-in for the table while ``lgb.cv`` makes folds: it has row numbers and labels, but no features."""
+
+    def __init__(self, label: Array) -> None:
+        # One feature of two values, so that LightGBM does not complain about useless data.
+        feature = (np.arange(len(label), dtype=np.float32) % 2)[:, None]
+        super().__init__(feature, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
+
+    def _update_params(self, params: dict[str, Any] | None) -> lgb.Dataset:
+        return self  # the parameters belong to the real table
+
+    def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> lgb.Dataset:
+        return self  # scored on the virtual rows of each fold
+
+
+def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Array], list[Array]]:
+    """Return for each column the non-zero values among the sampled virtual rows, and their places in the sample."""
+    blocks = [(start, sampled[start : start + rows.batch_rows]) for start in range(0, len(sampled), rows.batch_rows)]
+    counts = np.zeros(rows.source.n_columns, dtype=np.int64)
+    for _, index in blocks:
+        count_nonzero_columns(rows.take(index), counts)
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    values, positions = np.empty(bounds[-1], dtype=np.float64), np.empty(bounds[-1], dtype=np.int32)
+    next_slot = bounds[:-1].copy()
+    for start, index in blocks:
+        append_nonzero_columns(rows.take(index), start, next_slot, values, positions)
+    cut = [slice(lo, hi) for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+    return [values[part] for part in cut], [positions[part] for part in cut]

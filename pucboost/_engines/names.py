@@ -1,0 +1,262 @@
+"""LightGBM's names of parameters, objectives and metrics, and how it reads their values.
+
+LightGBM knows most things by several names. All of them stand here, and nowhere else; a test compares the tables with
+LightGBM's own list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+PARAMETERS: dict[str, str] = {
+    "objective": "app loss application objective_type",
+    "boosting": "boost boosting_type",
+    "num_class": "num_classes",
+    "num_iterations": (
+        "n_iter nrounds max_iter num_tree num_round num_trees num_rounds n_estimators num_iteration num_boost_round"
+    ),
+    "learning_rate": "eta shrinkage_rate",
+    "num_leaves": "max_leaf num_leaf max_leaves max_leaf_nodes",
+    "max_depth": "",
+    "min_sum_hessian_in_leaf": "min_hessian min_sum_hessian min_child_weight min_sum_hessian_per_leaf",
+    "lambda_l1": "reg_alpha l1_regularization",
+    "lambda_l2": "lambda reg_lambda l2_regularization",
+    "min_gain_to_split": "min_split_gain",
+    "max_delta_step": "max_leaf_output max_tree_output",
+    "monotone_constraints": "mc monotonic_cst monotone_constraint",
+    "interaction_constraints": "",
+    "max_bin": "max_bins",
+    "max_cat_to_onehot": "",
+    "max_cat_threshold": "",
+    "bagging_fraction": "bagging sub_row subsample",
+    "bagging_freq": "subsample_freq",
+    "feature_fraction": "sub_feature colsample_bytree",
+    "feature_fraction_bynode": "colsample_bynode sub_feature_bynode",
+    "seed": "random_seed random_state",
+    "bagging_seed": "bagging_fraction_seed",
+    "feature_fraction_seed": "",
+    "drop_seed": "",
+    "drop_rate": "rate_drop",
+    "skip_drop": "",
+    "uniform_drop": "",
+    "max_drop": "",
+    "xgboost_dart_mode": "",
+    "alpha": "",
+    "tweedie_variance_power": "",
+    "poisson_max_delta_step": "",
+    "scale_pos_weight": "",
+    "is_unbalance": "unbalance unbalanced_sets",
+    "sigmoid": "",
+    "boost_from_average": "",
+    "reg_sqrt": "",
+    "fair_c": "",
+    "metric": "metrics metric_types",
+    "early_stopping_round": "early_stopping n_iter_no_change early_stopping_rounds",
+    "early_stopping_min_delta": "",
+    "first_metric_only": "",
+    "multi_error_top_k": "",
+    "eval_at": "map_at ndcg_at map_eval_at ndcg_eval_at",
+    "auc_mu_weights": "",
+    "is_provide_training_metric": "train_metric training_metric is_training_metric",
+    "metric_freq": "output_freq",
+    "num_threads": "n_jobs nthread nthreads num_thread",
+    "verbosity": "verbose",
+    "device_type": "device",
+    "gpu_device_id": "",
+    "gpu_device_id_list": "",
+    "num_gpu": "",
+    "num_machines": "num_machine",
+    "machines": "nodes workers",
+    "machine_list_filename": "mlist machine_list machine_list_file",
+    "min_data_in_leaf": "min_data min_samples_leaf min_child_samples min_data_per_leaf",
+    "data_sample_strategy": "",
+    "pos_bagging_fraction": "pos_bagging pos_sub_row pos_subsample",
+    "neg_bagging_fraction": "neg_bagging neg_sub_row neg_subsample",
+    "bagging_by_query": "",
+    "extra_trees": "extra_tree",
+    "linear_tree": "linear_trees",
+    "path_smooth": "",
+    "cat_l2": "",
+    "cat_smooth": "",
+    "min_data_per_group": "",
+    "categorical_feature": "cat_column cat_feature categorical_column categorical_features",
+    "max_bin_by_feature": "",
+    "min_data_in_bin": "",
+    "forcedbins_filename": "",
+    "forcedsplits_filename": "fs forced_splits forced_splits_file forced_splits_filename",
+    "feature_contri": "fc fp feature_contrib feature_penalty",
+    "monotone_constraints_method": "mc_method monotone_constraining_method",
+    "monotone_penalty": "mc_penalty ms_penalty monotone_splits_penalty",
+    "use_missing": "",
+    "zero_as_missing": "",
+    "use_quantized_grad": "",
+    "cegb_penalty_split": "",
+    "cegb_penalty_feature_lazy": "",
+    "cegb_penalty_feature_coupled": "",
+    "input_model": "model_in model_input",
+    "label_gain": "",
+    "lambdarank_norm": "",
+    "lambdarank_truncation_level": "",
+    "lambdarank_position_bias_regularization": "",
+    "cegb_tradeoff": "",
+    "extra_seed": "",
+    "linear_lambda": "",
+    "num_grad_quant_bins": "",
+    "objective_seed": "",
+    "other_rate": "",
+    "quant_train_renew_leaf": "",
+    "stochastic_rounding": "",
+    "top_rate": "",
+    "bin_construct_sample_cnt": "subsample_for_bin",
+    "config": "config_file",
+    "convert_model": "convert_model_file",
+    "convert_model_language": "",
+    "data": "train train_data data_filename train_data_file",
+    "data_random_seed": "data_seed",
+    "deterministic": "",
+    "enable_bundle": "bundle is_enable_bundle",
+    "feature_pre_filter": "",
+    "force_col_wise": "",
+    "force_row_wise": "",
+    "gpu_platform_id": "",
+    "gpu_use_dp": "",
+    "group_column": "group query group_id query_id query_column",
+    "header": "has_header",
+    "histogram_pool_size": "hist_pool_size",
+    "ignore_column": "blacklist ignore_feature",
+    "is_enable_sparse": "sparse is_sparse enable_sparse",
+    "label_column": "label",
+    "local_listen_port": "port local_port",
+    "num_iteration_predict": "",
+    "output_model": "model_out model_output",
+    "output_result": "name_pred pred_name predict_name predict_result prediction_name prediction_result",
+    "parser_config_file": "",
+    "pre_partition": "is_pre_partition",
+    "precise_float_parser": "",
+    "pred_early_stop": "",
+    "pred_early_stop_freq": "",
+    "pred_early_stop_margin": "",
+    "predict_contrib": "contrib is_predict_contrib",
+    "predict_disable_shape_check": "",
+    "predict_leaf_index": "leaf_index is_predict_leaf_index",
+    "predict_raw_score": "raw_score predict_rawscore is_predict_raw_score",
+    "refit_decay_rate": "",
+    "save_binary": "is_save_binary is_save_binary_file",
+    "saved_feature_importance_type": "",
+    "snapshot_freq": "save_period",
+    "start_iteration_predict": "",
+    "task": "task_type",
+    "time_out": "",
+    "top_k": "topk",
+    "tree_learner": "tree tree_type tree_learner_type",
+    "two_round": "two_round_loading use_two_round_loading",
+    "valid": "test test_data valid_data test_data_file valid_data_file valid_filenames",
+    "weight_column": "weight",
+}
+"""All parameters: main name → other names."""
+
+OBJECTIVES: dict[str, str] = {
+    "regression": "regression_l2 l2 mean_squared_error mse l2_root root_mean_squared_error rmse",
+    "regression_l1": "l1 mean_absolute_error mae",
+    "quantile": "",
+    "poisson": "",
+    "gamma": "",
+    "tweedie": "",
+    "binary": "",
+    "cross_entropy": "xentropy",
+    "multiclass": "softmax",
+    "huber": "",
+    "fair": "",
+    "mape": "mean_absolute_percentage_error",
+    "multiclassova": "multiclass_ova ova ovr",
+    "cross_entropy_lambda": "xentlambda",
+    "lambdarank": "",
+    "rank_xendcg": "xendcg xe_ndcg xe_ndcg_mart xendcg_mart",
+    "custom": "none null na",
+}
+"""All objectives: main name → other names."""
+
+METRICS: dict[str, str] = {
+    "rmse": "root_mean_squared_error l2_root",
+    "l2": "mean_squared_error mse regression_l2 regression",
+    "l1": "mean_absolute_error mae regression_l1",
+    "quantile": "",
+    "mape": "mean_absolute_percentage_error",
+    "poisson": "",
+    "gamma": "",
+    "gamma_deviance": "",
+    "tweedie": "",
+    "auc": "",
+    "average_precision": "",
+    "binary_logloss": "binary",
+    "binary_error": "",
+    "cross_entropy": "xentropy",
+    "multi_logloss": "multiclass softmax multiclassova multiclass_ova ova ovr",
+    "multi_error": "",
+    "huber": "",
+    "fair": "",
+    "r2": "",
+    "auc_mu": "",
+    "kullback_leibler": "kldiv",
+    "cross_entropy_lambda": "xentlambda",
+    "ndcg": "lambdarank rank_xendcg xendcg xe_ndcg xe_ndcg_mart xendcg_mart",
+    "map": "mean_average_precision",
+}
+"""All metrics: main name → other names."""
+
+RANKING = ("lambdarank", "rank_xendcg")
+"""Objectives that rank within queries."""
+
+
+def by_name(table: Mapping[str, str]) -> dict[str, str]:
+    """Return the main name for every name in a table."""
+    return {name: main for main, others in table.items() for name in (main, *others.split())}
+
+
+MAIN_NAME = by_name(PARAMETERS)
+MAIN_OBJECTIVE = by_name(OBJECTIVES)
+MAIN_METRIC = by_name(METRICS)
+
+
+def aliases(name: str) -> tuple[str, ...]:
+    """Return all names of a parameter, the main one first."""
+    return (name, *PARAMETERS.get(name, "").split())
+
+
+def value_of(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
+    """Return the value of a parameter under whichever of its names it is given; the main name counts most."""
+    for alias in aliases(name):
+        if params.get(alias) is not None:
+            return params[alias]
+    return default
+
+
+def without(params: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return ``params`` without the parameter, whichever of its names it has there."""
+    return {key: value for key, value in params.items() if key not in aliases(name)}
+
+
+def with_value(params: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """Return ``params`` with the parameter set under its main name alone."""
+    return {**without(params, name), name: value}
+
+
+def main_objective(value: Any) -> str | None:
+    """Return the main name of an objective; None for a callable, for nothing, and for what LightGBM does not know."""
+    return MAIN_OBJECTIVE.get(value.strip().lower()) if isinstance(value, str) else None
+
+
+def is_true(value: Any) -> bool:
+    """Read a boolean parameter as LightGBM does, from a bool, a number or a string."""
+    if isinstance(value, (bool, int, float)):
+        return bool(value)
+    return str(value).lower() in {"true", "1", "+"}
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return a parameter that must be a whole number, or raise an error that names it."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a whole number, got {value!r}.") from None

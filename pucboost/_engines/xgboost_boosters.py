@@ -1,0 +1,141 @@
+"""What can be asked of XGBoost's boosters. They have attributes that their files keep: the schema is one of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._arrays import Array
+from .._tables.sources import Categories
+from .base import Boosters, TrainedObjective
+from .translation.words import loss_name
+
+SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
+"""Attributes that keep the schema, and the categories of the training table."""
+
+
+class XGBoostBoosters(Boosters):
+    """``xgb.Booster``, whoever trained it. XGBoost itself is loaded when it is needed."""
+
+    name: ClassVar[str] = "xgboost"
+    keeps_schema: ClassVar[bool] = True
+
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
+        """Predict; asked for its own predictions, XGBoost uses all rounds."""
+        rounds = None if all_rounds else self.best_round(booster)
+        matrix = _matrix(booster, rows)
+        return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
+
+    def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
+        """Return the margins over ``start``."""
+        return np.asarray(booster.predict(_matrix(booster, rows, base_margin=start), output_margin=True))
+
+    def rounds(self, booster: Any) -> int:
+        """Return how many rounds it was trained for."""
+        return int(booster.num_boosted_rounds())
+
+    def best_round(self, booster: Any) -> int | None:
+        """Return the best round."""
+        best = booster.attr("best_iteration")
+        return None if best is None else int(best) + 1
+
+    def columns(self, booster: Any) -> tuple[list[str] | None, int]:
+        """Return names and number of its columns."""
+        return booster.feature_names, int(booster.num_features())
+
+    def objective(self, booster: Any) -> TrainedObjective:
+        """Return its loss."""
+        learner = json.loads(booster.save_config())["learner"]["objective"]
+        levels = learner.get("quantile_loss_param", {}).get("quantile_alpha")
+        several = tuple(float(level) for level in str(levels).strip("[]").split(",")) if levels else ()
+        return TrainedObjective(loss_name(learner["name"]) or learner["name"], several)
+
+    def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
+        """Return the categories; which columns they belong to is known to the booster itself."""
+        own = tuple(j for j, kind in enumerate(booster.feature_types or ()) if kind == "c")
+        kept = json.loads(booster.attr(CATEGORIES_KEY) or "null")
+        if kept is not None:
+            values = [categories for categories in kept if categories]
+            return Categories(values, own if len(own) == len(values) else None)
+        found = [] if not own else [values for _, values in booster.get_categories(export_to_arrow=True).to_arrow()]
+        try:
+            lists = {j: values.to_pylist() for j, values in enumerate(found) if values is not None}
+        except UnicodeDecodeError:
+            return None
+        # XGBoost 3.2 counts characters where bytes are meant, so that other names than ASCII are lost.
+        if any(isinstance(value, str) and not value.isascii() for values in lists.values() for value in values):
+            return None
+        return Categories(list(lists.values()), tuple(lists))
+
+    def named_categorical_columns(self, booster: Any) -> list[int]:
+        """Return nothing: categories are known by their columns."""
+        return []
+
+    def gains(self, booster: Any) -> Array:
+        """Return the total gain by column."""
+        found = booster.get_score(importance_type="total_gain")
+        names, count = self.columns(booster)
+        return np.array([found.get(name, 0.0) for name in names or [f"f{j}" for j in range(count)]], dtype=np.float64)
+
+    def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
+        """Set the attributes that keep schema and categories in model files."""
+        booster.set_attr(**{SCHEMA_KEY: json.dumps(schema)})
+        keep_categories(booster, categories)
+
+    def kept_schema(self, booster: Any) -> dict[str, Any] | None:
+        """Return the schema in the attribute."""
+        kept = booster.attr(SCHEMA_KEY)
+        return None if kept is None else dict(json.loads(kept))
+
+    def up_to_best_round(self, booster: Any) -> Any:
+        """Return the booster cut at the best round."""
+        best = self.best_round(booster)
+        return booster if best is None else booster[:best]
+
+    def to_text(self, booster: Any) -> str:
+        """Return XGBoost's JSON."""
+        return bytes(booster.save_raw("json")).decode("utf-8")
+
+    def from_text(self, text: str) -> Any:
+        """Read XGBoost's JSON."""
+        return self.from_plain_file(text.encode("utf-8"))
+
+    def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
+        """Return JSON or UBJSON, as the ending says; the schema is in there already."""
+        if options:
+            raise TypeError(f"save_model takes no {', '.join(options)} for an XGBoost booster; slice it instead.")
+        return bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj"))
+
+    def wrote(self, content: bytes) -> bool:
+        """Return whether the content may be JSON or UBJSON."""
+        return content.startswith(b"{")
+
+    def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
+        """Read booster and schema."""
+        booster = self.from_plain_file(content)
+        schema = self.kept_schema(booster)
+        return None if schema is None else (booster, schema)
+
+    def from_plain_file(self, content: bytes) -> Any:
+        """Read the booster."""
+        import xgboost as xgb
+
+        return xgb.Booster(model_file=bytearray(content))
+
+
+BOOSTERS: Boosters = XGBoostBoosters()
+
+
+def _matrix(booster: Any, rows: Array, **info: Any) -> Any:
+    import xgboost as xgb
+
+    return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **info)
+
+
+def keep_categories(booster: Any, categories: Any) -> None:
+    """Write the categories of the training table into an attribute of the booster."""
+    kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
+    booster.set_attr(**{CATEGORIES_KEY: kept})

@@ -1,0 +1,111 @@
+"""Masked rows as a matrix of XGBoost's: a ``QuantileDMatrix`` read from the stream in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from .._arrays import Array
+from .._virtual.rows import VirtualTable
+from .names import whole_number
+
+
+class MaskedBatches(xgb.DataIter):
+    """Batches of masked rows in one float32 buffer; XGBoost reads them four times."""
+
+    def __init__(self, virtual: VirtualTable, named_like: VirtualTable) -> None:
+        super().__init__()
+        self._rows = virtual.rows
+        self._info = {
+            "label": virtual.label(),
+            "weight": virtual.weight(),
+            "base_margin": virtual.init_score(),
+        }
+        self._names, self._types = feature_names(named_like), feature_types(named_like)
+        coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
+        self._categories = {j: values for j, values in coded if values}  # XGBoost takes no empty list of categories
+        if self._categories and self._types:
+            other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in virtual.table.source.coded]
+            if other:
+                raise ValueError(
+                    f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
+                    "type, beside columns that are. Convert it with astype('category')."
+                )
+        self._buffer = np.empty((min(self._rows.batch_rows, len(self._rows)), virtual.rows.shape[1]), dtype=np.float32)
+        self._start = 0
+
+    def reset(self) -> None:
+        """Start again."""
+        self._start = 0
+
+    def next(self, input_data: Callable[..., None]) -> bool:
+        """Hand over the next batch, with all that belongs to it."""
+        n = min(len(self._buffer), len(self._rows) - self._start)
+        if n <= 0:
+            return False
+        part = slice(self._start, self._start + n)
+        info = {name: values[part] for name, values in self._info.items() if values is not None}
+        batch = self._rows.read_into(self._start, self._buffer[:n])
+        if self._categories:
+            input_data(data=self._with_categories(batch), **info)
+        else:
+            input_data(data=batch, feature_names=self._names, feature_types=self._types, **info)
+        self._start += n
+        return True
+
+    def _with_categories(self, batch: Array) -> Any:
+        """Return the batch as a DataFrame: then XGBoost keeps the categories and maps those of a new table by name."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {}
+        for j, name in enumerate(self._names or ()):
+            if j in self._categories:
+                codes = np.nan_to_num(batch[:, j], nan=-1).astype(np.int64)
+                columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(self._categories[j]))
+            else:
+                columns[name] = batch[:, j]
+        return pd.DataFrame(columns)
+
+
+def feature_names(virtual: VirtualTable) -> list[str] | None:
+    """Return the column names, or None where the table has none."""
+    return virtual.table.names if isinstance(virtual.table.feature_name, list) else None
+
+
+def feature_types(virtual: VirtualTable) -> list[str] | None:
+    """Return "c" for category columns and "q" for the others, or None if there are no categories."""
+    wanted = virtual.table.categorical_feature
+    if not isinstance(wanted, list) or not wanted:
+        return None
+    names = virtual.table.names
+    positions = {names.index(column) if isinstance(column, str) else int(column) for column in wanted}
+    return ["c" if j in positions else "q" for j in range(len(names))]
+
+
+def virtual_matrix(
+    virtual: VirtualTable,
+    params: Mapping[str, Any],
+    train: VirtualTable | None = None,
+    ref: xgb.DMatrix | None = None,
+) -> xgb.QuantileDMatrix:
+    """Return the matrix of a virtual table; a validation set takes names and types from the training table."""
+    return xgb.QuantileDMatrix(
+        MaskedBatches(virtual, virtual if train is None else train),
+        max_bin=None if ref is not None else int(params.get("max_bin", 256)),
+        ref=ref,
+        nthread=thread_parameter(params) or None,
+        enable_categorical=bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
+    )
+
+
+def first_given(params: Mapping[str, Any], *names: str) -> Any:
+    """Return the first parameter that is given and not None, else 0."""
+    return next((params[name] for name in names if params.get(name) is not None), 0)
+
+
+def thread_parameter(params: Mapping[str, Any]) -> int:
+    """Return the number of threads, 0 for all."""
+    return max(0, whole_number("nthread", first_given(params, "nthread", "n_jobs")))

@@ -1,0 +1,334 @@
+"""What both estimators share.
+
+Named parameters are attributes, as everywhere in scikit-learn; every other keyword is a parameter of the engine or of
+:func:`pucboost.train`. Those are kept in one dict, and ``get_params`` and ``set_params`` treat both alike, so that
+``clone`` and ``GridSearchCV`` see no difference.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from .._arrays import Array
+from .._consent import Consent
+from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster
+from .._engines.base import Engine
+from .._engines.names import MAIN_NAME, value_of, without
+from .._models.anchored import trees_of
+from .._prediction.predictor import MaskedPredictor
+from .._prediction.quotes import quote
+from .._tables.containers import row_source
+from .._tables.sources import RowSource
+from .fitting import FitPeople, Fitting
+from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of, thread_count_of
+from .reading import EvalPair, eval_pairs, read_both, read_table, without_weightless
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .._auditing.results import AuditReport
+
+
+class PUCModel(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share."""
+
+    def __init__(
+        self,
+        *,
+        optional: Any = None,
+        engine: str = DEFAULT_ENGINE,
+        augmentation: str = "balanced",
+        copies: float | None = None,
+        n_estimators: int = 100,
+        learning_rate: float | None = 0.1,
+        num_leaves: int | None = 31,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        objective: Any = None,
+        early_stopping_rounds: int | None = None,
+        **engine_params: Any,
+    ) -> None:
+        self.optional = optional
+        self.engine = engine
+        self.augmentation = augmentation
+        self.copies = copies
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.num_leaves = num_leaves
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.objective = objective
+        self.early_stopping_rounds = early_stopping_rounds
+        self._engine_params = engine_params
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return all parameters, those of the engine included.
+
+        Parameters
+        ----------
+        deep
+            As in scikit-learn.
+        """
+        return {**super().get_params(deep=deep), **self._engine_params}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; a name that is not one of the constructor's is a parameter of the engine.
+
+        Parameters
+        ----------
+        **params
+            Names and values. They are checked by ``fit``.
+        """
+        named = set(self._get_param_names())
+        own = {name: value for name, value in params.items() if name in named or "__" in name}
+        super().set_params(**own)
+        self._engine_params = {**self._engine_params, **{k: v for k, v in params.items() if k not in own}}
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "booster_")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy; LightGBM's boosters forget their consent when they are copied."""
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        if hasattr(getattr(self, "booster_", None), "consent") and is_booster(self.booster_):
+            new.booster_.consent, new.booster_.puc_summary = new.consent_, self.booster_.puc_summary
+        return new
+
+    # ----- fitting
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
+        eval_sample_weight: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Any = None,
+    ) -> Self:
+        """Train on people as they come: NaN where something optional is withheld.
+
+        Parameters
+        ----------
+        X
+            A numpy array, a CSR matrix, or a pandas, polars or Arrow table.
+        y
+            Outcomes.
+        sample_weight
+            Weights. A row of weight 0 is left out, as if it were not there.
+        eval_set
+            A pair (X, y) or a list of pairs to validate on. They are augmented as the training data are; with
+            ``valid_augmentation="none"`` in the constructor they are not.
+        eval_X, eval_y
+            The same as two arguments, each one thing or a tuple of several: a ``Pipeline(transform_input=["eval_X"])``
+            transforms them.
+        eval_sample_weight
+            Weights of the validation people: a vector, or a list of them.
+        early_stopping_rounds
+            Overrides the constructor's.
+        callbacks
+            Callbacks of the engine.
+
+        Returns
+        -------
+        self
+        """
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        container, target = read_both(self, X, y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+            container, target, weight = without_weightless(container, target, weight)
+        label = self._learn_target(target)
+        source = row_source(container)
+        consent = Consent.of(self.optional, source)
+        consent.warn_without_base(stacklevel=3)
+
+        patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
+        pairs = eval_pairs(eval_set, eval_X, eval_y, eval_sample_weight)
+        if patience is not None and not pairs:
+            raise ValueError("early_stopping_rounds needs eval_set, other people to validate on.")
+        engine = engine_named(self.engine)
+        params, categorical = self._train_params(engine, consent, patience)
+        people = FitPeople(container, source, label, weight)
+        others = [None if one.X is X and one.y is y else self._read_validation(one, source) for one in pairs]
+        record: dict[str, Any] = {}
+        callbacks = [*(callbacks or ()), *([engine.recording_callback(record)] if pairs else [])]
+        fitting = Fitting(engine, params, consent, people, categorical, others, int(self.n_estimators), callbacks)
+        booster = fitting.train()
+        self.consent_ = consent
+        self._categories = source.categories
+        if pairs:
+            self.evals_result_ = record
+        trees = trees_of(booster)
+        self.best_iteration_ = boosters_of(trees).used_rounds(trees)
+        self.booster_ = booster
+        return self
+
+    def _learn_target(self, y: Array) -> Array:
+        """Return labels as the engine wants them; remember what is needed to do so again."""
+        raise NotImplementedError
+
+    def _encode(self, y: Any) -> Array:
+        """Return labels of other people as the engine wants them."""
+        raise NotImplementedError
+
+    def _objective(self) -> dict[str, Any]:
+        """Return the parameters that name the loss."""
+        raise NotImplementedError
+
+    def _read_validation(self, one: EvalPair, trained_on: RowSource) -> FitPeople:
+        """Return one validation set, with the codes of the training table."""
+        try:
+            container, target = read_both(self, one.X, one.y, reset=False)
+            weight = one.weight
+            if weight is not None:
+                weight = _check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True)
+            label = self._encode(target)
+            source = row_source(container, trained_on.categories)
+        except ValueError as error:
+            raise ValueError(f"{one.name}: {error}") from error
+        return FitPeople(container, source, label, weight)
+
+    def _train_params(self, engine: Engine, consent: Consent, patience: int | None) -> tuple[dict[str, Any], Any]:
+        """Return the parameters of :func:`pucboost.train`, and the categorical columns, checked."""
+        check_whole_number("n_estimators", self.n_estimators, 1)
+        if self.num_leaves is not None:
+            check_whole_number("num_leaves", self.num_leaves, 2)
+        if patience is not None:
+            check_whole_number("early_stopping_rounds", patience, 1)
+        check_learning_rate(self.learning_rate)
+        further = {key: value for key, value in self._engine_params.items() if value is not None}
+        for key in further:
+            check_keyword(key, engine, type(self).__name__, self._get_param_names())
+        # LightGBM calls it a parameter, but it belongs to the table, for every engine.
+        categorical = value_of(further, "categorical_feature", "auto")
+        further = without(further, "categorical_feature")
+        given = {MAIN_NAME.get(key) for key in further}
+        quiet = {key: value for key, value in engine.quiet_params.items() if key not in given}
+        params = {
+            **quiet,
+            **further,
+            **self._objective(),
+            "engine": self.engine,
+            "augmentation": self.augmentation,
+            "copies": self.copies,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.num_leaves,
+            "seed": seed_of(self.random_state),
+            "num_threads": self._threads(),
+            "early_stopping_round": patience,
+        }
+        if consent.n_groups:
+            params["optional"] = consent
+        return {key: value for key, value in params.items() if value is not None}, categorical
+
+    def _threads(self) -> int | None:
+        return thread_count_of(self.n_jobs)
+
+    # ----- predicting
+
+    def _source(self, X: Any) -> RowSource:
+        """Check a table against the one of ``fit`` and return its numbers, with the same codes for categories."""
+        check_is_fitted(self)
+        return row_source(read_table(self, X, reset=False), self._categories)
+
+    def _predict(self, X: Any, raw_score: bool = False) -> Array:
+        source = self._source(X)
+        predictor = MaskedPredictor(
+            self.booster_, source, raw_score=raw_score, num_threads=self._threads(), consent=self.consent_
+        )
+        return np.asarray(predictor.everybody(predictor.shared), dtype=np.float64)
+
+    def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:
+        """Return what each person would be told for every subset of the groups they share.
+
+        Parameters
+        ----------
+        X, subsets, raw_score
+            As in :func:`pucboost.quote`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column per subset, NaN where the person does not share all of its groups; the probability of
+            ``classes_[1]`` for two classes, one column per subset and class for more.
+        """
+        source = self._source(X)
+        if self.consent_.n_groups == 0:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted with nothing optional, so there is nothing to quote but "
+                "predict(X). Give optional to the constructor."
+            )
+        table = quote(self.booster_, source, subsets=subsets, raw_score=raw_score, num_threads=self._threads())
+        if hasattr(X, "index") and hasattr(X, "columns"):
+            table.index = X.index
+        return table
+
+    def audit(self, X: Any, y: Any, *, margin: float, **options: Any) -> AuditReport:
+        """Say whether people who withhold data are treated as their remaining data justify.
+
+        Parameters
+        ----------
+        X, y, margin
+            Held-out people, their outcomes (for a classifier its own labels), and the largest harmless average penalty,
+            as in :func:`pucboost.audit`.
+        **options
+            As in :func:`pucboost.audit`. A classifier's ``target_class`` is one of its ``classes_``. A model fitted
+            with nothing optional needs ``optional``.
+
+        Returns
+        -------
+        AuditReport
+        """
+        from .._auditing.estimate.losses import choose_loss
+        from .._auditing.run import audit
+
+        self._source(X)
+        outcome, target = self._encode(y), self._target_class(options.get("target_class"))
+        if self.consent_.n_groups == 0 or self._needs_own_predictions(target):
+            # Through predict, which recodes categories and knows both classes; the loss still from the booster.
+            chosen = choose_loss(options.get("loss", "auto"), options.get("alpha"), self.booster_, outcome)
+            options |= {"loss": chosen.name, "alpha": chosen.alpha}
+            if self.consent_.n_groups:
+                options["optional"] = self.consent_
+            return audit(self, X, y, margin=margin, **options)
+        if isinstance(options.get("train_data"), (tuple, list)):
+            train_X, train_y, *rest = options["train_data"]
+            options["train_data"] = (train_X, self._encode(train_y), *rest)
+        return audit(self.booster_, X, outcome, margin=margin, **{**options, "target_class": target})
+
+    def _target_class(self, label: Any) -> int | None:
+        if label is not None:
+            raise ValueError(f"target_class={label!r}: a regressor has no classes.")
+        return None
+
+    def _needs_own_predictions(self, target: int | None) -> bool:
+        return False
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each feature in the total gain of all splits."""
+        check_is_fitted(self)
+        trees = trees_of(self.booster_)
+        gain = boosters_of(trees).gains(trees)
+        total = gain.sum()
+        return gain / total if total > 0 else gain

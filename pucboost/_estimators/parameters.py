@@ -1,0 +1,73 @@
+"""Keywords of the estimators as parameters of ``train``, checked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._engines.base import Engine
+from .._engines.names import MAIN_NAME
+from .._training.request import OWN_KEYS
+
+NAMED = {
+    "num_iterations": "n_estimators",
+    "learning_rate": "learning_rate",
+    "num_leaves": "num_leaves",
+    "seed": "random_state",
+    "num_threads": "n_jobs",
+    "objective": "objective",
+    "early_stopping_round": "early_stopping_rounds",
+}
+"""LightGBM's main name → the estimators' name."""
+
+
+def check_keyword(key: str, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
+    """Raise if a keyword has a name of its own in the estimators, or is known to nobody."""
+    main = MAIN_NAME.get(key)
+    if main in NAMED:
+        raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; give it under that name.")
+    if main == "num_class":
+        raise ValueError(f"{estimator} takes no {key!r}: the classes are those of y.")
+    if main is not None or key in OWN_KEYS or engine.knows_parameter(key):
+        return
+    close = difflib.get_close_matches(key, [*own_names, *OWN_KEYS, *MAIN_NAME], 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise ValueError(f"Invalid parameter {key!r} for {estimator}: neither pucboost nor {engine.title} knows it.{hint}")
+
+
+def check_whole_number(name: str, value: Any, least: int) -> None:
+    """Raise unless the value is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_learning_rate(rate: Any) -> None:
+    """Raise unless the step size is left to the engine or positive."""
+    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not float(rate) > 0):
+        raise ValueError(f"learning_rate must be a positive number, got {rate!r}.")
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that a ``random_state`` stands for; 0 for None."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    largest = np.iinfo(np.int32).max
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(largest))
+    return int(check_random_state(random_state).randint(largest))
+
+
+def thread_count_of(n_jobs: int | None) -> int | None:
+    """Return the number of threads that ``n_jobs`` stands for, as joblib reads it."""
+    if n_jobs is None:
+        return None
+    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+
+    return int(effective_n_jobs(n_jobs))

@@ -1,0 +1,117 @@
+"""What ``fit`` and ``predict`` are given, read and checked as scikit-learn does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import _check_y, validate_data
+
+from .._arrays import Array
+from .._tables.containers import eager, is_frame, rows_of
+
+
+def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Return a table checked as scikit-learn does: arrays and sparse matrices converted, DataFrames left alone."""
+    least = 2 if reset else 1
+    X = eager(X)
+    if is_frame(X):
+        import narwhals as nw
+
+        shape = nw.from_native(X, eager_only=True).shape
+        for size, minimum, what in ((shape[0], least, "sample"), (shape[1], 1, "feature")):
+            if size < minimum:
+                raise ValueError(
+                    f"Found array with {size} {what}(s) (shape={shape}) while a minimum of {minimum} is required by "
+                    f"{type(model).__name__}."
+                )
+        validate_data(model, _names_only(X), reset=reset, skip_check_array=True)
+        return X
+    return validate_data(
+        model,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
+
+
+def _names_only(X: Any) -> Any:
+    """Return a DataFrame whose names every version of scikit-learn sees; older ones only know those of pandas."""
+    import narwhals.dependencies as nwd
+
+    if nwd.is_pandas_dataframe(X):
+        return X
+    import narwhals as nw
+    import pandas as pd
+
+    return pd.DataFrame(columns=list(nw.from_native(X, eager_only=True).columns))
+
+
+def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
+    """Return a table and its outcomes, checked."""
+    if y is None:
+        raise ValueError(f"This {type(model).__name__} estimator requires y to be passed, but the target y is None.")
+    table = read_table(model, X, reset=reset)
+    target = _check_y(y, y_numeric=isinstance(model, RegressorMixin), estimator=model)
+    check_consistent_length(table, target)
+    return table, np.asarray(target)
+
+
+def without_weightless(table: Any, target: Array, weight: Array) -> tuple[Any, Array, Array]:
+    if not weight.any():  # older versions of scikit-learn do not say so themselves
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    if weight.all():
+        return table, target, weight
+    keep = np.flatnonzero(weight)
+    return rows_of(table, keep), target[keep], weight[keep]
+
+
+@dataclass(frozen=True)
+class EvalPair:
+    """One validation set as given, and how errors call it."""
+
+    X: Any
+    y: Any
+    weight: Any
+    name: str
+
+
+def eval_pairs(eval_set: Any, eval_X: Any, eval_y: Any, weights: Any) -> list[EvalPair]:
+    """Return the validation sets, however they were given."""
+    if eval_set is not None:
+        if eval_X is not None or eval_y is not None:
+            raise ValueError("Give eval_set, or eval_X and eval_y, but not both.")
+        a_pair = isinstance(eval_set, tuple) and not (eval_set and isinstance(eval_set[0], tuple))
+        pairs = [eval_set] if a_pair else list(eval_set)
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                got = f"{len(pair)} things" if isinstance(pair, (tuple, list)) else type(pair).__name__
+                raise ValueError(f"eval_set must be a pair (X, y) or a list of pairs; item {i} is {got}.")
+        names = [f"eval_set[{i}]" for i in range(len(pairs))]
+    elif eval_X is not None or eval_y is not None:
+        if eval_X is None or eval_y is None:
+            raise ValueError("eval_X and eval_y belong together; one of them is missing.")
+        tables = eval_X if isinstance(eval_X, tuple) else (eval_X,)
+        targets = eval_y if isinstance(eval_y, tuple) else (eval_y,)
+        if len(tables) != len(targets):
+            raise ValueError(f"eval_X holds {len(tables)} tables, eval_y outcomes for {len(targets)}.")
+        pairs = list(zip(tables, targets, strict=True))
+        names = [f"eval_X[{i}]" for i in range(len(pairs))]
+    else:
+        if weights is not None:
+            raise ValueError("eval_sample_weight needs eval_set.")
+        return []
+    if weights is None:
+        weights = [None] * len(pairs)
+    elif not isinstance(weights, (list, tuple)) or (weights and isinstance(weights[0], Real)):
+        weights = [weights]
+    if len(weights) != len(pairs):
+        raise ValueError(f"eval_sample_weight has {len(weights)} items for {len(pairs)} validation sets.")
+    return [EvalPair(X, y, weight, name) for (X, y), weight, name in zip(pairs, weights, names, strict=True)]

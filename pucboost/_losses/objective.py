@@ -1,0 +1,189 @@
+"""What every loss has: derivatives, best constant, inverse link, and which labels it takes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from .._arrays import Array
+from .._kernels.threads import run_in_ranges, thread_count
+
+Kernel: TypeAlias = Callable[..., None]
+
+EPSILON = float(np.float32(1e-15))
+"""LightGBM's bound on the share of a class, which keeps initial scores finite."""
+
+_LARGEST_LABEL = float(np.finfo(np.float32).max)
+
+_NO_WEIGHT = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Objective(ABC):
+    """A loss ℓ(s, y) of raw score s and label y, its derivatives in s, its best constant and its inverse link.
+
+    Attributes
+    ----------
+    name, xgboost_name
+        What LightGBM and XGBoost call it.
+    n_scores
+        Raw scores per row: 1, or the number of classes.
+    linear_in_label
+        True if rows with one score may be merged into a row with the weighted mean of their labels and the sum of
+        their weights: the total loss then changes by a constant, gradient and hessian not at all.
+    """
+
+    linear_in_label: ClassVar[bool] = True
+    _names: ClassVar[tuple[str, str]]
+    _needs: ClassVar[str] = "to be finite"
+
+    @property
+    def name(self) -> str:
+        """LightGBM's name."""
+        return self._names[0]
+
+    @property
+    def xgboost_name(self) -> str:
+        """XGBoost's name."""
+        return self._names[1]
+
+    @property
+    def n_scores(self) -> int:
+        """Raw scores per row."""
+        return 1
+
+    @abstractmethod
+    def initial_score(self, label: Any, weight: Any = None) -> float | Array:
+        """argmin_c Σ w·ℓ(c, y): the best constant raw score, LightGBM's ``boost_from_average``.
+
+        A number, or one per class.
+        """
+
+    @abstractmethod
+    def response(self, score: Any) -> Array:
+        """Inverse link: the prediction that belongs to a raw score."""
+
+    @abstractmethod
+    def _losses(self, score: Array, label: Array) -> Array:
+        """ℓ(s, y) of every row."""
+
+    @abstractmethod
+    def _kernel(self, label: Array) -> tuple[Kernel, tuple[float, ...]]:
+        """The kernel, and the constants it takes after the weights."""
+
+    def _allowed(self, label: Array) -> Array:
+        """Which labels belong to the loss, given that they are finite."""
+        return np.ones(len(label), dtype=bool)
+
+    def check_labels(self, label: Any, name: str = "label") -> None:
+        """Raise ValueError for the first label the loss is not defined for.
+
+        The demands are those of the stricter engine. NaN and infinity are never allowed: LightGBM would silently read
+        them as 0 and 10³⁸.
+        """
+        labels = np.asarray(label, dtype=np.float64)
+        if labels.ndim != 1:
+            raise ValueError(f"{name} must have one value per row, got shape {labels.shape}.")
+        # A comparison with NaN is False, and a label beyond float32 would be infinite for both engines.
+        good = (np.abs(labels) <= _LARGEST_LABEL) & self._allowed(labels)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ValueError(self._bad_label(name, labels[row], row, self._needs))
+
+    def _bad_label(self, name: str, value: Any, row: int, needs: str) -> str:
+        return f"{name} is {value.tolist()} in row {row}; objective {self.name!r} needs labels {needs}."
+
+    def gradient(self, score: Any, label: Any, weight: Any = None, threads: int | None = None) -> tuple[Array, Array]:
+        """w·∂ℓ/∂s and w·∂²ℓ/∂s² of every row.
+
+        Some losses enlarge the second derivative or have none; see the class. Labels are not checked again.
+
+        Parameters
+        ----------
+        score
+            Raw scores, (n,) or, with K classes, (n, K) in either memory order.
+        label
+            Labels, (n,).
+        weight
+            Weights, (n,); None or empty for ones.
+        threads
+            Number of threads; None for all cores. It does not change the result.
+
+        Returns
+        -------
+        gradient, hessian
+            float32, in the shape and memory order of ``score``.
+        """
+        scores, labels, weights = self._arrays(score, label, weight)
+        gradient, hessian = np.empty_like(scores, dtype=np.float32), np.empty_like(scores, dtype=np.float32)
+        fill, constants = self._kernel(labels)
+
+        def fill_range(lo: int, hi: int) -> None:
+            fill(scores, labels, weights, *constants, lo, hi, gradient, hessian)
+
+        run_in_ranges(fill_range, len(scores), thread_count(threads))
+        return gradient, hessian
+
+    def __call__(self, preds: Array, data: Any, threads: int | None = None) -> tuple[Array, Array]:
+        """Be a custom objective: ``data`` is a LightGBM Dataset or an XGBoost DMatrix, its weights are applied."""
+        label = data.get_label()
+        if label is None:
+            raise ValueError("The data have no label.")
+        return self.gradient(preds, label, data.get_weight(), threads)
+
+    def loss(self, score: Any, label: Any, weight: Any = None) -> float:
+        """Σ w·ℓ(s, y) / Σ w, the mean loss."""
+        scores, labels, weights = self._arrays(score, label, weight)
+        return float(weighted_mean(self._losses(scores, labels), weights))
+
+    def _arrays(self, score: Any, label: Any, weight: Any) -> tuple[Array, Array, Array]:
+        scores = np.asarray(score, dtype=np.float64)
+        if scores.ndim == 1:
+            scores = np.ascontiguousarray(scores)
+        n = len(scores) if scores.ndim else 0
+        if scores.shape != ((n,) if self.n_scores == 1 else (n, self.n_scores)):
+            shape = "(n,)" if self.n_scores == 1 else f"(n, {self.n_scores})"
+            raise ValueError(f"score must have shape {shape} for objective {self.name!r}, got {scores.shape}.")
+        return scores, self._label_array(label, n), weight_array(weight, n)
+
+    def _label_array(self, label: Any, n: int) -> Array:
+        labels = np.ascontiguousarray(label, dtype=np.float64)
+        if labels.shape != (n,):
+            raise ValueError(f"label must have one value for each of the {n} rows, got shape {labels.shape}.")
+        return labels
+
+
+def weight_array(weight: Any, n: int) -> Array:
+    """Return weights as float64, empty for ones; raise if there is not one per row."""
+    weights = _NO_WEIGHT if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
+    if weights.size and weights.shape != (n,):
+        raise ValueError(f"weight must have one value for each of the {n} rows, got shape {weights.shape}.")
+    return weights
+
+
+def weighted_mean(values: Array, weights: Array) -> Any:
+    """Weighted mean over the rows; no weights are weights of 1."""
+    if len(values) == 0:
+        raise ValueError("There is no row to take a mean of.")
+    if not weights.size:
+        return values.mean(axis=0)
+    total = weights.sum()
+    if total == 0:
+        raise ValueError("All weights are 0: there is no mean.")
+    return weights @ values / total
+
+
+def mean_label(label: Any, weight: Any) -> float:
+    """Return Σ w·y / Σ w."""
+    labels = np.asarray(label, dtype=np.float64)
+    return float(weighted_mean(labels, weight_array(weight, len(labels))))
+
+
+def exp(score: Any) -> Array:
+    """Return e^s, infinite where it is too large for a double."""
+    with np.errstate(over="ignore"):  # the engines answer infinity, too
+        return np.exp(np.asarray(score, dtype=np.float64))

@@ -1,0 +1,145 @@
+"""The anchor of a model: an existing model that knows base features only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent
+from .._engines import boosters_of, is_booster
+from .._losses import Objective
+from .._tables.containers import is_frame, row_source
+from .._tables.erasing import erase_columns, select_columns
+from .._tables.sources import Categories, are_default_names
+from .schema import categories_of
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A model that knows base features only, seen through a table with everything optional erased.
+
+    Parameters
+    ----------
+    model
+        A booster of any engine, or a callable that gives raw scores for a table.
+    consent
+        What to erase.
+    """
+
+    model: Any
+    consent: Consent
+
+    def raw(self, X: Any, codes: Categories | None = None) -> Array:
+        """Return the anchor's raw scores, one per row (and class); ``codes`` says what those in an array stand for."""
+        return self._checked(self._predict(X, codes, raw=True), X)
+
+    def response(self, X: Any, raw: Array, objective: Objective, codes: Categories | None = None) -> Array:
+        """Return the anchor's predictions: a booster's own, bit for bit, or the inverse link of its ``raw`` scores."""
+        if is_booster(self.model):
+            return self._checked(self._predict(X, codes, raw=False), X)
+        return objective.response(raw)
+
+    def _predict(self, X: Any, codes: Categories | None, raw: bool) -> Any:
+        if not is_booster(self.model):
+            return self.model(erase_columns(X, self.consent.group_columns.tolist()))
+        boosters = boosters_of(self.model)
+        names, count = boosters.columns(self.model)
+        keep = self._known_columns(names or [None] * count)
+        # As the anchor itself predicts: nobody's premium may change.
+        return np.concatenate(
+            [
+                boosters.predict(self.model, block, raw_score=raw, all_rounds=True)
+                for block in self._blocks(X, keep, codes)
+            ]
+        )
+
+    def _blocks(self, X: Any, keep: list[int], codes: Categories | None) -> Iterator[Array]:
+        """Yield the columns a booster was trained on as numbers, categories as its own codes, nothing optional."""
+        known = categories_of(self.model)
+        known = None if known is None else _located(known, keep, codes)
+        recoded: dict[int, Array] = {}
+        if is_frame(X):
+            source, columns = row_source(select_columns(X, keep), known), list(range(len(keep)))
+            if known is None and source.coded:
+                name = self.consent.feature_names[keep[source.coded[0]]]
+                raise ValueError(
+                    f"The anchor does not tell the categories it was trained on, so column {name!r} cannot be read. "
+                    "Pass a callable that uses it."
+                )
+        else:
+            source, columns = row_source(X), keep
+            recoded = _recoding(codes, keep, known)
+        erased = np.isin(keep, self.consent.group_columns)
+        for lo, hi in source.blocks():
+            block = source.window(lo, hi)[:, columns]
+            block[:, erased] = np.nan
+            for j, code in recoded.items():
+                block[:, j] = code[np.nan_to_num(block[:, j], nan=-1).astype(np.int64).clip(-1, len(code) - 1)]
+            yield block
+
+    def _known_columns(self, wanted: Any) -> list[int]:
+        """Return which columns an existing booster was trained on, by name where it has names, else by position.
+
+        A booster without names of its own has as many features as the table, or as its base columns. LightGBM stores
+        names with underscores for spaces.
+        """
+        names = [name.replace(" ", "_") for name in self.consent.feature_names]
+        base = [j for j in range(len(names)) if j not in set(self.consent.group_columns.tolist())]
+        nameless = are_default_names(wanted)
+        asked = [None if name is None else str(name).replace(" ", "_") for name in wanted]
+        if not nameless and set(asked) <= set(names):
+            keep = [names.index(str(name)) for name in asked]
+        elif nameless or are_default_names(names):
+            keep = list(range(len(names))) if len(wanted) == len(names) else base
+        else:
+            unknown = next(name for name in asked if name not in names)
+            raise ValueError(
+                f"The anchor was trained on a column {unknown!r}, which the table does not have. Give the table the "
+                "anchor's columns, or pass a callable."
+            )
+        if len(keep) != len(wanted):
+            raise ValueError(
+                f"The anchor has {len(wanted)} features; the table has {len(names)} columns, {len(base)} of them "
+                "not optional. Train the anchor on the same columns, or pass a callable."
+            )
+        return keep
+
+    def _checked(self, scores: Any, X: Any) -> Array:
+        array: Array = np.asarray(scores)
+        n = X.shape[0] if hasattr(X, "shape") else row_source(X).n_rows
+        if array.ndim not in (1, 2) or len(array) != n or not np.issubdtype(array.dtype, np.number):
+            raise ValueError(f"The anchor must give one raw score for each of the {n} rows, got shape {array.shape}.")
+        bad = np.flatnonzero(~np.isfinite(array.reshape(n, -1)).all(axis=1))
+        if len(bad):
+            raise ValueError(f"The anchor's score is not finite in row {bad[0]} ({len(bad)} such rows).")
+        return array
+
+
+def _located(known: Categories, keep: list[int], codes: Categories | None) -> Categories:
+    """Return categories of the columns ``keep`` with their places, if the table they are taken from tells."""
+    if known.columns is not None or codes is None or codes.columns is None:
+        return known
+    places = [j for j, column in enumerate(keep) if column in codes.columns]
+    return Categories(known.values, places) if len(places) == len(known.values) else known
+
+
+def _recoding(codes: Categories | None, keep: list[int], known: Categories | None) -> dict[int, Array]:
+    """Return the codes in ``known`` of what the codes in the columns ``keep`` stand for, where that differs.
+
+    The last of them, −1, is missing.
+    """
+    if codes is None or not codes.values or known is None or not known.values:
+        return {}
+    here = codes.by_column(())
+    theirs = known.by_column([j for j, column in enumerate(keep) if column in here])
+    recoded = {}
+    for j, values in theirs.items():
+        given = here.get(keep[j])
+        if given is not None and list(given) != list(values):
+            place = {value: code for code, value in enumerate(values)}
+            recoded[j] = np.array([*(place.get(value, np.nan) for value in given), np.nan])
+    return recoded

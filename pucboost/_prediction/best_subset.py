@@ -1,0 +1,103 @@
+"""The most favourable prediction over all subsets of what a person shares: the bonus system.
+
+min_{s ⊆ a} f(b, s, z_s) for a premium, the maximum for an approval. Among equal predictions the largest subset counts:
+what was shared is used unless that hurts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._arrays import Array
+from .._virtual.plan import shared_counts
+from .predictor import MaskedPredictor
+from .subsets import people_by_mask, submasks_of
+
+AllSubsets: TypeAlias = Callable[[Array, Array], Iterator[tuple[Array, Array]]]
+"""From people and sub-masks to batches of (people, predictions: people × sub-masks)."""
+
+
+def favourable_sign(favourable: Any) -> float:
+    """Return 1 if lower predictions are favourable, −1 if higher ones are; sign·f is then to be small."""
+    if favourable not in ("lower", "higher"):
+        raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
+    return 1.0 if favourable == "lower" else -1.0
+
+
+def best_subsets(
+    shared: Array,
+    all_subsets: AllSubsets,
+    sign: float,
+    max_subsets: float = np.inf,
+    search: Callable[[Array, int], tuple[Array, Array]] | None = None,
+) -> tuple[Array, Array]:
+    """Return the most favourable prediction of each person (least sign·f), and the mask that gives it.
+
+    Parameters
+    ----------
+    shared
+        Mask of what each person shares.
+    all_subsets
+        Predicts people for all sub-masks of what they share.
+    sign
+        As :func:`favourable_sign` returns it.
+    max_subsets, search
+        What to do for people with more subsets than this: ``search(people, mask)`` returns predictions and masks.
+    """
+    prediction, used = np.empty(len(shared)), np.zeros(len(shared), dtype=np.uint64)
+    for mask, people in people_by_mask(shared):
+        if search is not None and 2.0 ** mask.bit_count() > max_subsets:
+            prediction[people], used[people] = search(people, mask)
+            continue
+        submasks = submasks_of(mask)
+        for some, values in all_subsets(people, submasks):
+            best = len(submasks) - 1 - np.argmin(sign * values[:, ::-1], axis=1)
+            prediction[some], used[some] = values[np.arange(len(some)), best], submasks[best]
+    return prediction, used
+
+
+def best_predictions(
+    predictor: MaskedPredictor, sign: float, max_subsets: int, search: str = "exact"
+) -> tuple[Array, Array]:
+    """Return the best prediction of each person and its mask; people with too many subsets are searched or refused."""
+    counts = shared_counts(predictor.shared)
+    if search == "exact" and len(counts) and 2.0 ** int(counts.max()) > max_subsets:
+        row = int(counts.argmax())
+        raise ValueError(
+            f"Row {row} shares {counts[row]} groups, 2^{counts[row]} subsets, more than max_subsets = {max_subsets}. "
+            "Raise max_subsets, or allow search='greedy'."
+        )
+    return best_subsets(
+        predictor.shared,
+        predictor.all_subsets,
+        sign,
+        max_subsets,
+        lambda people, mask: _greedy(predictor, people, mask, sign),
+    )
+
+
+def _greedy(predictor: MaskedPredictor, people: Array, mask: int, sign: float) -> tuple[Array, Array]:
+    """Change one group at a time while that helps, from everything and from nothing; return the better end."""
+    block = predictor.source.take(people)
+    rows = np.arange(len(people))
+    groups = [np.uint64(1 << g) for g in range(64) if mask >> g & 1]
+    ends = []
+    for start in (mask, 0):
+        used = np.full(len(people), start, dtype=np.uint64)
+        value = predictor.predict(block, rows, used)
+        while True:
+            tried = [predictor.predict(block, rows, used ^ group) for group in groups]
+            best = np.argmin([sign * t for t in tried], axis=0)
+            candidate = np.choose(best, tried) if len(groups) < 32 else np.stack(tried)[best, rows]
+            helps = sign * candidate < sign * value
+            if not helps.any():
+                break
+            value = np.where(helps, candidate, value)
+            used = np.where(helps, used ^ np.array(groups)[best], used)
+        ends.append((value, used))
+    (from_all, masks_all), (from_none, masks_none) = ends
+    better = sign * from_none < sign * from_all
+    return np.where(better, from_none, from_all), np.where(better, masks_none, masks_all)

@@ -1,0 +1,139 @@
+"""Predictions for any (person, mask): masked rows are built in batches, 2^r copies of a table never exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent
+from .._engines import boosters_of
+from .._kernels.threads import thread_count
+from .._models.anchored import AnchoredModel
+from .._models.files import consent_of
+from .._models.schema import categories_of
+from .._tables.containers import row_source, rows_of
+from .._tables.erasing import erase_columns
+from .._tables.sources import RowSource
+from .._virtual.rows import BATCH_BYTES, gather_masked
+
+TABLE_VALUES = 8_000_000
+"""How many values a model that is given tables gets at a time."""
+
+
+class MaskedPredictor:
+    """A model of trees and a table, ready to predict any person with any mask.
+
+    Parameters
+    ----------
+    model
+        A booster of any engine, or an anchored model.
+    X
+        A table with the columns of training.
+    raw_score
+        Predict raw scores.
+    num_threads
+        Threads for the kernels; None means all cores.
+    consent
+        What is optional, for a model that does not know.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        X: Any,
+        *,
+        raw_score: bool = False,
+        num_threads: int | None = None,
+        consent: Consent | None = None,
+    ) -> None:
+        consent = consent_of(model) if consent is None else consent
+        if consent is None:
+            raise ValueError(
+                "The model has no consent schema, so it is not known what is optional. Train it with pucboost.train, "
+                "or load it with pucboost.load_model."
+            )
+        self.consent: Consent = consent
+        self.source: RowSource = row_source(X, categories_of(model))
+        consent.check_table(self.source)
+        self._threads = thread_count(num_threads)
+        self._predict = _predict_function(model, raw_score)
+
+    @cached_property
+    def shared(self) -> Array:
+        """Mask of what each person shares."""
+        return self.consent.presence(self.source, num_threads=self._threads)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of people."""
+        return self.source.n_rows
+
+    def batches(self, per_person: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
+        step = self._people_per_batch(per_person)
+        for lo in range(0, self.n_rows, step):
+            yield lo, min(lo + step, self.n_rows)
+
+    def _people_per_batch(self, per_person: int) -> int:
+        row_bytes = self.source.n_columns * self.source.dtype.itemsize
+        return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
+
+    def predict(self, block: Array, rows: Array, masks: Array) -> Array:
+        """Predict rows of a block, each with its mask."""
+        out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
+        return self._predict(gather_masked(block, rows, masks, self.consent, out, threads=self._threads))
+
+    def everybody(self, masks: Array) -> Array:
+        """Predict everybody with the mask given for each."""
+        parts = []
+        for lo, hi in self.batches(1):
+            block = self.source.window(lo, hi)
+            parts.append(self.predict(block, np.arange(hi - lo), masks[lo:hi]))
+        return np.concatenate(parts)
+
+    def people(self, rows: Array, mask: int) -> Array:
+        """Predict some people, all with the same mask."""
+        step = self._people_per_batch(1)
+        parts = []
+        for lo in range(0, len(rows), step):
+            block = self.source.take(rows[lo : lo + step])
+            masks = np.full(len(block), mask, dtype=np.uint64)
+            parts.append(self.predict(block, np.arange(len(block)), masks))
+        return np.concatenate(parts)
+
+    def all_subsets(self, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
+        step = self._people_per_batch(len(submasks))
+        for lo in range(0, len(people), step):
+            some = people[lo : lo + step]
+            rows = np.repeat(np.arange(len(some)), len(submasks))
+            values = self.predict(self.source.take(some), rows, np.tile(submasks, len(some)))
+            if values.ndim != 1:
+                raise ValueError("With several classes there is no single most favourable or attributable prediction.")
+            yield some, values.reshape(len(some), len(submasks))
+
+
+def _predict_function(model: Any, raw_score: bool) -> Callable[[Array], Array]:
+    """Return a function from a matrix to predictions."""
+    if isinstance(model, AnchoredModel):
+        return lambda batch: model.predict(batch, raw_score=raw_score)
+    boosters = boosters_of(model)
+    return lambda batch: boosters.predict(model, batch, raw_score=raw_score)
+
+
+def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:
+    """Ask a function of tables about some people with every group outside ``mask`` erased, batch by batch.
+
+    It gets copies in the table's own container, and may do with them what it likes.
+    """
+    hidden = consent.columns_outside(mask)
+    step = max(1, TABLE_VALUES // max(1, len(consent.feature_names)))
+    parts = []
+    for lo in range(0, len(rows), step):
+        part = rows_of(table, rows[lo : lo + step])
+        parts.append(np.asarray(call(erase_columns(part, hidden) if hidden else part)))
+    return np.concatenate(parts)

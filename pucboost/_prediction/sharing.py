@@ -1,0 +1,138 @@
+"""What sharing does to people: the value of each group, and whether sharing can hurt."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._arrays import Array
+from .best_subset import best_predictions, favourable_sign
+from .predictor import MaskedPredictor
+from .quotes import DEFAULT_MAX_SUBSETS
+from .subsets import people_by_mask, submasks_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_GROUPS_OF_SHAPLEY = 12
+
+
+def sharing_value(booster: Any, X: Any, *, raw_score: bool = False, num_threads: int | None = None) -> pd.DataFrame:
+    """Return how much each shared group moves each prediction: the Shapley value over the person's own groups.
+
+    φ_g = Σ_{s ⊆ a∖g} |s|!·(k−|s|−1)!/k! · [f(b, s ∪ g) − f(b, s)], k = |a|. The values of a person add up to the
+    difference between the prediction as given and the one with everything withheld.
+
+    Parameters
+    ----------
+    booster
+        As returned by :func:`pucboost.train`; at most 12 groups.
+    X
+        A table with the columns of training.
+    raw_score
+        Attribute raw scores instead of predictions.
+    num_threads
+        Threads for the kernels; None means all cores.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``withheld`` (the prediction with everything withheld), one column per group (0 where it is not shared), and
+        ``as_given``, their sum.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 20)
+    >>> values = puc.sharing_value(booster, X)
+    >>> bool(np.allclose(values["withheld"] + values["Column_1"] + values["Column_2"], booster.predict(X)))
+    True
+    """
+    import pandas as pd
+
+    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
+    r = predictor.consent.n_groups
+    if r > MAX_GROUPS_OF_SHAPLEY:
+        raise ValueError(f"Shapley values need all 2^r subsets; {r} groups are more than {MAX_GROUPS_OF_SHAPLEY}.")
+    out = np.zeros((predictor.n_rows, r + 2))
+    for mask, people in people_by_mask(predictor.shared):
+        submasks = submasks_of(mask)
+        groups = [g for g in range(r) if mask >> g & 1]
+        weights = shapley_weights(len(groups))
+        for some, values in predictor.all_subsets(people, submasks):
+            out[some, 0], out[some, r + 1] = values[:, 0], values[:, -1]
+            out[some[:, None], np.array(groups, dtype=np.int64) + 1] = values @ weights
+    return pd.DataFrame(out, columns=["withheld", *predictor.consent.group_names, "as_given"])
+
+
+def shapley_weights(k: int) -> Array:
+    """Return the matrix that turns the values of all 2^k subsets (ascending masks) into k Shapley values."""
+    weights = np.zeros((2**k, k))
+    for subset in range(2**k):
+        size = subset.bit_count()
+        for g in range(k):
+            if subset >> g & 1:
+                weights[subset, g] = math.factorial(size - 1) * math.factorial(k - size) / math.factorial(k)
+            else:
+                weights[subset, g] = -math.factorial(size) * math.factorial(k - size - 1) / math.factorial(k)
+    return weights
+
+
+@dataclass(frozen=True)
+class Monotonicity:
+    """Whether sharing can hurt: who would have been told something more favourable, had they shared less."""
+
+    people: int
+    share_worse_than_withheld: float
+    """Share of people for whom all they share gives a less favourable prediction than sharing nothing."""
+    largest_loss_against_withheld: float
+    share_worse_than_best: float
+    """Share of people for whom some subset of what they share would have been more favourable."""
+    largest_loss_against_best: float
+    share_worse_with_bonus: float
+    """The same for the bonus system; 0 by construction, measured all the same."""
+
+
+def monotonicity(
+    booster: Any,
+    X: Any,
+    *,
+    favourable: str = "lower",
+    max_subsets: int = DEFAULT_MAX_SUBSETS,
+    num_threads: int | None = None,
+) -> Monotonicity:
+    """Measure how often, and by how much, sharing made the prediction less favourable, with and without bonus.
+
+    Parameters
+    ----------
+    booster, X
+        As in :func:`predict`.
+    favourable, max_subsets, num_threads
+        As in :func:`predict`.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
+    >>> found = puc.monotonicity(booster, X, favourable="lower")
+    >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus
+    (200, True, 0.0)
+    """
+    sign = favourable_sign(favourable)
+    predictor = MaskedPredictor(booster, X, num_threads=num_threads)
+    given = sign * predictor.everybody(predictor.shared)
+    withheld = sign * predictor.everybody(np.zeros_like(predictor.shared))
+    best = sign * best_predictions(predictor, sign, max_subsets)[0]
+    return Monotonicity(
+        people=predictor.n_rows,
+        share_worse_than_withheld=float((given > withheld).mean()),
+        largest_loss_against_withheld=float(np.maximum(given - withheld, 0).max()),
+        share_worse_than_best=float((given > best).mean()),
+        largest_loss_against_best=float(np.maximum(given - best, 0).max()),
+        share_worse_with_bonus=float(((best > withheld) | (best > given)).mean()),
+    )

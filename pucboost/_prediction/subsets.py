@@ -1,0 +1,88 @@
+"""Subsets of groups: which are asked for, what they are called, and who shares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent
+
+MAX_GROUPS_OF_ALL_SUBSETS = 6
+FAMILIES = ("nothing", "alone", "all_but_one", "all")
+
+
+def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
+    """Return the masks of the subsets asked for, without repetition.
+
+    Parameters
+    ----------
+    consent
+        The schema.
+    subsets
+        None for all 2^r (up to 6 groups), or a list of families ``"nothing"``, ``"alone"`` (each group alone),
+        ``"all_but_one"``, ``"all"`` and of lists of group names.
+    """
+    r = consent.n_groups
+    everything = (1 << r) - 1
+    if subsets is None:
+        if r > MAX_GROUPS_OF_ALL_SUBSETS:
+            raise ValueError(
+                f"There are 2^{r} subsets of {r} groups. Choose some: subsets=['nothing', 'alone', 'all_but_one', "
+                "'all'], or lists of group names."
+            )
+        return list(range(everything + 1))
+    families = {
+        "nothing": [0],
+        "alone": [1 << g for g in range(r)],
+        "all_but_one": [everything ^ (1 << g) for g in range(r)],
+        "all": [everything],
+    }
+    masks: list[int] = []
+    for wanted in [subsets] if isinstance(subsets, str) else subsets:
+        if isinstance(wanted, str):
+            if wanted not in families:
+                raise ValueError(
+                    f"subsets must be of {', '.join(map(repr, FAMILIES))} or lists of groups; got {wanted!r}."
+                )
+            masks += families[wanted]
+        else:
+            masks.append(mask_of(wanted, consent))
+    return list(dict.fromkeys(masks))
+
+
+def mask_of(groups: Iterable[str], consent: Consent) -> int:
+    """Return the mask of some groups by name."""
+    mask = 0
+    for group in groups:
+        if group not in consent.groups:
+            raise ValueError(
+                f"Group {group!r} is not in the consent schema; its groups are {list(consent.group_names)}."
+            )
+        mask |= 1 << consent.group_names.index(group)
+    return mask
+
+
+def subset_name(mask: int, consent: Consent) -> str:
+    """Return what tables call a subset: its groups, joined by `` + ``, or ``nothing``."""
+    return " + ".join(consent.groups_of(mask)) or "nothing"
+
+
+def submasks_of(mask: int) -> Array:
+    """Return all sub-masks, in ascending order."""
+    subs, sub = [0], 0
+    while sub != mask:
+        sub = (sub - mask) & mask
+        subs.append(sub)
+    return np.array(subs, dtype=np.uint64)
+
+
+def people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:
+    """Yield every mask that occurs, with the people who have it."""
+    masks, owner = np.unique(shared, return_inverse=True)
+    order = np.argsort(owner, kind="stable")
+    bounds = np.searchsorted(owner[order], np.arange(len(masks) + 1))
+    for number, mask in enumerate(masks.tolist()):
+        yield mask, order[bounds[number] : bounds[number + 1]]

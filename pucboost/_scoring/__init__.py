@@ -1,0 +1,1 @@
+"""How models are scored on virtual rows; ``pucboost.metrics`` is its public face."""

@@ -1,0 +1,49 @@
+"""Copies of tables with some columns erased, in the container they came in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .containers import eager, is_frame, row_source
+
+
+def erase_columns(X: Any, columns: list[int]) -> Any:
+    """Return a copy of a table with all values of some columns missing; DataFrames stay DataFrames of their kind."""
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        erased = {X.columns[j]: _all_missing(X.iloc[:, j]) for j in columns}
+        out = X.copy(deep=False)
+        for name, values in erased.items():
+            out[name] = values
+        return out
+    if is_frame(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        missing = [nw.lit(None, dtype=frame.schema[frame.columns[j]]).alias(frame.columns[j]) for j in columns]
+        return frame.with_columns(*missing).to_native()
+    source = row_source(X)
+    table = np.array(source.window(0, source.n_rows), dtype=source.dtype)
+    table[:, columns] = np.nan
+    return table
+
+
+def select_columns(frame: Any, columns: list[int]) -> Any:
+    """Return some columns of a DataFrame or Arrow table."""
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, columns]
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True)[:, columns].to_native()
+
+
+def _all_missing(column: Any) -> Any:
+    """Return a column without values, of the same type if that has missing values, else of floats."""
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype) or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
+        return pd.Series(np.full(len(column), np.nan), index=column.index)
+    return pd.Series([None] * len(column), index=column.index, dtype=dtype)

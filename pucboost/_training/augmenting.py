@@ -1,0 +1,129 @@
+"""From people to virtual rows: which scheme, which seed, which budget."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._engines.base import EngineParams, Validation
+from .._models.schema import TrainingSummary, attach_schema
+from .._tables.containers import SourceTable
+from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
+from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
+from .._virtual.rows import MaskedRows, VirtualTable
+from .request import TrainingRequest, ValidationTables
+
+logger = logging.getLogger("pucboost")
+
+MEMORY_SHARE = 0.5
+"""How much of the machine's memory the virtual rows may take by default."""
+
+
+class Augmenter:
+    """Makes the virtual tables of one training.
+
+    Parameters
+    ----------
+    request
+        What is to be trained.
+    parallel_tables
+        How many training tables will be in memory at once.
+    """
+
+    def __init__(self, request: TrainingRequest, parallel_tables: int = 1) -> None:
+        self._request = request
+        self._max_rows = request.settings.max_virtual_rows or _default_budget(request, parallel_tables)
+
+    def training(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
+        """Return the virtual training table (of a fold, if given)."""
+        request = self._request
+        return self._augment(
+            request.table if table is None else table,
+            request.settings.augmentation,
+            request.options.seed if seed is None else seed,
+            self._max_rows,
+            "training",
+            request.settings.compact,
+        )
+
+    def validation(self, table: SourceTable, seed: int) -> VirtualTable:
+        """Return a virtual validation table: the validation scheme, a seed of its own, nothing merged."""
+        # A budget meant for training must not refuse a validation set that is there anyway.
+        limit = max(self._max_rows, table.source.n_rows)
+        return self._augment(table, self._request.settings.valid_augmentation, seed, limit, "validation")
+
+    def validation_sets(self, tables: ValidationTables | None) -> Validation | None:
+        """Return all validation sets augmented; the training set among them stays None, a set given twice is one."""
+        if tables is None:
+            return None
+        built: dict[int, VirtualTable] = {}
+        for table, _ in tables:
+            if table is not None and id(table) not in built:
+                # Seeded by how many distinct sets precede it: naming the training set must not change early stopping.
+                built[id(table)] = self.validation(table, child_seed(self._request.options.seed, len(built)))
+        return [(None if table is None else built[id(table)], name) for table, name in tables]
+
+    def _augment(
+        self, table: SourceTable, augmentation: str, seed: int, limit: int, what: str, compact: bool | str = False
+    ) -> VirtualTable:
+        request, threads, people = self._request, self._request.options.num_threads, table.source.n_rows
+        shared = request.consent.visible(
+            table.source, table.available, zero_as_missing=request.options.zero_as_missing, num_threads=threads
+        )
+        copies = request.settings.copies
+        merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
+        if merge and augmentation != "fixed":  # which draws as many rows as there are people
+            table, shared = merge_people(table, shared, request.objective, threads)
+            # The budget stays that of the people; merged, it usually covers every virtual row.
+            copies = max(1.0, (copies or default_copies(people)) * people / len(shared))
+        plan = plan_masks(shared, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, num_threads=threads)
+        logger.info("%s: %s", what, plan.summary(table.weight))
+        virtual = VirtualTable(MaskedRows(table.source, request.consent, plan, num_threads=threads), table)
+        return merge_virtual_rows(virtual, people, request.objective) if merge else virtual
+
+    def params_for(self, virtual: VirtualTable, values: dict[str, Any] | None = None) -> EngineParams:
+        """Return the engine's parameters for a training table, which may consist of merged rows."""
+        request, objective = self._request, self._request.objective
+        params = request.params if values is None else replace(request.params, values=values)
+        if not virtual.merged or objective is None:
+            return params
+        weight = np.ones(len(virtual.table.label)) if virtual.table.weight is None else virtual.table.weight
+        # Leaves sum weights, which need not have a mean of 1.
+        per_person = mean_hessian(objective, virtual.table.label, weight) * float(weight.sum()) / virtual.people
+        return replace(params, values=request.engine.for_merged_rows(params.values, objective, per_person))
+
+    def summary(self, virtual: VirtualTable) -> TrainingSummary:
+        """Return what a model keeps of its training."""
+        return TrainingSummary.of(virtual, self._request.table)
+
+    def finish(self, booster: Any, virtual: VirtualTable) -> Any:
+        """Give the booster its consent schema, if there is one."""
+        request = self._request
+        if request.consent.n_groups == 0:
+            return booster
+        summary, categories = self.summary(virtual), request.table.pandas_categorical
+        return attach_schema(booster, request.engine.boosters, request.consent, summary, categories)
+
+
+def _default_budget(request: TrainingRequest, parallel_tables: int) -> int:
+    """Return how many virtual rows the default share of the memory holds, but at least one per person."""
+    source = request.table.source
+    per_row = request.engine.bytes_per_virtual_row(source.values_per_row, request.options.n_classes)
+    fitting = int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * _memory_bytes() / (per_row * parallel_tables)))
+    return max(fitting, source.n_rows)
+
+
+def _memory_bytes() -> float:
+    """Return the memory of the machine or container; infinite where the system does not tell."""
+    known = [float("inf")]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        known.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        known.append(float(text))
+    return min(known)

@@ -1,0 +1,176 @@
+"""``cv``: folds of people, each augmented on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+
+from .._arrays import Array
+from .._engines.base import FoldOptions
+from .._tables.containers import SourceTable
+from .._virtual.plan import child_seed
+from .._virtual.rows import VirtualTable
+from .augmenting import Augmenter
+from .continuing import check_continues, check_same_consent
+from .datasets import Dataset
+from .request import TrainingRequest, check_validation, read_dataset, split_params
+from .train import NO_METRIC_OF_MERGED_ROWS
+
+
+def cv(
+    params: dict[str, Any],
+    train_set: lgb.Dataset,
+    num_boost_round: int = 100,
+    folds: Any = None,
+    nfold: int = 5,
+    stratified: bool = True,
+    shuffle: bool = True,
+    metrics: Any = None,
+    feval: Any = None,
+    init_model: Any = None,
+    fpreproc: Any = None,
+    seed: int = 0,
+    callbacks: list[Callable[..., Any]] | None = None,
+    eval_train_metric: bool = False,
+    return_cvbooster: bool = False,
+) -> dict[str, Any]:
+    """Cross-validate under Protected User Consent, with the signature of ``lgb.cv``.
+
+    Folds split people, never copies: the table is split first, then each side is augmented on its own. Metrics are
+    those of the augmented held-out fold (``valid_augmentation`` in ``params`` as in :func:`train`). Each fold has bins
+    of its own, made from its training part; ``lgb.cv`` makes them once from the whole table, held-out rows included.
+
+    Parameters
+    ----------
+    params, train_set
+        As in :func:`train`.
+    num_boost_round, folds, nfold, stratified, shuffle, metrics, feval, init_model, seed, callbacks
+        As in ``lgb.cv``.
+    eval_train_metric, return_cvbooster
+        As in ``lgb.cv``.
+    fpreproc
+        As in ``lgb.cv``: gets the two Datasets of a fold and the parameters, before they are augmented.
+
+    Returns
+    -------
+    dict
+        As ``lgb.cv``; the boosters of a ``cvbooster`` have ``consent`` and ``puc_summary``.
+
+    Examples
+    --------
+    >>> import lightgbm as lgb, numpy as np, pucboost as puc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2)); y = X.sum(axis=1); X[rng.random(300) < 0.4, 1] = np.nan
+    >>> result = puc.cv({"optional": [1], "objective": "l2", "verbosity": -1}, lgb.Dataset(X, y), 5, nfold=3,
+    ...                 stratified=False)
+    >>> len(result["valid l2-mean"])
+    5
+    """
+    request = TrainingRequest.read(params, train_set, num_boost_round, "cv", metrics)
+    options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
+    if request is None:
+        check_same_consent(init_model, None)
+        _, engine_params = split_params(params)
+        return dict(
+            lgb.cv(
+                engine_params, train_set, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
+                seed=seed, **vars(options),
+            )
+        )  # fmt: skip
+    check_continues(request, init_model)
+    if request.settings.anchor is not None:
+        raise ValueError("anchor is not supported by cv; train on each fold yourself.")
+    splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
+    builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
+    result = request.engine.cv(request.table.label, splits, builder, request.params, options)
+    if return_cvbooster:
+        for booster, virtual in zip(result["cvbooster"].boosters, builder.training_tables, strict=True):
+            builder.augmenter.finish(booster, virtual)
+    return result
+
+
+class _FoldBuilder:
+    """Makes the virtual tables of each fold when the engine asks for them."""
+
+    def __init__(
+        self,
+        request: TrainingRequest,
+        splits: list[tuple[Array, Array]],
+        nfold: int,
+        fpreproc: Callable[..., Any] | None,
+        eval_train_metric: bool,
+    ) -> None:
+        self._request, self._splits, self._fpreproc, self._eval_train = request, splits, fpreproc, eval_train_metric
+        self.augmenter = Augmenter(request, parallel_tables=nfold)
+        self.training_tables: list[VirtualTable] = []
+
+    def __call__(self, fold: int, params: dict[str, Any]) -> tuple[VirtualTable, VirtualTable, dict[str, Any]]:
+        """Return training and held-out rows of a fold, and its parameters."""
+        table, seed = self._request.table, self._request.options.seed
+        train, valid = (table.subset(rows) for rows in self._splits[fold])
+        if self._fpreproc is not None:
+            user_train, user_valid, params = self._fpreproc(_to_dataset(train), _to_dataset(valid), dict(params))
+            train = _read_back(table, user_train, "the training part of a fold")
+            valid = _read_back(table, user_valid, "the held-out part of a fold")
+        virtual = self.augmenter.training(train, child_seed(seed, 2 * fold))
+        if virtual.merged and self._eval_train:
+            raise ValueError(f"eval_train_metric: {NO_METRIC_OF_MERGED_ROWS}")
+        self.training_tables.append(virtual)
+        check_validation(self._request, valid, "the held-out part of a fold")
+        held_out = self.augmenter.validation(valid, child_seed(seed, 2 * fold + 1))
+        return virtual, held_out, self.augmenter.params_for(virtual, params).values
+
+
+def make_folds(
+    table: SourceTable, folds: Any, nfold: int, stratified: bool, shuffle: bool, seed: int
+) -> list[tuple[Array, Array]]:
+    """Return the sorted row numbers of the training and held-out part of each fold, split as ``lgb.cv`` does."""
+    n = table.source.n_rows
+    if folds is not None:
+        if hasattr(folds, "split"):
+            groups = None
+            if table.group is not None:
+                groups = np.repeat(np.arange(len(table.group)), np.asarray(table.group, dtype=np.int64))
+            folds = folds.split(X=np.empty(n), y=table.label, groups=groups)
+        elif not hasattr(folds, "__iter__"):
+            raise ValueError("folds must be a list of pairs of row numbers, or a scikit-learn splitter.")
+    elif stratified:
+        from sklearn.model_selection import StratifiedKFold
+
+        splitter = StratifiedKFold(nfold, shuffle=shuffle, random_state=seed if shuffle else None)
+        folds = splitter.split(X=np.empty(n), y=table.label)
+    else:
+        order = np.random.RandomState(seed).permutation(n) if shuffle else np.arange(n)
+        held_out = np.array_split(order, nfold)
+        folds = [(np.setdiff1d(order, part), part) for part in held_out]
+    return [(np.sort(np.asarray(train)), np.sort(np.asarray(valid))) for train, valid in folds]
+
+
+def _to_dataset(table: SourceTable) -> Dataset:
+    """Return a table as a Dataset of its own, for a user's ``fpreproc``; here the rows are copied."""
+    scores = table.init_score
+    return Dataset(
+        table.source.matrix_of(np.arange(table.source.n_rows)),
+        table.label,
+        weight=table.weight,
+        init_score=scores if scores is None or scores.ndim == 1 else scores.ravel(order="F"),
+        feature_name=table.feature_name,
+        categorical_feature=table.categorical_feature,
+        params=table.params,
+        free_raw_data=False,
+        optional=table.optional,
+        available=table.available,
+    )
+
+
+def _read_back(table: SourceTable, dataset: lgb.Dataset, name: str) -> SourceTable:
+    """Read what a user's ``fpreproc`` made of :func:`_to_dataset`; the matrix there holds category codes."""
+    back = read_dataset(dataset, name)
+    source = back.source
+    if not source.coded and source.n_columns == table.source.n_columns:
+        source = source.with_columns(replace(source.columns, coded=table.source.coded))
+    return replace(back, source=source, pandas_categorical=table.pandas_categorical)

@@ -1,0 +1,340 @@
+"""What one call of ``train`` or ``cv`` asks for, read and checked before anything is built."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, TypeAlias
+
+import lightgbm as lgb
+import numpy as np
+
+from .._consent import Consent, declares_something
+from .._engines import DEFAULT_ENGINE, engine_named, is_booster
+from .._engines.base import Engine, EngineParams, RunOptions
+from .._losses import Objective
+from .._tables.containers import SourceTable, eager, read_init_score, read_label, read_weight, row_source
+from .._tables.sources import Categories, RowSource
+from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
+from .datasets import Dataset
+
+OWN_KEYS = (
+    "optional",
+    "engine",
+    "augmentation",
+    "copies",
+    "valid_augmentation",
+    "max_virtual_rows",
+    "compact",
+    "anchor",
+    "anchor_strength",
+)
+"""Keys of ``params`` that are pucboost's and never reach an engine."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """pucboost's own parameters, checked."""
+
+    engine: str = DEFAULT_ENGINE
+    optional: Any = None
+    augmentation: str = "balanced"
+    valid_augmentation: str = "balanced"
+    copies: float | None = None
+    compact: bool | str = False
+    anchor: Any = None
+    anchor_strength: float | None = None
+    max_virtual_rows: int | None = None
+
+
+def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, Any]]:
+    """Separate pucboost's own parameters from the engine's, which are copied and otherwise left alone."""
+    given = {} if params is None else dict(params)
+    own = {key: given.pop(key) for key in OWN_KEYS if key in given}
+    engine_params = copy.deepcopy(given)
+
+    compact = own.get("compact", False)
+    if compact not in (True, False, None, "auto"):
+        raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
+    augmentation = check_augmentation(own.get("augmentation", "balanced"))
+    valid = own.get("valid_augmentation")
+    copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
+    return (
+        Settings(
+            engine=own.get("engine", DEFAULT_ENGINE),
+            optional=own.get("optional"),
+            augmentation=augmentation,
+            valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
+            copies=None if copies is None else check_copies(copies),
+            compact=compact or False,
+            anchor=check_anchor(own.get("anchor")),
+            anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
+            max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
+        ),
+        engine_params,
+    )
+
+
+ValidationTables: TypeAlias = list[tuple[SourceTable | None, str]]
+"""Validation sets with their names, before they are augmented; None is the training set itself."""
+
+
+@dataclass(frozen=True)
+class TrainingRequest:
+    """One training: engine, parameters, people, and who may withhold what. Nothing is augmented yet."""
+
+    engine: Engine
+    settings: Settings
+    params: EngineParams
+    options: RunOptions
+    table: SourceTable
+    consent: Consent
+    """Without groups if nothing is optional."""
+    objective: Objective | None
+    """The loss in closed form; None for a callable, or a loss pucboost does not know."""
+
+    @classmethod
+    def read(
+        cls, params: Any, train_set: Any, num_boost_round: int, caller: str, metrics: Any = None
+    ) -> TrainingRequest | None:
+        """Return None if nothing is optional and the engine can be handed the Dataset as it is.
+
+        Parameters
+        ----------
+        params, train_set, num_boost_round
+            As in ``train``.
+        caller
+            ``"train"`` or ``"cv"``, for errors.
+        metrics
+            What ``cv`` was given.
+        """
+        settings, engine_params = split_params(params)
+        engine = engine_named(settings.engine)
+        train_set = _as_dataset(train_set, engine, caller)
+        optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
+        if settings.anchor is not None and not optional:
+            raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
+        if engine.trains_plain_datasets and not optional:
+            return None
+        table = read_dataset(train_set, "train_set")
+        if train_set.reference is not None and train_set.used_indices is None:
+            warnings.warn(
+                "The reference of train_set is not used: the bins must be made from virtual rows, in which every "
+                "optional column is sometimes missing.",
+                UserWarning,
+                stacklevel=3,
+            )
+        consent = resolve_consent(table, settings.optional)
+        consent.warn_without_base()
+        return cls.of(engine, settings, engine_params, table, consent, num_boost_round, metrics)
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        settings: Settings,
+        engine_params: dict[str, Any],
+        table: SourceTable,
+        consent: Consent,
+        num_boost_round: int,
+        metrics: Any = None,
+        label_name: str = "label of train_set",
+    ) -> TrainingRequest:
+        """Check parameters and labels for a table that was read already; errors call the labels ``label_name``."""
+        prepared = engine.prepare(engine_params, table.params, num_boost_round)
+        # LightGBM also reads parameters from the Dataset, unless the call gives them …
+        effective: Mapping[str, Any] = {**table.params, **prepared.values}
+        if metrics is not None:
+            effective = {**effective, "metric": metrics}
+        engine.check_supported(effective, anchored=settings.anchor is not None)
+        # … but never the objective.
+        objective = engine.objective(prepared.values)
+        engine.check_labels(objective, table.label, label_name)
+        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective)
+
+
+def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
+    """Return the consent schema of a table, whether it is declared on the Dataset, in the parameters, or on both."""
+    # The Dataset's own declaration first: the columns of its `available` are in that order.
+    given = [optional for optional in (table.optional, optional_in_params) if declares_something(optional)]
+    declared = [Consent.of(optional, table.source, table.names) for optional in given]
+    if len(declared) == 2 and declared[0] != declared[1]:
+        raise ValueError(
+            f"params['optional'] and the optional of {name} differ: {declared[1]} and {declared[0]}. Declare it once."
+        )
+    return declared[0] if declared else Consent({}, tuple(table.names))
+
+
+def _as_dataset(train_set: Any, engine: Engine, caller: str) -> lgb.Dataset:
+    """Return a Dataset; for some engines a pair (X, y) will do."""
+    if isinstance(train_set, lgb.Dataset):
+        return train_set
+    if not engine.takes_pairs:
+        raise TypeError(f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'.")
+    if isinstance(train_set, tuple) and len(train_set) == 2:
+        return Dataset(*train_set)
+    if hasattr(train_set, "num_row"):  # XGBoost's matrices
+        package = type(train_set).__module__.partition(".")[0]
+        raise TypeError(
+            f"train_set is an {package} {type(train_set).__name__}, which no longer has the raw rows that must be "
+            "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+        )
+    raise TypeError(
+        f"{caller}() takes a puc.Dataset, an lgb.Dataset or a pair (X, y); train_set has type "
+        f"'{type(train_set).__name__}'."
+    )
+
+
+def _optional_of(dataset: lgb.Dataset) -> Any:
+    if dataset.used_indices is not None and dataset.reference is not None and not hasattr(dataset, "optional"):
+        return _optional_of(dataset.reference)
+    return getattr(dataset, "optional", None)
+
+
+def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None = None) -> SourceTable:
+    """Return the raw content of a Dataset, checked; the Dataset itself is not changed.
+
+    Parameters
+    ----------
+    dataset
+        An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
+    name
+        What errors call it.
+    categories
+        Categories of the training table.
+    """
+    if dataset.used_indices is not None and dataset.reference is not None:
+        whole = read_dataset(dataset.reference, name, categories)
+        return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
+    if dataset.data is None:
+        raise ValueError(
+            f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
+            "with free_raw_data=False, or pass one that was not used yet."
+        )
+    data = eager(dataset.data)
+    source = row_source(data, categories)
+    check_categories(source, name)
+    if dataset.position is not None:
+        raise ValueError(f"{name} has positions, which belong to ranking; that is not defined with optional features.")
+    return SourceTable.of(
+        source,
+        _field(dataset, "label"),
+        _field(dataset, "weight"),
+        name=name,
+        feature_name=dataset.feature_name,
+        categorical_feature=dataset.categorical_feature,
+        data=data,
+        init_score=read_init_score(dataset.init_score, name, source.n_rows),
+        group=dataset.group,
+        params=dict(dataset.params or {}),
+        optional=getattr(dataset, "optional", None),
+        available=getattr(dataset, "available", None),
+    )
+
+
+def check_categories(source: RowSource, name: str) -> None:
+    """Refuse categories that a model cannot keep: dates, or the intervals that ``pandas.cut`` makes."""
+    for j, values in zip(source.coded, source.pandas_categorical or (), strict=False):
+        other = [value for value in values if not isinstance(value, (str, Real, np.bool_))]
+        if other:
+            column = j if source.feature_names is None else source.feature_names[j]
+            raise ValueError(
+                f"Column {column!r} of {name} has the category {other[0]!r}, which a model cannot keep; categories "
+                "must be text, numbers or booleans. Convert them, for example with .cat.rename_categories(str)."
+            )
+
+
+def _field(dataset: lgb.Dataset, name: str) -> Any:
+    """Return label or weight; a constructed Dataset may have got it by ``set_field``."""
+    return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)
+
+
+def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> SourceTable:
+    """Return the rows of a subset with the labels, weights and scores that were set on the subset itself."""
+    n = table.source.n_rows
+    return replace(
+        table,
+        label=table.label if subset.label is None else read_label(subset.label, name, n),
+        weight=table.weight if subset.weight is None else read_weight(subset.weight, name, n),
+        init_score=table.init_score if subset.init_score is None else read_init_score(subset.init_score, name, n),
+    )
+
+
+def read_validation(
+    request: TrainingRequest, valid_sets: Any, valid_names: Any, train_set: Any
+) -> ValidationTables | None:
+    """Read the validation sets. A set given twice is one table; the training set among them stays itself."""
+    if valid_sets is None:
+        return None
+    a_pair = isinstance(valid_sets, tuple) and not any(isinstance(p, (lgb.Dataset, tuple)) for p in valid_sets)
+    given = [valid_sets] if a_pair or isinstance(valid_sets, lgb.Dataset) else list(valid_sets)
+    names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
+    read: dict[int, SourceTable] = {}
+    tables: ValidationTables = []
+    for i, valid_set in enumerate(given):
+        is_training = valid_set is train_set
+        name = names[i] if i < len(names) else "training" if is_training else f"valid_{i}"
+        if not is_training and id(valid_set) not in read:
+            read[id(valid_set)] = _read_one(request, valid_set, i)
+        tables.append((None if is_training else read[id(valid_set)], name))
+    return tables
+
+
+def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTable:
+    if isinstance(valid_set, tuple) and request.engine.takes_pairs:
+        valid_set = Dataset(*valid_set)
+    if not isinstance(valid_set, lgb.Dataset):
+        raise TypeError(
+            f"Every item in valid_sets must be a Dataset object. Item {number} has type '{type(valid_set).__name__}'."
+        )
+    name = f"validation set {number}"
+    table = read_dataset(valid_set, name, request.table.source.categories)
+    if declares_something(table.optional):
+        table = _in_order_of(request.consent, resolve_consent(table, None, name), table, number)
+    check_validation(request, table, name)
+    return table
+
+
+def _in_order_of(consent: Consent, own: Consent, table: SourceTable, number: int) -> SourceTable:
+    """Return the table with the columns of ``available`` in the order of the training set's groups."""
+    if own.groups != consent.groups:
+        raise ValueError(f"Validation set {number} declares other groups than train_set: {own} and {consent}.")
+    if table.available is None or own.group_names == consent.group_names:
+        return table
+    order = [own.group_names.index(group) for group in consent.group_names]
+    return replace(table, available=np.asarray(table.available)[:, order])
+
+
+def check_validation(request: TrainingRequest, table: SourceTable, name: str) -> None:
+    """Raise if labels or columns of a validation table do not fit the training table."""
+    request.engine.check_labels(request.objective, table.label, f"label of {name}")
+    mine, theirs = request.table.source, table.source
+    if mine.feature_names is not None and theirs.feature_names is not None:
+        Consent({}, tuple(mine.feature_names)).check_columns(theirs.feature_names)
+    elif theirs.n_columns != mine.n_columns:
+        raise ValueError(f"A validation set has {theirs.n_columns} columns, train_set has {mine.n_columns}.")
+
+
+def check_anchor(anchor: Any) -> Any:
+    """Return an anchor if it can be one, else raise."""
+    for unwrap in ("booster_", "get_booster"):  # scikit-learn's wrappers of the engines
+        inner = getattr(type(anchor), unwrap, None)
+        if inner is not None:
+            return anchor.booster_ if unwrap == "booster_" else anchor.get_booster()
+    if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster(anchor) or callable(anchor):
+        return anchor
+    raise ValueError(f"anchor must be 'base', a booster or a callable that gives raw scores; got {anchor!r}.")
+
+
+def check_anchor_strength(strength: Any, anchor: Any) -> float | None:
+    """Return λ if it is a positive number and there is an anchor, else raise."""
+    if strength is None:
+        return None
+    if anchor is None:
+        raise ValueError("anchor_strength needs an anchor.")
+    if isinstance(strength, bool) or not isinstance(strength, Real) or not 0 < float(strength) < float("inf"):
+        raise ValueError(f"anchor_strength must be a positive number, got {strength!r}.")
+    return float(strength)

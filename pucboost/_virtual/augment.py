@@ -1,0 +1,142 @@
+"""``augment``: the virtual table itself, for any other learner."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent
+from .._tables.containers import as_weight, eager, is_frame, row_source
+from .._tables.sources import RowSource
+from .plan import check_augmentation, plan_masks
+from .rows import MaskedRows
+
+
+def augment(
+    X: Any,
+    y: Any,
+    *,
+    optional: Any,
+    augmentation: str = "balanced",
+    copies: float | None = None,
+    seed: int = 0,
+    sample_weight: Any = None,
+    available: Any = None,
+    fill_value: float = math.nan,
+    indicators: bool = False,
+    max_virtual_rows: int | None = None,
+    num_threads: int | None = None,
+) -> tuple[Any, Array, Array, Array]:
+    """Return the virtual rows of a table, to train any learner under Protected User Consent (PUCIDA).
+
+    Row i stands for one copy per sub-mask s of what it shares: same base features, same label, groups outside s set
+    to ``fill_value``. A learner trained on the weighted copies approaches E[Y | b, A ⊇ a, z_a].
+
+    Parameters
+    ----------
+    X : array, CSR matrix, pandas, polars or Arrow table (a polars LazyFrame is collected)
+    y : labels, one per row; any type
+    optional : list of columns, or dict group -> columns
+    augmentation : {"balanced", "exhaustive", "fixed", "none"}
+    copies : virtual rows per row for "balanced"; default 4, and 2 above 200,000 rows
+    seed : int
+    sample_weight : one per row; multiplies the weight of the copies
+    available : bool matrix (rows × groups); default: a group with any value is shared
+    fill_value : what stands for a withheld value; values missing in X stay as they are. Not for category columns.
+    indicators : append one 0/1 column per group that tells whether the copy shares it
+    max_virtual_rows : refuse (or, for "balanced", reduce) beyond this
+    num_threads : default all cores
+
+    Returns
+    -------
+    X_augmented
+        A DataFrame of the same library for pandas and polars, an Arrow table for Arrow, else an array. Numbers and
+        booleans are floats there, text and categories are what they were.
+    y_augmented : array
+    weight : array, with mean 1 over the copies (times ``sample_weight``)
+    source_row : array
+        Number of the row each copy comes from. Split *these* into folds: copies of one person must not end up on both
+        sides.
+
+    Notes
+    -----
+    A random forest bootstraps the copies, so that almost everybody is in every bag and its trees resemble each other.
+    Give it ``max_samples=len(y)``: bags as large as without consent (measured in ``benchmarks/BENCHMARKS.md``,
+    *several*). Whoever shares has more copies, and so is in more bags than the silent, who are told a little of what
+    sharers get; bags drawn of people, each with all copies (``source_row``), do not have that (*inference* there).
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.array([[1.0, 5.0], [2.0, np.nan]])
+    >>> X_aug, y_aug, weight, source_row = puc.augment(X, [10, 20], optional=[1], augmentation="exhaustive")
+    >>> X_aug.tolist(), y_aug.tolist(), source_row.tolist()
+    ([[1.0, nan], [1.0, 5.0], [2.0, nan]], [10, 10, 20], [0, 0, 1])
+    """
+    check_augmentation(augmentation)
+    X = eager(X)
+    source = row_source(X)
+    if optional is None:
+        raise ValueError("optional must be a list of columns or a dict group -> columns, got None.")
+    consent = Consent.of(optional, source)
+    consent.warn_without_base()
+    _check_fill_value(fill_value, source, consent)
+    labels = np.asarray(y)
+    if labels.ndim == 0 or len(labels) != source.n_rows:
+        raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
+    user_weight = None if sample_weight is None else as_weight(sample_weight, "sample_weight", source.n_rows)
+    shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
+    limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
+    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, **limit)
+    rows = MaskedRows(source, consent, plan, num_threads=num_threads, fill_value=fill_value)
+    table = rows.materialise(indicators)
+    source_row = plan.spread(np.arange(source.n_rows))
+    weight = plan.weights(user_weight)
+    all_names = [*source.names, *(f"{group}_shared" for group in consent.group_names if indicators)]
+    return (
+        _like(X, table, source, all_names),
+        labels[source_row],
+        np.ones(len(plan), dtype=np.float32) if weight is None else weight,
+        source_row,
+    )
+
+
+def _check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
+    """A number in a column of category codes would be read as the category of that number."""
+    coded = [j for j in source.coded if j in consent.group_columns]
+    if coded and not math.isnan(fill_value):
+        raise ValueError(
+            f"fill_value={fill_value!r} cannot stand for a withheld category in column "
+            f"{consent.feature_names[coded[0]]!r}; leave it out, or encode the column as numbers first."
+        )
+
+
+def _like(original: Any, table: Array, source: RowSource, names: list[str]) -> Any:
+    """Put the table into the kind of container the caller uses; without copying, for pandas."""
+    if not is_frame(original):
+        return table
+    codes = {j: np.nan_to_num(table[:, j], nan=-1).astype(np.int32) for j in source.coded}
+    categories = dict(zip(source.coded, source.pandas_categorical or (), strict=True))
+    if hasattr(original, "iloc"):
+        import pandas as pd
+
+        frame = pd.DataFrame(table, columns=[*original.columns, *names[source.n_columns :]], copy=False)
+        for j, dtype in ((j, original.dtypes.iloc[j]) for j in source.coded):
+            values = pd.Categorical.from_codes(codes[j], categories=pd.Index(categories[j]))
+            frame[original.columns[j]] = pd.Series(values).astype(dtype)
+        return frame
+    import narwhals as nw
+    import pyarrow as pa
+
+    given = nw.from_native(original, eager_only=True)
+    rows = nw.from_numpy(table, schema=names, backend=given.implementation)
+    for j in source.coded:
+        places, has_order = pa.array(codes[j], mask=codes[j] < 0), j not in source.categorical
+        values = pa.DictionaryArray.from_arrays(places, pa.array(categories[j]), ordered=has_order)
+        column = nw.from_arrow(pa.table({names[j]: values}), backend=given.implementation).get_column(names[j])
+        dtype = given.schema[names[j]]
+        rows = rows.with_columns(column if column.dtype == dtype else column.cast(dtype))
+    return rows.to_native()

@@ -1,0 +1,79 @@
+"""Usage errors, help and warnings of the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_tools import (
+    OPTIONAL,
+    ROOT,
+    run,
+    unchanged,
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "a.csv", "--label", "y", "--out", "m"], "--optional: name at least one column or group that people"),
+        (["train", "a.csv", "--optional", "a", "--out", "m"], "required: --label"),
+        (["train", "--label", "y", "--optional", "a", "--out", "m"], "required: DATA"),
+        (["predict", "m", "a.csv"], "required: --out"),
+        (["predict", "m", "a.csv", "--out", "-", "--sharing", "all"], "invalid choice: 'all'"),
+        (["train", "a.csv", "--label", "y", "--optional", "a", "--out", "m", "--rounds", "0"], "at least 1, got '0'"),
+        (["train", "a.csv", "--label", "y", "--optional", "a", "--out", "m", "--param", "x"], "KEY=VALUE, got 'x'"),
+        (["train", "a.csv", "--label", "y", "--optional", "a", "--out", "m", "--param", "seed=1"], "for seed: --seed"),
+        (["train", "a.csv", "--label", "y", "--optional", "a", "--out", "m", "--valid-fraction", "1"], "0 and 1, got"),
+        (["train", "a.csv", "--label", "y", "--optional", "a", "--out", "m", "--early-stopping", "5"], "needs --valid"),
+        (["unknown"], "invalid choice: 'unknown'"),
+    ],
+)
+def test_usage_errors(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*arguments) == 3
+    told = capsys.readouterr().err
+    assert told.startswith("usage: pucboost")
+    assert message in told
+
+
+def test_unknown_subsets(
+    tmp_path: Path, people: Path, capsys: pytest.CaptureFixture[str], models: dict[str, Path]
+) -> None:
+    with unchanged(tmp_path):
+        arguments = ["quote", models["lightgbm"], people, "--subsets", "nothing,fitness+blood"]
+        assert run(*arguments, "--out", tmp_path / "out.csv") == 3
+    assert "Group 'blood' is not in the consent schema; its groups are ['fitness', " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["predict"], ["quote"], ["demo"]])
+def test_help(command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(*command, "--help") == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) < 81
+    if command != ["demo"]:
+        assert "exit codes:\n  0    done\n  3    wrong usage" in text
+    if command and command != ["demo"]:
+        assert f"    pucboost {command[0]} " in text.split("example:\n")[1]
+
+
+def test_warnings_are_one_line(tmp_path: Path, people: Path) -> None:
+    command = [sys.executable, "-m", "pucboost", "train", people, "--label", "claim", "--rounds", "2", "--quiet"]
+    options = ["--ignore", "id,region,smoker,age", *OPTIONAL, "--out", tmp_path / "model.txt"]
+    options += ["--param", "num_threads=1"]
+    done = subprocess.run([*command, *options], capture_output=True, encoding="utf-8", cwd=ROOT, check=True)
+    assert done.stderr.startswith("pucboost: warning: Every column is optional, ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_help_loads_nothing_that_is_slow() -> None:
+    code = (
+        "import sys; from pucboost._cli.main import main\n"
+        "try: main(['train', '--help'])\n"
+        "except SystemExit: print(sorted({'lightgbm', 'numpy', 'pandas', 'pyarrow', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", cwd=ROOT, check=True)
+    assert done.stdout.endswith("[]\n")
