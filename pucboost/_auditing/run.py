@@ -212,6 +212,7 @@ def _read(
         raise ValueError(
             "relative=True needs a penalty in units of the prediction; that of a quantile is a probability."
         )
+    judgement.check_margin(loss.unit_is_probability, _spread(people))
     if not loss.is_mean:
         _check_no_ties(audited.given, people, judgement.margin)
     if loss.name == "binary" and np.isin(audited.given, (0, 1)).all():
@@ -220,6 +221,12 @@ def _read(
         notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
     mean = float(np.average(audited.given, weights=people.weight))
     return _Case(people, audited, loss, tested_masks(people, judgement), mean, judgement.bound(mean), tuple(notes))
+
+
+def _spread(people: AuditPeople) -> float:
+    """Return the weighted standard deviation of the outcomes."""
+    mean = np.average(people.y, weights=people.weight)
+    return float(np.sqrt(np.average((people.y - mean) ** 2, weights=people.weight)))
 
 
 def _check_no_ties(f: Array, people: AuditPeople, margin: float) -> None:
