@@ -7,7 +7,7 @@ boosters of the same class. Nothing outside this package asks which engine it is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -225,9 +225,13 @@ class Engine(ABC):
 
     # ----- parameters
 
-    def knows_parameter(self, name: str) -> bool:
-        """Return False for a name the engine would ignore without a word."""
-        return True
+    @abstractmethod
+    def parameter_names(self) -> Iterable[str]:
+        """Return all names of its parameters, for suggestions."""
+
+    @abstractmethod
+    def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
+        """Return the names that the engine would ignore, at best with a warning."""
 
     @abstractmethod
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 
 import lightgbm as lgb
@@ -41,9 +42,13 @@ class LightGBM(Engine):
     takes_pairs: ClassVar[bool] = False
     forbidden_in_names: ClassVar[str] = '",:[]{}'
 
-    def knows_parameter(self, name: str) -> bool:
-        """Return whether LightGBM has a parameter of this name."""
-        return name in MAIN_NAME
+    def parameter_names(self) -> Iterable[str]:
+        """Return LightGBM's names, aliases included."""
+        return MAIN_NAME
+
+    def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
+        """Return names that neither our table nor the LightGBM at hand, which may be newer, has."""
+        return [name for name in params if name not in MAIN_NAME and name not in _newer_names()]
 
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
         """Return both as they are: LightGBM resolves its aliases itself, and reads the Dataset's parameters there."""
@@ -248,6 +253,13 @@ class LightGBM(Engine):
 
 
 ENGINE: Engine = LightGBM()
+
+
+@cache
+def _newer_names() -> frozenset[str]:
+    """Return the names the installed LightGBM lists itself, if it does."""
+    listed: Any = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
+    return frozenset(name for main, others in listed.items() for name in (main, *others))
 
 
 def _number(params: Mapping[str, Any], name: str, default: float) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,10 +28,11 @@ from .base import (
     Validation,
     times_rows,
 )
-from .names import whole_number
+from .names import MAIN_NAME, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories
 from .xgboost_matrix import first_given, thread_parameter, virtual_matrix
+from .xgboost_names import PARAMETERS
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
 """Where XGBoost multiplies the weight of rows with label 1 by `scale_pos_weight`, be it regression or not."""
@@ -43,6 +45,15 @@ class XGBoost(Engine):
     title: ClassVar[str] = "XGBoost"
     boosters: ClassVar[Boosters] = BOOSTERS
     forbidden_in_names: ClassVar[str] = "[]<"
+
+    def parameter_names(self) -> Iterable[str]:
+        """Return XGBoost's names, and LightGBM's, which are translated."""
+        return [*PARAMETERS, *MAIN_NAME]
+
+    def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
+        """Return names that neither our tables nor the XGBoost at hand, which may be newer, has."""
+        new = [name for name in params if name not in PARAMETERS and name not in MAIN_NAME]
+        return [name for name in new if name in _not_used({name: params[name]})]
 
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
         """Translate LightGBM's names, those on the Dataset included."""
@@ -241,6 +252,19 @@ class XGBoost(Engine):
 
 
 ENGINE: Engine = XGBoost()
+
+
+def _not_used(params: dict[str, Any]) -> set[str]:
+    """Ask XGBoost itself which parameters it does not use, by a training on four rows."""
+    matrix = xgb.DMatrix(np.arange(4, dtype=np.float32)[:, None], label=[0, 1, 0, 1])
+    with warnings.catch_warnings(record=True) as caught, xgb.config_context(verbosity=1):
+        warnings.simplefilter("always")
+        try:
+            xgb.train({**params, "validate_parameters": True, "nthread": 1}, matrix, 1)
+        except (xgb.core.XGBoostError, ValueError, TypeError):
+            return set()  # a value it dislikes: so it knows the name
+    found = [str(warning.message) for warning in caught]
+    return {name for text in found if "not used" in text for name in text.split('"')[1::2]}
 
 
 def _number(params: Mapping[str, Any], name: str, default: float) -> float:

@@ -105,7 +105,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         memo[id(self)] = new
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
         if hasattr(getattr(self, "booster_", None), "consent") and is_booster(self.booster_):
-            new.booster_.consent, new.booster_.puc_summary = new.consent_, self.booster_.puc_summary
+            new.booster_.consent, new.booster_.puc_summary = self.booster_.consent, self.booster_.puc_summary
         return new
 
     # ----- fitting
@@ -217,8 +217,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             check_whole_number("early_stopping_rounds", patience, 1)
         check_learning_rate(self.learning_rate)
         further = {key: value for key, value in self._engine_params.items() if value is not None}
-        for key in further:
-            check_keyword(key, engine, type(self).__name__, self._get_param_names())
+        for key, value in further.items():
+            check_keyword(key, value, engine, type(self).__name__, self._get_param_names())
         # LightGBM calls it a parameter, but it belongs to the table, for every engine.
         categorical = value_of(further, "categorical_feature", "auto")
         further = without(further, "categorical_feature")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.plan import PlanSummary
 from .._virtual.rows import VirtualTable
+
+logger = logging.getLogger("pucboost")
 
 FORMAT = 1
 
@@ -71,6 +75,19 @@ def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, Trainin
         return consent, None
     tuples = {name: summary.get(name) for name in ("masks_seen", "coded_columns")}
     return consent, TrainingSummary(**{**summary, **{n: None if v is None else tuple(v) for n, v in tuples.items()}})
+
+
+@cache
+def say_unprotected(engine: str) -> None:
+    """Say once in a process that nothing is optional, so that nobody takes an ordinary model for a protected one."""
+    logger.warning("nothing is declared optional, so this is plain %s: nobody's silence is protected", engine)
+
+
+def unprotected(booster: Any, engine: str) -> Any:
+    """Return a booster that was trained with nothing optional; it says so itself."""
+    say_unprotected(engine)
+    booster.consent = booster.puc_summary = None
+    return booster
 
 
 def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: TrainingSummary, categories: Any) -> Any:

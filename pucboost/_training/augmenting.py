@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._engines.base import EngineParams, Validation
-from .._models.schema import TrainingSummary, attach_schema
+from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
@@ -105,7 +105,7 @@ class Augmenter:
         """Give the booster its consent schema, if there is one."""
         request = self._request
         if request.consent.n_groups == 0:
-            return booster
+            return unprotected(booster, request.engine.title)
         summary, categories = self.summary(virtual), request.table.pandas_categorical
         return attach_schema(booster, request.engine.boosters, request.consent, summary, categories)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._engines.base import FoldOptions
+from .._models.schema import say_unprotected
 from .._tables.containers import SourceTable
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
@@ -74,6 +75,7 @@ def cv(
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
+        say_unprotected("LightGBM")
         _, engine_params = split_params(params)
         return dict(
             lgb.cv(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -48,6 +49,17 @@ class Settings:
     anchor: Any = None
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
+
+
+def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
+    """Raise for the first parameter that neither pucboost nor the engine knows, with the one that may be meant.
+
+    A mistyped ``optional`` would otherwise train an ordinary model without a word.
+    """
+    for name in engine.unknown_parameters(params):
+        close = difflib.get_close_matches(name, [*OWN_KEYS, *further, *engine.parameter_names()], 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it.{hint}")
 
 
 def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, Any]]:
@@ -113,7 +125,9 @@ class TrainingRequest:
         """
         settings, engine_params = split_params(params)
         engine = engine_named(settings.engine)
+        check_known(engine, engine_params)
         train_set = _as_dataset(train_set, engine, caller)
+        check_known(engine, train_set.params or {})
         optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
         if settings.anchor is not None and not optional:
             raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")

@@ -8,6 +8,7 @@ from typing import Any
 import lightgbm as lgb
 
 from .._engines.base import Hooks
+from .._models.schema import unprotected
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
@@ -77,10 +78,11 @@ def train(
         if init_model is not None:
             check_same_consent(init_model, None)
         _, engine_params = split_params(params)
-        return lgb.train(
+        booster = lgb.train(
             engine_params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
+        return unprotected(booster, "LightGBM")
     if init_model is not None:
         check_continues(request, init_model)
     valid_tables = read_validation(request, valid_sets, valid_names, train_set)
