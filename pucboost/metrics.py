@@ -11,6 +11,7 @@ Each term is least for the PUC prediction f*, hence so is R; and sets count as o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -20,13 +21,13 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ._consent import Consent, declares_something
-from ._models.anchored import is_tree_model
-from ._models.files import consent_of
 from ._prediction.people import read_people, shares_of_masks
+from ._prediction.wrapped import ConsentError, consent_within
 from ._scoring.asking import RESPONSES, as_estimator
 from ._scoring.metric import scorer_of
 from ._scoring.virtual_rows import ScoredPeople, given_shares, virtual_rows
 from ._tables.containers import eager
+from ._tables.sources import RowSource
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 
@@ -55,8 +56,10 @@ def puc_scorer(
         or a function ``metric(y_true, y_pred, sample_weight=...)``.
     optional : list of columns, or dict group -> columns
         What people may withhold, by name or position in X. A fitted :class:`pucboost.PUCClassifier` or
-        :class:`pucboost.PUCRegressor` and a pucboost booster know it; for other models and for pipelines, which may
-        rename columns on the way, say it here. What is said here counts.
+        :class:`pucboost.PUCRegressor` and a pucboost booster know it, also as the last step of a pipeline, inside a
+        search, or inside ``TransformedTargetRegressor``, ``CalibratedClassifierCV`` and the like: their columns are
+        followed back to those of X. Where that is not possible, or where a step fills in what people withhold, there
+        is no score, and a search fails instead of choosing. For other models say it here; what is said here counts.
     response : {"predict", "predict_proba", "decision_function"} or None
         For a metric that is a function: which method gives ``y_pred``, by default ``predict``. For a model that is a
         booster or a function: what it returns, if that does not follow from the metric.
@@ -205,7 +208,12 @@ class PUCScorer:
         estimator, X, y, sample_weight
             As in :func:`puc_score`.
         """
-        people = _read_people(estimator, X, y, sample_weight, self.optional)
+        try:
+            people = _read_people(estimator, X, y, sample_weight, self.optional)
+        except ConsentError as error:
+            if _asked_by_a_search():
+                return _Refusal(error)  # type: ignore[return-value]
+            raise
         cells = virtual_rows(people.shared, people.weight, self._shares(people), self._max_masks)
         asked = as_estimator(estimator, people, cells, self._scorer, self._response, self._num_threads)
         rows = np.concatenate([cell.rows for cell in cells])
@@ -256,7 +264,9 @@ def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, optional: Any) 
         raise ValueError("X has no rows, so there is nobody to score the model on.")
     people = read_people(
         table,
-        lambda source: Consent.of(optional, source) if declares_something(optional) else _known_consent(model),
+        lambda source: (
+            Consent.of(optional, source) if declares_something(optional) else _known_consent(model, table, source)
+        ),
         weight=sample_weight,
     )
     outcome = column_or_1d(y, warn=True)
@@ -266,15 +276,32 @@ def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, optional: Any) 
     return ScoredPeople(**vars(people), y=outcome)
 
 
-def _known_consent(model: Any) -> Consent:
-    """Return the consent schema of a model that has one."""
-    for known in (model, getattr(model, "best_estimator_", None)):  # a fitted search
-        consent = getattr(known, "consent_", None)
-        if consent is None and is_tree_model(known):
-            consent = consent_of(known)
-        if consent is not None and consent.n_groups:
-            return consent  # type: ignore[no-any-return]
-    raise ValueError(
-        f"It is not known what people may withhold: the model, a {type(model).__name__}, has no consent schema. Say it "
-        "with optional=[columns] or optional={group: [columns]}, by the columns of X."
-    )
+def _known_consent(model: Any, table: Any, source: RowSource) -> Consent:
+    """Return the consent schema of a model, or of what it wraps, in terms of the columns of the table."""
+    consent = consent_within(model, table, source)
+    if consent is None:
+        raise ConsentError(
+            f"It is not known what people may withhold: the model, a {type(model).__name__}, has no consent schema. "
+            "Say it with optional=[columns] or optional={group: [columns]}, by the columns of X."
+        )
+    return consent
+
+
+class _Refusal:
+    """What a scorer returns to a search instead of a number.
+
+    scikit-learn turns an exception of a scorer into NaN and then chooses among models that all have NaN, in practice
+    the first. Something that is not a number it refuses, with an error that shows it.
+    """
+
+    def __init__(self, error: ConsentError) -> None:
+        self._error = error
+
+    def __repr__(self) -> str:
+        return f"no score: {self._error}"
+
+
+def _asked_by_a_search() -> bool:
+    """Return whether the scorer is called by scikit-learn's cross-validation."""
+    frame = sys._getframe(2)
+    return str(frame.f_globals.get("__name__")) in ("sklearn.model_selection._validation", "sklearn.metrics._scorer")
