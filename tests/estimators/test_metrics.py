@@ -468,7 +468,7 @@ def test_wrong_scorers(arguments: dict[str, Any], message: str) -> None:
         ({"frequencies": {"app": -1.0}}, "The frequency of 'app' is -1.0; it must be a number that is not negative"),
         ({"frequencies": {"app": 0.0}}, "frequencies are all 0"),
         ({"frequencies": [0.5, 0.5]}, "frequencies must be a dict set of groups -> share, got list"),
-        ({"X": np.ones((100, 5))}, "5 columns, the consent schema was declared for 6"),
+        ({"X": np.ones((100, 5))}, "5 columns, but the consent schema was declared for 6"),
     ],
 )
 def test_wrong_people(arguments: dict[str, Any], message: str) -> None:

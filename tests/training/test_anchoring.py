@@ -260,7 +260,7 @@ def test_anchor_gets_its_own_columns() -> None:
     other = lgb.train(ALONE, lgb.Dataset(pd.DataFrame({"q": TRAIN.X[:, 0]}), TRAIN.y), 2)
     with pytest.raises(ValueError, match="The anchor was trained on a column 'q', which the table does not have"):
         puc.train({**params, "anchor": other}, puc.Dataset(frame, TRAIN.y), 2)
-    with pytest.raises(ValueError, match="Column 0 is 'z two', the consent schema expects 'z one' there"):
+    with pytest.raises(ValueError, match="Column 0 is 'z two', but the consent schema expects 'z one' there"):
         model.predict(frame[frame.columns[::-1]])
 
 

@@ -127,7 +127,7 @@ def test_bad_validation_sets() -> None:
             frame,
             lgb.Dataset(frame[list("bacdef")], y),
             ValueError,
-            "Column 0 is 'b', the consent schema expects 'a' there",
+            "Column 0 is 'b', but the consent schema expects 'a' there",
         ),
         (X, puc.Dataset(X, y, optional=[3]), ValueError, "Validation set 0 declares other groups"),
         (X, "valid.csv", TypeError, "Every item in valid_sets must be a Dataset object. Item 0 has type 'str'"),
