@@ -37,7 +37,7 @@ def test_numpy_integers_and_arrays_are_positions() -> None:
     ("optional", "message"),
     [
         (["sugar"], "optional names column 'sugar', which the table does not have. Its columns are: age, steps"),
-        ([4], "optional names column 4, but the table has columns 0 to 3"),
+        ([4], r"optional names column 4, but the table has 4 feature\(s\), columns 0 to 3"),
         ([-1], "optional names column -1"),
         (["steps", 1], "Column 'steps' is declared optional twice"),
         (

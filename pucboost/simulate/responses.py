@@ -72,17 +72,20 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: str =
     check_complete(X, consent)
     quote, groups = quotes_of(model, consent), np.arange(consent.n_groups, dtype=np.uint64)
 
+    withheld = np.empty(len(X))
+
     def all_subsets(people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
         step = max(1, TABLE_VALUES // len(submasks))
         for lo in range(0, len(people), step):
             some = people[lo : lo + step]
             table, shape = rows_of(X, some), (len(some), len(groups))
             flags = ((submasks[:, None] >> groups) & np.uint64(1)).astype(np.bool_)
-            yield some, np.column_stack([quote(table, np.broadcast_to(shared, shape)) for shared in flags])
+            quotes = np.column_stack([quote(table, np.broadcast_to(shared, shape)) for shared in flags])
+            withheld[some] = quotes[:, 0]
+            yield some, quotes
 
     everything = np.full(len(X), 2**consent.n_groups - 1, dtype=np.uint64)
     best, used = best_subsets(everything, all_subsets, factor)
-    withheld = quote(X, np.zeros((len(X), len(groups)), dtype=np.bool_))
     return Response(best, ((used[:, None] >> groups) & np.uint64(1)).astype(np.bool_), withheld)
 
 

@@ -16,7 +16,7 @@ from pucboost._auditing.estimate.people import read_audit_people
 from pucboost._auditing.estimate.scores import MaskScores
 from pucboost._auditing.findings import Informativeness
 from pucboost._auditing.settings import FittingOptions
-from pucboost.simulate.families import expit
+from pucboost.simulate.odds import expit
 
 
 class KnownView:

@@ -12,7 +12,7 @@ from tools import QUIET
 
 import pucboost as puc
 from pucboost._auditing.estimate.losses import Loss, choose_loss
-from pucboost.simulate.families import expit
+from pucboost.simulate.odds import expit
 
 
 def claims(n: int, seed: int) -> tuple[Any, Any, Any]:

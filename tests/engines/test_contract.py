@@ -178,7 +178,7 @@ def test_consent_of_any_form_of_a_model(kit: EngineKit, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"optional": ["glucose"]}, "optional names column 'glucose', which the table does not have"),
+        ({"optional": ["glucose"]}, "optional names column 'glucose', but the table has no column names"),
         ({"optional": {"a": []}}, "Group 'a' of optional has no columns"),
         ({"copies": 0.5}, "copies must be finite and at least 1"),
         ({"augmentation": "balance"}, "augmentation must be one of"),

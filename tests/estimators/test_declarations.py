@@ -59,16 +59,16 @@ def test_optional_names_survive_column_selection(output: str) -> None:
 
 def test_names_that_do_not_arrive_are_errors() -> None:
     X, y = named_table()
-    with pytest.raises(ValueError, match="optional names column 'steps', but X has no column names"):
+    with pytest.raises(ValueError, match="optional names column 'steps', but the table has no column names"):
         columns_by_name("default").fit(X, y)
     renamed = (
-        "optional names column 'steps', which X does not have. Its columns are: scaled__pulse, scaled__age, "
+        "optional names column 'steps', which the table does not have. Its columns are: scaled__pulse, scaled__age, "
         "kept__glucose, kept__steps. If 'kept__steps' is meant, set verbose_feature_names_out=False"
     )
     with pytest.raises(ValueError, match=renamed):
         columns_by_name("pandas").fit(X, y)
     with pytest.raises(
-        ValueError, match=r"optional names column 'glucose', which X does not have\. Its columns are: age"
+        ValueError, match=r"optional names column 'glucose', which the table does not have\. Its columns are: age"
     ):
         classifier(optional=["glucose"]).fit(X.drop(columns="glucose"), y)
 
@@ -76,8 +76,8 @@ def test_names_that_do_not_arrive_are_errors() -> None:
 @pytest.mark.parametrize(
     ("optional", "message"),
     [
-        ([6], r"optional names column 6, but X has 6 feature\(s\), columns 0 to 5"),
-        ([-1], r"optional names column -1, but X has 6 feature\(s\)"),
+        ([6], r"optional names column 6, but the table has 6 feature\(s\), columns 0 to 5"),
+        ([-1], r"optional names column -1, but the table has 6 feature\(s\)"),
         ({"app": []}, "Group 'app' of optional has no columns"),
         ([3, 3], "declared optional twice"),
         ("steps", "optional must be a list of columns or a dict of groups, got 'steps'"),

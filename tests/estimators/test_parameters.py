@@ -74,7 +74,7 @@ def test_fit_changes_no_parameter() -> None:
         ({"num_iterations": 3}, "PUCClassifier calls 'num_iterations' 'n_estimators'"),
         ({"seed": 3}, "PUCClassifier calls 'seed' 'random_state'"),
         ({"engine": "xgboost", "max_leaves": 3}, "PUCClassifier calls 'max_leaves' 'num_leaves'"),
-        ({"num_class": 3}, "'num_class' is no parameter of PUCClassifier: the classes are those of y"),
+        ({"num_class": 3}, "PUCClassifier takes no 'num_class': the classes are those of y"),
         ({"engine": "forest"}, f"engine must be one of {', '.join(map(repr, ENGINES))}; got 'forest'"),
         ({"engine": "xgboost", "min_child_samples": 30}, "min_child_samples=30 has no counterpart in XGBoost"),
         ({"augmentation": "all"}, "augmentation must be one of"),

@@ -24,7 +24,7 @@ def small() -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"optional": ["glucose"]}, "optional names column 'glucose', which the table does not have"),
+        ({"optional": ["glucose"]}, "optional names column 'glucose', but the table has no column names"),
         ({"optional": 3}, r"got 3; write \[3\]"),
         ({"copies": 0.5}, "copies must be finite and at least 1"),
         ({"copies": float("nan")}, "copies must be finite"),
