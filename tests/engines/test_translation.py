@@ -428,7 +428,8 @@ def test_bagging_without_frequency(name: str, freq: dict[str, int]) -> None:
 
 
 def test_sampling_off_and_on() -> None:
-    with pytest.raises(ValueError, match=r"bagging_freq=0 switches row sampling off, but subsample=0\.8 switches it on"):
+    message = r"bagging_freq=0 switches row sampling off, but subsample=0\.8 switches it on"
+    with pytest.raises(ValueError, match=message):
         to_xgboost({"subsample": 0.8, "bagging_freq": 0})
 
 

@@ -120,7 +120,7 @@ def test_bad_validation_sets() -> None:
     X, y = small()
     frame = pd.DataFrame(X, columns=list("abcdef"))
     cases: list[tuple[Any, Any, type[Exception], str]] = [
-        (X, lgb.Dataset(X[:, :5], y), ValueError, "A validation set has 5 columns, train_set has 6"),
+        (X, lgb.Dataset(X[:, :5], y), ValueError, "A validation set has 5 columns, but train_set has 6"),
         (X, lgb.Dataset(X, y).construct(), ValueError, "validation set 0 is already constructed"),
         (X, lgb.Dataset(X, with_value(y, 1, np.nan)), ValueError, "label of validation set 0 is nan in row 1"),
         (
