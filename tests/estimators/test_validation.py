@@ -115,7 +115,7 @@ def test_wrong_validation_people() -> None:
         ({"eval_set": (X, None)}, r"eval_set\[0\]: This PUCClassifier estimator requires y to be passed"),
         ({"eval_set": (X, y), "eval_X": X}, "Give eval_set, or eval_X and eval_y, but not both"),
         ({"eval_X": X}, "eval_X and eval_y belong together"),
-        ({"eval_X": (X, X), "eval_y": y}, "eval_X holds 2 tables, eval_y outcomes for 1"),
+        ({"eval_X": (X, X), "eval_y": y}, "eval_X holds 2 tables, but eval_y holds outcomes for 1"),
         ({"eval_set": (X, y), "eval_sample_weight": [y, y]}, "eval_sample_weight has 2 items for 1 validation sets"),
         ({"eval_set": (X, y), "eval_sample_weight": -np.ones(100)}, r"eval_set\[0\]: Negative values"),
         ({"eval_sample_weight": y}, "eval_sample_weight needs eval_set"),

@@ -107,7 +107,7 @@ def test_chosen_subsets() -> None:
     assert len(subsets.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
     with pytest.raises(ValueError, match="Group 'sugar' is not in the consent schema; its groups are"):
         puc.quote(booster, X, subsets=[["sugar"]])
-    with pytest.raises(ValueError, match="subsets must be of 'nothing'"):
+    with pytest.raises(ValueError, match="subsets must be among 'nothing'"):
         puc.quote(booster, X, subsets="some")
 
 
