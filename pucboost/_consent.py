@@ -110,7 +110,7 @@ class Consent:
         """Warn if every column is optional; ``stacklevel`` points to the user's call."""
         if self.groups and len(self.group_columns) == len(self.feature_names):
             warnings.warn(
-                "Every column is optional, so whoever shares nothing gets the overall average prediction. "
+                "Every column is optional, so people who share nothing get the overall average prediction. "
                 "That is well defined, but usually some columns are known about everybody.",
                 UserWarning,
                 stacklevel=stacklevel,

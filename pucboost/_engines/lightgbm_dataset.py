@@ -103,7 +103,7 @@ class VirtualDataset(lgb.Dataset):
         finally:
             self._constructing = False
         if self.reference is not None and self.weight is None and self.get_field("weight") is not None:
-            # Rows pushed behind a reference that has weights start with weights of 0, not 1.
+            # Rows pushed after a reference that has weights start with weights of 0, not 1.
             self.set_field("weight", np.ones(self.num_data(), dtype=np.float32))
         return self
 

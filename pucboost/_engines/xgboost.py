@@ -165,7 +165,7 @@ class XGBoost(Engine):
         feval: Any = None,
         callbacks: Any = None,
     ) -> xgb.Booster:
-        """Name the built-in loss beside the gradients, with the constant as its base score."""
+        """Name the built-in loss in addition to the gradients, with the constant as its base score."""
         start = np.asarray(own.start)
         several = isinstance(own.objective, Softmax)
         builtin = {

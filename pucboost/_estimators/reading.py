@@ -92,7 +92,7 @@ def eval_pairs(eval_set: Any, eval_X: Any, eval_y: Any, weights: Any) -> list[Ev
         pairs = [eval_set] if a_pair else list(eval_set)
         for i, pair in enumerate(pairs):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                got = f"{len(pair)} things" if isinstance(pair, (tuple, list)) else type(pair).__name__
+                got = f"a sequence of length {len(pair)}" if isinstance(pair, (tuple, list)) else type(pair).__name__
                 raise ValueError(f"eval_set must be a pair (X, y) or a list of pairs; item {i} is {got}.")
         names = [f"eval_set[{i}]" for i in range(len(pairs))]
     elif eval_X is not None or eval_y is not None:

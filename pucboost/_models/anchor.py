@@ -27,7 +27,7 @@ class Anchor:
     model
         A booster of any engine, or a callable that returns raw scores for a table.
     consent
-        What to erase.
+        The consent schema, which says what to erase.
     """
 
     model: Any

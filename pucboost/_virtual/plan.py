@@ -11,7 +11,7 @@ scheme         copies of row i                                             weigh
                each shared group is kept with probability ½
 `balanced`     c_i ≈ max(1, τ·2^k), τ such that Σ c_i = copies·N;          2^k / c_i
                distinct sub-masks in antithetic order
-`none`         the row as it is                                            1
+`none`         the row itself                                              1
 =============  ==========================================================  ================
 
 Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the 2^k sub-masks, so a given

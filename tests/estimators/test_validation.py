@@ -108,7 +108,10 @@ def test_a_pipeline_transforms_validation_people() -> None:
 def test_wrong_validation_people() -> None:
     X, y = make_table(100)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"eval_set": [(X, y, y)]}, r"eval_set must be a pair \(X, y\) or a list of pairs; item 0 is 3 things"),
+        (
+            {"eval_set": [(X, y, y)]},
+            r"eval_set must be a pair \(X, y\) or a list of pairs; item 0 is a sequence of length 3",
+        ),
         ({"eval_set": [X, y]}, "eval_set must be a pair .* item 0 is ndarray"),
         ({"eval_set": [(X[:, :4], y)]}, r"eval_set\[0\]: X has 4 features, but PUCClassifier is expecting 6 features"),
         ({"eval_set": [(X, y), (X, y[:50])]}, r"eval_set\[1\]: Found input variables with inconsistent numbers"),
