@@ -83,7 +83,7 @@ def test_fit_changes_no_parameter() -> None:
         ({"num_leaves": 1}, "num_leaves must be a whole number of at least 2, got 1"),
         ({"learning_rate": -1}, "learning_rate must be a positive number, got -1"),
         ({"early_stopping_rounds": 3}, "early_stopping_rounds needs eval_set"),
-        ({"objective": "regression"}, "objective='regression' does not give prob.* PUCClassifier takes 'binary'"),
+        ({"objective": "regression"}, "objective='regression' does not give class prob.* PUCClassifier takes 'binary'"),
         ({"objective": len}, "does not give class probabilities"),
         ({"random_state": "x"}, "'x' cannot be used to seed a numpy.random.RandomState instance"),
     ],
