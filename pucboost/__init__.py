@@ -1,6 +1,6 @@
 """Gradient-boosted trees on data that people may decline to share.
 
-Names are loaded when first used, so that ``import pucboost`` stays light.
+Names are loaded on first use, so that ``import pucboost`` stays fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keywords of the estimators as parameters of ``train``, checked."""
+"""Checks of the estimators' keywords, and their translation into parameters of ``train``."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NAMED = {
 
 
 def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
-    """Raise if a keyword has a name of its own in the estimators, or is known to nobody."""
+    """Raise if the estimators have another name for a keyword, or if it is unknown."""
     main = MAIN_NAME.get(key)
     if main in NAMED:
-        raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; give it under that name.")
+        raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; use that name.")
     if main == "num_class":
         raise ValueError(f"{estimator} takes no {key!r}: the classes are those of y.")
     if key not in OWN_KEYS:
@@ -43,7 +43,7 @@ def check_whole_number(name: str, value: Any, least: int) -> None:
 
 
 def check_learning_rate(rate: Any) -> None:
-    """Raise unless the step size is left to the engine or positive."""
+    """Raise unless the learning rate is None, which leaves it to the engine, or positive."""
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not float(rate) > 0):
         raise ValueError(f"learning_rate must be a positive number, got {rate!r}.")
 

@@ -1,4 +1,4 @@
-"""Save and load boosters together with their consent schema, in files that the plain engines read, too."""
+"""Save and load boosters together with their consent schema, in files that the plain engines can also read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ANCHORED = b'{"pucboost_anchored"'
 
 
 def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
-    """Write a booster and its consent schema into one file that the plain engine can read, too.
+    """Write a booster and its consent schema into one file, which the plain engine can also read.
 
     The file of an anchored model holds two boosters, and only :func:`load_model` reads it.
 
@@ -29,9 +29,9 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     booster
         As returned by :func:`pucboost.train`.
     filename
-        Written whole or not at all. XGBoost's format follows the ending: ``.json``, else UBJSON.
+        Written whole or not at all. The ending decides XGBoost's format: JSON for ``.json``, else UBJSON.
     **kwargs
-        For LightGBM as ``lgb.Booster.save_model``: ``num_iteration``, ``start_iteration``, ``importance_type``.
+        For LightGBM, as in ``lgb.Booster.save_model``: ``num_iteration``, ``start_iteration``, ``importance_type``.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
 
 
 def load_model(filename: str | Path) -> Any:
-    """Read a file written by :func:`save_model`; the booster has its ``consent`` again.
+    """Return the booster from a file written by :func:`save_model`, with its ``consent``.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def load_model(filename: str | Path) -> Any:
 
 
 def consent_of(model: Any) -> Consent | None:
-    """Return the consent schema of a booster or of a model file, None if it has none.
+    """Return the consent schema of a booster or of a model file; None if it has none.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _booster_from_dict(kept: dict[str, str]) -> Any:
 
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
-    """Return the booster in a model file of any engine, and its consent schema, if it has one."""
+    """Return the booster in a model file of any engine, and its consent schema (None if it has none)."""
     content = Path(filename).read_bytes()
     boosters = _boosters_that_wrote(content)
     loaded = boosters.from_file(content)

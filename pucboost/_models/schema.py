@@ -1,4 +1,4 @@
-"""What a model keeps of its training: consent and summary, as plain data in its files, and its categories."""
+"""What a model keeps from its training: consent schema and summary, stored in its files, and its categories."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MAX_MASKS_KEPT = 4_096
 
 @dataclass(frozen=True)
 class TrainingSummary(PlanSummary):
-    """The plan a model was trained by, and what can be known of its training table; ``booster.puc_summary``."""
+    """``booster.puc_summary``: the plan a model was trained with, and facts about its training table."""
 
     masks_seen: tuple[int, ...] | None = None
     """The sets of groups that people shared, as masks; None if there are too many to keep."""
     label_hash: str | None = None
-    """Hash of the labels, by which an audit recognises training data."""
+    """Hash of the labels, which lets an audit recognise training data."""
     coded_columns: tuple[int, ...] | None = None
     """Positions of the columns that hold categories; None in models of earlier versions."""
 
@@ -65,7 +65,7 @@ def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str,
 
 
 def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, TrainingSummary | None]:
-    """Inverse of :func:`model_schema`; errors name ``where`` it was found."""
+    """Inverse of :func:`model_schema`; errors name ``where`` the schema was found."""
     if schema["format"] != FORMAT:
         raise ValueError(
             f"{where!r} has consent schema format {schema['format']}; this version of pucboost reads {FORMAT}."
@@ -91,7 +91,10 @@ def unprotected(booster: Any, engine: str) -> Any:
 
 
 def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: TrainingSummary, categories: Any) -> Any:
-    """Set ``consent`` and ``puc_summary`` on a booster, and return it; pickle keeps them, and some boosters' files."""
+    """Set ``consent`` and ``puc_summary`` on a booster, and return it.
+
+    Pickle keeps them, and so do the files of boosters that can hold a schema.
+    """
     booster.consent, booster.puc_summary = consent, summary
     if boosters.keeps_schema:
         boosters.keep_schema(booster, model_schema(consent, summary), categories)
@@ -99,7 +102,7 @@ def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: T
 
 
 def categories_of(model: Any) -> Categories | None:
-    """Return the categories of the table a model was trained on, None if it is not known whether there are any.
+    """Return the categories of the table a model was trained on; None if it is unknown whether there are any.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Predictions for any (person, mask): masked rows are built in batches, 2^r copies of a table never exist."""
+"""Predictions for any (person, mask): masked rows are built in batches, so 2^r copies of a table never exist."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .._tables.sources import RowSource
 from .._virtual.rows import BATCH_BYTES, gather_masked
 
 TABLE_VALUES = 8_000_000
-"""How many values a model that is given tables gets at a time."""
+"""How many values are passed at a time to a model that takes tables."""
 
 
 class MaskedPredictor:
-    """A model of trees and a table, ready to predict any person with any mask.
+    """A tree model and a table, ready to predict any person with any mask.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MaskedPredictor:
     num_threads
         Threads for the kernels; None means all cores.
     consent
-        What is optional, for a model that does not know.
+        The consent schema, for a model that has none.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class MaskedPredictor:
         return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
 
     def predict(self, block: Array, rows: Array, masks: Array) -> Array:
-        """Predict rows of a block, each with its mask."""
+        """Return predictions for rows of a block, each with its mask."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
         return self._predict(gather_masked(block, rows, masks, self.consent, out, threads=self._threads))
 
     def everybody(self, masks: Array) -> Array:
-        """Predict everybody with the mask given for each."""
+        """Return predictions for everybody, each with the mask given for them."""
         parts = []
         for lo, hi in self.batches(1):
             block = self.source.window(lo, hi)
@@ -96,7 +96,7 @@ class MaskedPredictor:
         return np.concatenate(parts)
 
     def people(self, rows: Array, mask: int) -> Array:
-        """Predict some people, all with the same mask."""
+        """Return predictions for some people, all with the same mask."""
         step = self._people_per_batch(1)
         parts = []
         for lo in range(0, len(rows), step):
@@ -126,9 +126,9 @@ def _predict_function(model: Any, raw_score: bool) -> Callable[[Array], Array]:
 
 
 def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:
-    """Ask a function of tables about some people with every group outside ``mask`` erased, batch by batch.
+    """Return what a function of tables predicts for some people with every group outside ``mask`` erased.
 
-    It gets copies in the table's own container, and may do with them what it likes.
+    The function gets batches in the table's own container. They are copies, which it may change.
     """
     hidden = consent.columns_outside(mask)
     step = max(1, TABLE_VALUES // max(1, len(consent.feature_names)))

@@ -1,4 +1,4 @@
-"""``quote`` and ``predict``: what people are told, and would be told."""
+"""``quote`` and ``predict``: what people are told, and what they would be told if they shared less."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def quote(
     X
         A table with the columns of training.
     subsets
-        None for all subsets (up to 6 groups); for more, a list of ``"nothing"``, ``"alone"``, ``"all_but_one"``,
-        ``"all"`` and of lists of group names.
+        None for all subsets, with up to 6 groups. Otherwise a list whose items are ``"nothing"``, ``"alone"``,
+        ``"all_but_one"``, ``"all"`` or lists of group names.
     raw_score
         Return raw scores instead of predictions.
     num_threads
@@ -66,7 +66,7 @@ def quote(
 
 def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     """Return predictions, people × subsets (× classes), NaN where a person does not share the subset."""
-    # How many values a prediction has is known once somebody has one, even if nobody shares what is asked for.
+    # One prediction shows how many values it has, even if nobody shares the subsets asked for.
     one = predictor.people(np.zeros(1, dtype=np.int64), 0)
     out = np.full((predictor.n_rows, len(masks), *one.shape[1:]), np.nan)
     for lo, hi in predictor.batches(len(masks)):
@@ -89,7 +89,7 @@ def predict(
     search: str = "exact",
     num_threads: int | None = None,
 ) -> Any:
-    """Return predictions under a rule of what is used of the data a person shares.
+    """Return predictions under a rule for which of the data that a person shares are used.
 
     Parameters
     ----------
@@ -98,20 +98,20 @@ def predict(
     X
         A table with the columns of training.
     sharing
-        ``"as_given"``: all that is shared. ``"withheld"``: everything optional erased. ``"best"``: the bonus system,
-        the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a premium;
-        sharing more then never hurts.
+        ``"as_given"``: use everything that is shared. ``"withheld"``: erase everything optional. ``"best"``: the bonus
+        system, the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a
+        premium. Sharing more then never hurts.
     favourable
         ``"lower"`` (premiums) or ``"higher"`` (approval).
     raw_score
         Return raw scores instead of predictions.
     return_subset
-        Return also which groups were used: a boolean DataFrame, one column per group.
+        Also return which groups were used: a boolean DataFrame, one column per group.
     max_subsets
-        ``"best"`` is exact for people with at most this many subsets, and refuses beyond.
+        ``"best"`` is exact for people with at most this many subsets, and raises for people with more.
     search
-        ``"greedy"`` lets people with more subsets be searched: starting from everything and from nothing, the one group
-        whose change helps most is changed until none helps. The result is never worse than either start.
+        ``"greedy"`` searches the subsets of people with more. It starts from everything and from nothing, and changes
+        the group that helps most until no change helps. The result is never worse than either start.
     num_threads
         Threads for the kernels; None means all cores.
 

@@ -84,17 +84,17 @@ def shapley_weights(k: int) -> Array:
 
 @dataclass(frozen=True)
 class Monotonicity:
-    """Whether sharing can hurt: who would have been told something more favourable, had they shared less."""
+    """Whether sharing can hurt: how many people would have been told something more favourable had they shared less."""
 
     people: int
     share_worse_than_withheld: float
-    """Share of people for whom all they share gives a less favourable prediction than sharing nothing."""
+    """Share of people who get a less favourable prediction with all they share than with nothing."""
     largest_loss_against_withheld: float
     share_worse_than_best: float
     """Share of people for whom some subset of what they share would have been more favourable."""
     largest_loss_against_best: float
     share_worse_with_bonus: float
-    """The same for the bonus system; 0 by construction, measured all the same."""
+    """The same under the bonus system; 0 by construction, but measured anyway."""
 
 
 def monotonicity(
@@ -105,7 +105,7 @@ def monotonicity(
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     num_threads: int | None = None,
 ) -> Monotonicity:
-    """Measure how often, and by how much, sharing made the prediction less favourable, with and without bonus.
+    """Measure how often, and by how much, sharing makes predictions less favourable, with and without the bonus system.
 
     Parameters
     ----------

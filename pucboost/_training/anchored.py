@@ -99,14 +99,14 @@ def _check_scale(anchor: Anchor, score: Array, table: SourceTable, objective: Ob
 
 
 def _train_base(request: TrainingRequest, valid: Validation | None, hooks: Hooks) -> Anchor:
-    """Train a model of base features, to be the anchor."""
+    """Train a model on base features and return it as the anchor."""
     engine, consent, threads = request.engine, request.consent, request.options.num_threads
     params = replace(request.params, values=copy.deepcopy(request.params.values))
     base = engine.train(
         erased_table(request.table, consent, threads),
         params,
         None if valid is None else [(v and erased_table(v.table, consent, threads), name) for v, name in valid],
-        # Copies of what stops early, and no other callback: those belong to the result.
+        # Only copies of early-stopping callbacks: the user's callbacks belong to the final model.
         replace(hooks, callbacks=[copy.deepcopy(one) for one in hooks.callbacks or () if engine.stops_early(one)]),
     )
     return Anchor(engine.boosters.up_to_best_round(base), consent)
@@ -121,7 +121,7 @@ def start_from(virtual: VirtualTable, score: Array, name: str) -> SelectedTable:
 
 
 def _anchor_scores(table: SourceTable, anchor: Anchor) -> Array:
-    """Return the anchor's raw score of each person."""
+    """Return the anchor's raw score for each person."""
     return anchor.raw(table.container(), table.source.categories).astype(np.float64)
 
 
@@ -133,7 +133,7 @@ def _train_soft(
     valid: Validation | None,
     hooks: Hooks,
 ) -> Any:
-    """Train from the best constant, with a pull towards the anchor on copies that share nothing."""
+    """Train from the best constant, pulling copies that share nothing towards the anchor."""
     pull = PullTowardsAnchor(
         objective,
         request.settings.anchor_strength or 0.0,
@@ -149,7 +149,7 @@ def _train_soft(
 class PullTowardsAnchor:
     """ℓ(s, y) + λ/2·(s − anchor)² on copies that share nothing, ℓ(s, y) on all others.
 
-    Copy weights are applied by the engine's adapter, to both parts alike.
+    The engine's adapter applies the copy weights to both parts.
     """
 
     objective: Objective

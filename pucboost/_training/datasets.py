@@ -15,8 +15,8 @@ class Dataset(lgb.Dataset):
     """``lgb.Dataset`` that knows which of its columns are optional.
 
     Takes the arguments of ``lgb.Dataset``, and two more. With optional columns, ``data`` may hold text and categories
-    in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them. (Of
-    pandas categories LightGBM's rule holds: those it does not name are read as numbers.)
+    in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
+    (LightGBM's rule still applies to pandas categories: those it does not name are read as numbers.)
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ def test_assert_consent() -> None:
     with pytest.raises(AssertionError, match="inconclusive"):
         puc.testing.assert_consent(HARMLESS.puc_prediction, *few, **options)
     assert not puc.testing.assert_consent(HARMLESS.puc_prediction, *few, fail_on="violated", **options).passed
-    with pytest.raises(ValueError, match="fail_on must be of"):
+    with pytest.raises(ValueError, match="fail_on must be among"):
         puc.testing.assert_consent(dear, people.X, people.y, fail_on="certified", **options)
 
 

@@ -115,7 +115,7 @@ def test_weights_and_exposure(folder: Path) -> None:
         ("fair.txt", ["--exposure", "region"], "Exposures must be numbers"),
         ("fair.txt", ["--margin", "-1"], "margin must be a positive number"),
         ("fair.txt", ["--level", "2"], "level must lie between"),
-        ("fair.txt", ["--fail-on", "certified"], "fail_on must be of"),
+        ("fair.txt", ["--fail-on", "certified"], "fail_on must be among"),
         ("fair.txt", ["--optional", "score"], "knows what is optional"),
         ("plain.txt", [], "no consent schema"),
         ("plain.txt", ["--optional", "scores"], "no column 'scores' (--optional)"),

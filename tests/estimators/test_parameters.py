@@ -70,7 +70,7 @@ def test_fit_changes_no_parameter() -> None:
     [
         ({"reg_lamda": 1.0}, r"Unknown parameter 'reg_lamda': .* Did you mean 'reg_lambda'\?"),
         ({"qqqqqq": 1.0}, "neither pucboost nor LightGBM knows it.$"),
-        ({"eta": 0.3}, "PUCClassifier calls 'eta' 'learning_rate'; give it under that name."),
+        ({"eta": 0.3}, "PUCClassifier calls 'eta' 'learning_rate'; use that name."),
         ({"num_iterations": 3}, "PUCClassifier calls 'num_iterations' 'n_estimators'"),
         ({"seed": 3}, "PUCClassifier calls 'seed' 'random_state'"),
         ({"engine": "xgboost", "max_leaves": 3}, "PUCClassifier calls 'max_leaves' 'num_leaves'"),
@@ -83,8 +83,8 @@ def test_fit_changes_no_parameter() -> None:
         ({"num_leaves": 1}, "num_leaves must be a whole number of at least 2, got 1"),
         ({"learning_rate": -1}, "learning_rate must be a positive number, got -1"),
         ({"early_stopping_rounds": 3}, "early_stopping_rounds needs eval_set"),
-        ({"objective": "regression"}, "objective='regression' does not give prob.* PUCClassifier takes 'binary'"),
-        ({"objective": len}, "does not give probabilities of classes"),
+        ({"objective": "regression"}, "objective='regression' does not give class prob.* PUCClassifier takes 'binary'"),
+        ({"objective": len}, "does not give class probabilities"),
         ({"random_state": "x"}, "'x' cannot be used to seed a numpy.random.RandomState instance"),
     ],
 )  # fmt: skip
