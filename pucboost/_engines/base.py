@@ -117,10 +117,10 @@ class Boosters(ABC):
     # ----- predictions
 
     @abstractmethod
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
         """Return predictions for a matrix of numbers and category codes, using the rounds up to the best one.
 
-        With ``all_rounds``, use the rounds that the booster's own ``predict`` uses.
+        Without ``best_rounds``, use the rounds that the booster's own ``predict`` uses.
         """
 
     @abstractmethod

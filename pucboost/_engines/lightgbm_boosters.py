@@ -29,8 +29,8 @@ class LightGBMBoosters(Boosters):
 
     name: ClassVar[str] = "lightgbm"
 
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
-        """Return predictions; LightGBM's own ``predict`` also stops at the best round, so ``all_rounds`` is ignored."""
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
+        """Return predictions; ``best_rounds`` makes no difference: LightGBM's own ``predict`` stops there anyway."""
         return np.asarray(booster.predict(rows, raw_score=raw_score))
 
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:

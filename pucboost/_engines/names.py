@@ -257,6 +257,9 @@ def is_true(value: Any) -> bool:
 def whole_number(name: str, value: Any) -> int:
     """Return a parameter as an int, or raise an error that names it."""
     try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a whole number, got {value!r}.") from None
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or (isinstance(value, float) and number != value):
+        raise ValueError(f"{name} must be a whole number, got {value!r}.")
+    return number

@@ -23,9 +23,9 @@ class XGBoostBoosters(Boosters):
     name: ClassVar[str] = "xgboost"
     keeps_schema: ClassVar[bool] = True
 
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
         """Return predictions; XGBoost's own ``predict`` uses all rounds."""
-        rounds = None if all_rounds else self.best_round(booster)
+        rounds = self.best_round(booster) if best_rounds else None
         matrix = _matrix(booster, rows)
         return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
 

@@ -52,7 +52,7 @@ class Anchor:
         # Predict as the anchor itself does: nobody's premium may change.
         return np.concatenate(
             [
-                boosters.predict(self.model, block, raw_score=raw, all_rounds=True)
+                boosters.predict(self.model, block, raw_score=raw, best_rounds=False)
                 for block in self._blocks(X, keep, codes)
             ]
         )

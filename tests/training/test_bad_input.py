@@ -54,6 +54,7 @@ def small() -> tuple[Any, Any]:
         ({"objective": "xentlambda"}, "reads weights as exposures"),
         ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),
         ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
+        ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
     ],
 )
 @pytest.mark.parametrize("function", ["train", "cv"])
