@@ -27,7 +27,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`.
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, whose labels of classes are not kept.
     filename
         Written whole or not at all. The ending decides XGBoost's format: JSON for ``.json``, else UBJSON.
     **kwargs
@@ -43,6 +43,12 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     ...     puc.load_model(f"{folder}/model.txt").consent.group_names
     ('Column_1',)
     """
+    if isinstance(getattr(booster, "steps", None), list):
+        raise ValueError(
+            "The steps of a pipeline cannot be written into a model file. Pickle the pipeline, or save its last step."
+        )
+    if isinstance(getattr(booster, "consent_", None), Consent):
+        booster = booster.booster_  # of one of our estimators
     consent = consent_of(booster)
     if consent is None:
         raise ValueError(
@@ -119,7 +125,9 @@ def consent_of(model: Any) -> Consent | None:
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
         loaded = _boosters_that_wrote(content).from_file(content)
         return None if loaded is None else read_schema(loaded[1], str(model))[0]
-    consent: Consent | None = getattr(model, "consent", None)
+    consent: Consent | None = getattr(model, "consent", getattr(model, "consent_", None))
+    if consent is not None and consent.n_groups == 0:
+        return None  # an estimator fitted with nothing optional
     if consent is None and is_booster(model):
         kept = boosters_of(model).kept_schema(model)
         return None if kept is None else read_schema(kept, "the booster")[0]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
 from .best_subset import best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .subsets import subset_masks, subset_name
@@ -26,7 +25,7 @@ def quote(
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`.
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
     X
         A table with the columns of training.
     subsets
@@ -57,11 +56,10 @@ def quote(
     masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
     names = [subset_name(int(mask), predictor.consent) for mask in masks]
     table = _quotes(predictor, masks)
-    index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
     if table.ndim == 2:
-        return pd.DataFrame(table, columns=names, index=index)
+        return predictor.frame(table, names)
     columns = pd.MultiIndex.from_product([names, range(table.shape[2])], names=["shared", "class"])
-    return pd.DataFrame(table.reshape(len(table), -1), columns=columns, index=index)
+    return predictor.frame(table.reshape(len(table), -1), columns)
 
 
 def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
@@ -87,6 +85,7 @@ def predict(
     return_subset: bool = False,
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     search: str = "exact",
+    target_class: Any = None,
     num_threads: int | None = None,
 ) -> Any:
     """Return predictions under a rule for which of the data that a person shares are used.
@@ -94,7 +93,7 @@ def predict(
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`.
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
     X
         A table with the columns of training.
     sharing
@@ -112,6 +111,9 @@ def predict(
     search
         ``"greedy"`` searches the subsets of people with more. It starts from everything and from nothing, and changes
         the group that helps most until no change helps. The result is never worse than either start.
+    target_class
+        Predict this class only, for a model with several: its number, or one of the labels of a classifier. ``"best"``
+        needs it then.
     num_threads
         Threads for the kernels; None means all cores.
 
@@ -129,17 +131,15 @@ def predict(
     sign = favourable_sign(favourable)
     if search not in ("exact", "greedy"):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
-    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
+    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
     if sharing == "best":
         prediction, used = best_predictions(predictor, sign, max_subsets, search)
     else:
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         prediction = predictor.everybody(used)
-    return (prediction, _groups_used(used, predictor.consent)) if return_subset else prediction
+    return (prediction, _groups_used(used, predictor)) if return_subset else prediction
 
 
-def _groups_used(masks: Array, consent: Consent) -> pd.DataFrame:
-    import pandas as pd
-
-    bits = (masks[:, None] >> np.arange(consent.n_groups, dtype=np.uint64)) & np.uint64(1)
-    return pd.DataFrame(bits.astype(bool), columns=list(consent.group_names))
+def _groups_used(masks: Array, predictor: MaskedPredictor) -> pd.DataFrame:
+    bits = (masks[:, None] >> np.arange(predictor.consent.n_groups, dtype=np.uint64)) & np.uint64(1)
+    return predictor.frame(bits.astype(bool), list(predictor.consent.group_names))

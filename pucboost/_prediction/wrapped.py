@@ -17,7 +17,7 @@ from .._arrays import Array
 from .._consent import Consent
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of
-from .._tables.containers import row_source, rows_of
+from .._tables.containers import eager, row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 
@@ -38,6 +38,42 @@ class _Wrapped:
 
     consent: Consent
     steps: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Unwrapped:
+    """A model of trees, the table that reaches it, and the labels of its classes, if it has any."""
+
+    model: Any
+    table: Any
+    classes: Array | None = None
+
+    def class_number(self, label: Any) -> int | None:
+        """Return the number of a class: its place among the labels, or the number itself."""
+        if label is None or self.classes is None:
+            return None if label is None else int(label)
+        labels = self.classes.tolist()
+        if label not in labels:
+            raise ValueError(f"target_class is {label!r}, but the classes of the model are {labels}.")
+        return None if len(labels) == 2 and label == labels[1] else labels.index(label)
+
+
+def unwrap(model: Any, X: Any) -> Unwrapped:
+    """Return the trees within pucboost's own estimators, and within pipelines that end in one.
+
+    A pipeline is only unwrapped if silence survives its steps, see :func:`consent_within`.
+    """
+    steps = getattr(model, "steps", None)
+    if isinstance(steps, list) and steps and not is_tree_model(model):
+        table = eager(X)
+        consent_within(model, table, row_source(table))
+        for _, step in steps[:-1]:
+            if step is not None and step != "passthrough":
+                table = step.transform(table)
+        return unwrap(steps[-1][1], table)
+    if isinstance(getattr(model, "consent_", None), Consent) and is_tree_model(getattr(model, "booster_", None)):
+        return Unwrapped(model.booster_, X, getattr(model, "classes_", None))
+    return Unwrapped(model, X)
 
 
 def consent_within(model: Any, table: Any, source: RowSource) -> Consent | None:
