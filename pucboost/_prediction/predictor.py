@@ -19,6 +19,7 @@ from .._tables.containers import row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._virtual.rows import BATCH_BYTES, gather_masked
+from .columns import in_order_of
 from .wrapped import unwrap
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class MaskedPredictor:
                 "or load it with pucboost.load_model."
             )
         self.consent: Consent = consent
-        self.source: RowSource = row_source(X, categories_of(model))
+        self.source: RowSource = row_source(in_order_of(consent, X), categories_of(model))
         consent.check_table(self.source)
         self._threads = thread_count(num_threads)
         self._predict = _predict_function(model, raw_score, inner.class_number(target_class))
