@@ -148,6 +148,18 @@ def test_cross_fitting_asks_each_row_of_the_model_that_never_saw_it() -> None:
             assert learner.trained[5 * place + k][0] == wanted
 
 
+def test_folds_without_rows_are_not_fitted() -> None:
+    people = make_people()
+    fitted = []
+    fitter = CrossFitter(people, FittingOptions(num_threads=1), lambda: fitted.append(1))
+    rows = np.flatnonzero(fitter.fold != 2)
+    view = View(fitter, SpyLearner(), rows)
+    found = view.cross_fit(people.y[rows], EVENT, 0)
+    assert len(fitted) == 5  # progress is shown all the same
+    number = {0: 0, 1: 1, 3: 2, 4: 3}  # in the order in which models were fitted
+    assert found.tolist() == [1000 * number[k] + v for v, k in enumerate(fitter.fold[rows].tolist())]
+
+
 def test_nothing_is_fitted_where_there_is_nothing_to_learn() -> None:
     view = View(None, SpyLearner(), np.arange(10))  # type: ignore[arg-type]
     target = np.array([3.0, 3.0, 3.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -173,7 +185,7 @@ def test_rows_of_a_view_show_its_mask_and_nothing_more() -> None:
     everybody = fitter.reference_view(people.shared)
     assert everybody.learner._undersmooth == 1.0
     np.testing.assert_array_equal(everybody.learner._rows.materialise(), people.source.window(0, len(people)))
-    weighted = make_people(weight=np.arange(1.0, 301.0))
+    weighted = make_people(weight=np.tile([0.5, 1.0, 1.5], 100))  # some weights are 1, but not all
     view = CrossFitter(weighted, FittingOptions(num_threads=1)).view(2)
     np.testing.assert_allclose(view.learner._weight, weighted.weight[view.rows], rtol=1e-6)
     assert lightgbm_params(3)["num_threads"] == 3
@@ -346,8 +358,20 @@ def test_informativeness_needs_variation() -> None:
     assert all(f.p_value is f.adjusted_p_value is f.statistic is None for f in found)
 
 
+def test_informativeness_without_variation_of_the_product() -> None:
+    """Whoever shares has outcome 1, all others 0: the residuals vary, their product does not."""
+    n = 64
+    shares = np.arange(n) % 2
+    table = np.column_stack([np.arange(n), np.where(shares, 1.0, np.nan)])
+    people, _ = read_audit_people(table, shares, optional=[1], num_threads=1)
+    half = np.full(n, 0.5)
+    nothing = MaskScores(0, np.arange(n), half, half, people.y, (half, half))
+    (found,) = informativeness(people, nothing, KnownView(np.arange(n), None, {1: half}))  # type: ignore[arg-type]
+    assert (found.note, found.p_value) == ("No variation: not testable.", None)
+
+
 def test_holm_counts_tested_groups_only_and_stops_at_one() -> None:
-    p_values = {"a": 0.6, "b": None, "c": 0.001, "d": 0.5, "e": 0.0}
+    p_values = {"a": 0.6, "b": None, "c": 0.001, "d": 0.55, "e": 0.0}
     found = _with_holm([Informativeness(g, 0.5, None, None, p, None) for g, p in p_values.items()])
     assert [f.group for f in found] == list(p_values)
     adjusted = {f.group: f.adjusted_p_value for f in found}

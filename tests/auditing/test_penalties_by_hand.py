@@ -19,6 +19,7 @@ from pucboost._auditing.estimate.scores import MaskScores
 from pucboost._auditing.estimate.verdict import decide, overall, rows_to_decide
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
 from pucboost._auditing.settings import JudgementOptions
+from pucboost._consent import Consent
 
 SQUARED = Loss("squared")
 
@@ -118,6 +119,41 @@ def test_every_penalty_is_its_sum_over_people(clustered: bool) -> None:
         assert bool(p.note) is not p.decisive
 
 
+def exact_scores(people: AuditPeople, mask: int, theta: float, noise: float = 1e-4) -> MaskScores:
+    """Scores whose ratio is θ, with a standard error of almost nothing."""
+    rows = people.at_least(mask)
+    size = people.weight[rows] * (people.shared[rows] == np.uint64(mask))
+    wiggle = noise * (-1.0) ** np.arange(len(rows))
+    return MaskScores(mask, rows, theta * size + wiggle - wiggle.mean(), size, people.y[rows], (size, size))
+
+
+def test_decided_sets_need_no_more_rows_and_percentages_have_the_sign_of_the_penalty() -> None:
+    shared = np.repeat([0, 1, 2, 3], 100)  # predictions rise with the row: below 0 at first
+    people = make_people(shared)
+    scored = [exact_scores(people, mask, theta) for mask, theta in ((0, 0.5), (1, -0.4), (2, 0.02))]
+    found, _ = penalties(people, scored)
+    _, nothing, app, blood = found
+    assert [p.verdict for p in (nothing, app, blood)] == [VIOLATED, VIOLATED, CERTIFIED]
+    assert [p.rows_to_decide for p in (nothing, app, blood)] == [None] * 3
+    assert nothing.mean_prediction < 0 < app.mean_prediction
+    assert nothing.percent == pytest.approx(100 * 0.5 / -nothing.mean_prediction)
+    assert app.percent == pytest.approx(100 * -0.4 / app.mean_prediction)
+    quantile, _ = penalties(people, scored, loss=Loss("quantile"))
+    assert [p.percent for p in quantile] == [None] * 4  # a penalty in probability is no share of a prediction
+    assert all(p.estimate is not None for p in quantile)
+    zero = SimpleNamespace(given=np.zeros(400))
+    options = JudgementOptions(margin=0.1)
+    flat, _ = estimate_penalties(people, zero, SQUARED, scored, 0.1, options, 0)  # type: ignore[arg-type]
+    assert [(p.mean_prediction, p.percent) for p in flat] == [(0.0, None)] * 4
+
+
+def test_where_nothing_can_be_withheld_those_who_share_nothing_decide() -> None:
+    table = np.arange(100.0)[:, None]
+    people, _ = read_audit_people(table, np.arange(100) % 2, consent=Consent.declare([], ["age"]), num_threads=1)
+    found, _ = penalties(people, made_up_scores(people, [0]))
+    assert [(p.name, p.decisive) for p in found] == [("nothing", True)]
+
+
 def test_joint_intervals_use_the_correlations_of_the_deciding_estimates() -> None:
     """Two sets: the critical value solves P(|Z₁| ≤ c, |Z₂| ≤ c) = 0.9 for their correlation, pooled one included."""
     people = make_people(np.arange(600) % 2 * 3)  # nothing, or everything: one deciding set, so no joint interval
@@ -162,7 +198,8 @@ def test_max_t_is_never_wider_than_bonferroni(monkeypatch: pytest.MonkeyPatch) -
     found = [critical_value(np.eye(3), ones, 0.95, "max-t", seed) for seed in range(20)]
     assert max(found) == cap
     assert min(found) < cap
-    assert critical_value(np.eye(3)[:1], ones[:1], 0.95, "bonferroni", 0) == normal_quantile(0.95)
+    for simultaneous in ("max-t", "bonferroni"):  # nothing to correct for, and nothing to draw
+        assert critical_value(np.eye(3)[:1], ones[:1], 0.95, simultaneous, 0) == normal_quantile(0.95)
     assert critical_value(np.eye(2), ones[:2], 0.95, "none", 0) == normal_quantile(0.95)
 
 
@@ -216,7 +253,6 @@ def test_least_number_of_events(loss: str, outcomes: dict[float, int], enough: b
     assert (found.estimate is not None) is enough
     if not enough:
         assert found.note == "9 people with the rarer outcome among those compared; at least 10 are needed."
-    assert found.percent is None or loss != "quantile"  # a penalty in probability is no share of a prediction
 
 
 def test_events_are_counted_within_the_subgroup_and_the_best_set_of_a_pool() -> None:
