@@ -243,22 +243,62 @@ def test_boosters_are_grown_beyond_what_predicts_best(monkeypatch: pytest.Monkey
     assert learner._rows.batch_rows < 100
 
 
+class StandIn:
+    """In place of ``lgb.train``: a booster that predicts best after one round, and cannot grow beyond ``limit``."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self.limit = limit
+        self.labels: list[Any] = []
+        self.seeds: list[int] = []
+
+    def __call__(self, params: Any, data: Any, *arguments: Any, **options: Any) -> Any:
+        self.labels.append(data.get_label().tolist())
+        self.seeds.append(params["seed"])
+        grown = [1]
+
+        def update() -> bool:
+            finished = grown[0] == self.limit
+            grown[0] += not finished
+            return finished
+
+        return SimpleNamespace(best_iteration=1, current_iteration=lambda: grown[0], update=update)
+
+
 def test_early_stopping_does_not_take_the_only_event(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = CrossFitter(make_people(), FittingOptions(num_threads=1)).view(0).learner
     train = np.arange(100)
     fit, stop = learner._split(train, 0)
-    trained = []
-
-    def stand_in(params: Any, data: Any, *arguments: Any, **options: Any) -> Any:
-        trained.append(data.get_label())
-        return SimpleNamespace(best_iteration=1, current_iteration=lambda: 5, update=lambda: True)
-
+    stand_in = StandIn()
     monkeypatch.setattr(lgb, "train", stand_in)
     for event, rows in ((stop[0], train), (fit[0], fit)):
         target = np.zeros(300)
         target[event] = 1.0
-        assert learner.train(train, target, EVENT.lightgbm_params, 0).best_iteration == 3
-        assert trained.pop().tolist() == target[rows].tolist()
+        learner.train(train, target, EVENT.lightgbm_params, 0)
+        assert stand_in.labels.pop() == target[rows].tolist()
+
+
+def test_early_stopping_does_not_take_the_only_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = make_people(clusters=np.arange(300) // 100)
+    learner = CrossFitter(people, FittingOptions(folds=3, num_threads=1)).view(0).learner
+    stand_in = StandIn()
+    monkeypatch.setattr(lgb, "train", stand_in)
+    train = np.random.default_rng(0).permutation(100)
+    learner.train(train, np.arange(300.0), {}, 0)
+    assert stand_in.labels == [list(range(100))]
+
+
+def test_rounds_are_rounded_up_and_end_where_nothing_can_be_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = CrossFitter(make_people(), FittingOptions(num_threads=1)).view(0).learner
+    seeds = []
+    for undersmooth, limit, rounds in ((3.0, 100, 3), (2.5, 100, 3), (3.0, 2, 2), (1.0, 100, 1)):
+        learner._undersmooth = undersmooth
+        stand_in = StandIn(limit)
+        monkeypatch.setattr(lgb, "train", stand_in)
+        booster = learner.train(np.arange(100), np.arange(300.0), {}, 2**63 + rounds * limit)
+        assert booster.best_iteration == booster.current_iteration() == rounds
+        seeds += stand_in.seeds
+    assert all(0 <= seed < 2**31 for seed in seeds)  # what LightGBM takes
+    assert len(set(seeds)) == 3
 
 
 class Spy(BaseEstimator):
