@@ -60,7 +60,7 @@ def test_the_best_subset_by_trying_all(favourable: str) -> None:
 
 
 def test_only_people_with_too_many_subsets_are_searched() -> None:
-    table = Table(np.zeros((4, 8)), [0b000, 0b001, 0b011, 0b111])
+    table = Table(np.zeros((5, 16)), [0b0000, 0b0001, 0b0011, 0b0111, 0b1111])
     searched = []
 
     def search(people: Any, mask: int) -> tuple[Any, Any]:
@@ -68,12 +68,15 @@ def test_only_people_with_too_many_subsets_are_searched() -> None:
         return np.full(len(people), 9.0), np.full(len(people), 1, dtype=np.uint64)
 
     best, used = best_subsets(table.shared, table.all_subsets, 1.0, 4, search)
-    assert searched == [([3], 0b111)]  # four subsets are not more than four
-    assert best.tolist() == [0, 0, 0, 9]
-    assert used.tolist() == [0b000, 0b001, 0b011, 1]
-    with pytest.raises(ValueError, match=r"Row 3 shares 3 groups, 2\^3 subsets, more than max_subsets = 7"):
-        best_predictions(table, 1.0, 7)  # type: ignore[arg-type]
-    assert best_predictions(table, 1.0, 8)[0].tolist() == [0, 0, 0, 0]  # type: ignore[arg-type]
+    assert searched == [([3], 0b111), ([4], 0b1111)]  # four subsets are not more than four
+    assert best.tolist() == [0, 0, 0, 9, 9]
+    assert used.tolist() == [0b000, 0b001, 0b011, 1, 1]
+    searched.clear()
+    best_subsets(table.shared, table.all_subsets, 1.0, 15, search)
+    assert searched == [([4], 0b1111)]
+    with pytest.raises(ValueError, match=r"Row 4 shares 4 groups, 2\^4 subsets, more than max_subsets = 15"):
+        best_predictions(table, 1.0, 15)  # type: ignore[arg-type]
+    assert best_predictions(table, 1.0, 16)[0].tolist() == [0] * 5  # type: ignore[arg-type]
     nobody = Table(np.zeros((0, 8)), [])
     assert len(best_predictions(nobody, 1.0, 1)[0]) == 0  # type: ignore[arg-type]
 
@@ -108,19 +111,19 @@ def test_greedy_search_step_by_step(favourable: str, mask: int) -> None:
     np.testing.assert_array_equal(masks[people], used)
 
 
-def test_greedy_search_with_more_groups_than_choose_can_hold() -> None:
-    """Forty groups, the predictions a sum over the groups: the search must find exactly those that lower it."""
-    effect = np.random.default_rng(2).normal(size=(6, 40))
+def test_greedy_search_with_as_many_groups_as_there_can_be() -> None:
+    """64 groups, the predictions a sum over the groups: the search must find exactly those that lower it."""
+    effect = np.random.default_rng(2).normal(size=(6, 64))
 
     class Sum(Table):
         def predict(self, block: Any, rows: Any, masks: Any) -> Any:
-            kept = (masks[:, None] >> np.arange(40, dtype=np.uint64)) & np.uint64(1)
+            kept = (masks[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
             return (block[rows] * kept).sum(axis=1)
 
-    table = Sum(effect, np.full(6, 2**40 - 1))
-    best, used = _greedy(table, np.arange(6), 2**40 - 1, 1.0)  # type: ignore[arg-type]
+    table = Sum(effect, [2**64 - 1] * 6)
+    best, used = _greedy(table, np.arange(6), 2**64 - 1, 1.0)  # type: ignore[arg-type]
     np.testing.assert_allclose(best, np.minimum(effect, 0).sum(axis=1))
-    assert used.tolist() == [sum(1 << g for g in range(40) if row[g] < 0) for row in effect]
+    assert used.tolist() == [sum(1 << g for g in range(64) if row[g] < 0) for row in effect]
 
 
 @pytest.mark.parametrize("k", range(6))
