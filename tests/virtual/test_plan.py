@@ -22,7 +22,7 @@ from pucboost._virtual.plan import (
     seed_bits,
 )
 
-AVAILABLE = np.array([0, 1, 3, 7, 7, 15, 15, 31, 31, 63] * 30, dtype=np.uint64)
+AVAILABLE = np.array([0, 0, 1, 3, 7, 15, 15, 31, 31, 63] * 30, dtype=np.uint64)
 SHARED = np.array([m.bit_count() for m in AVAILABLE.tolist()])
 ALL = int((2**SHARED).sum())
 N = len(AVAILABLE)
@@ -56,6 +56,24 @@ def test_a_budget_of_one_copy_each_leaves_everybody_one() -> None:
     assert _balanced_copies(how_many, float(N))[SHARED].tolist() == [1.0] * N
     nobody_shares = np.bincount([0] * 5, minlength=65)
     assert _balanced_copies(nobody_shares, 5.0).tolist() == [1.0] * 65
+
+
+def test_allocation_among_64_groups() -> None:
+    """Only who shares all 64 gets more than one copy; those who share 63 would get three quarters of one."""
+    how_many = np.zeros(65, dtype=np.int64)
+    how_many[63:] = 9, 1
+    assert _balanced_copies(how_many, 10.5)[63:].tolist() == [1.0, 1.5]
+
+
+def test_masks_of_other_types_and_strides_are_read() -> None:
+    wanted = plan_masks(AVAILABLE[::3].copy(), "balanced", copies=2)
+    for given in (AVAILABLE[::3], AVAILABLE[::3].astype(np.int32), AVAILABLE[::3].tolist()):
+        found = plan_masks(given, "balanced", copies=2)
+        assert found.available.dtype == np.uint64
+        np.testing.assert_array_equal(found.rows_and_masks(0, len(found)), wanted.rows_and_masks(0, len(wanted)))
+    for scheme in ("some", None, ["none"]):
+        with pytest.raises(ValueError, match="augmentation must be one of 'none', 'exhaustive'"):
+            plan_masks(AVAILABLE, scheme)  # type: ignore[arg-type]
 
 
 def test_copies_are_the_allocation_rounded_up_or_down() -> None:
@@ -164,6 +182,9 @@ def test_rows_masks_weights_and_summary_by_loops(scheme: str) -> None:
         assert summary.complete_rows == complete
         assert (summary.augmentation, summary.seed) == (scheme, 2**64 - 5)
         assert (summary.source_rows, summary.virtual_rows) == (N, len(virtual))
+    # The unit of the weights does not matter; without any weight nothing is left.
+    tiny = plan.summary(1e-6 * user).effective_sample_size
+    assert tiny == pytest.approx(plan.summary(user).effective_sample_size)
     assert plan.summary(np.zeros(N)).effective_sample_size == 0.0
 
 
