@@ -97,6 +97,9 @@ def test_what_belongs_to_each_virtual_row(weight: Any) -> None:
     picked = np.array([len(who) - 1, 5, 5, 0, *range(7, 40)])
     table = SelectedTable.of(virtual, picked, virtual.table)
     assert (virtual.people, table.people) == (N, len({who[v] for v in picked}))
+    for seed in range(20):
+        some = np.random.default_rng(seed).choice(len(who), 12, replace=False)
+        assert SelectedTable.of(virtual, some, virtual.table).people == len({who[v] for v in some})
     assert virtual.share_per_tree == pytest.approx(N / len(who))
     assert table.share_per_tree == pytest.approx(table.people / len(picked))
     assert virtual_table(scheme="none").share_per_tree == 1.0
@@ -135,8 +138,9 @@ def key(row: list[float], *more: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("classes", [False, True], ids=["mean labels", "classes"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_merged_rows_by_a_dict(classes: bool, weighted: bool) -> None:
+def test_merged_rows_by_a_dict(classes: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells in the order of their first rows, with total weight and mean label; classes merge with themselves only."""
+    monkeypatch.setattr(rows_module, "BATCH_BYTES", 7 * 4 * 8)  # batches of seven rows
     weight = WEIGHT * (np.arange(N) > 9) if weighted else None  # some of weight 0
     user = np.ones(N) if weight is None else weight
     objective = Softmax(3) if classes else None
@@ -155,9 +159,11 @@ def test_merged_rows_by_a_dict(classes: bool, weighted: bool) -> None:
             labels[cell] / total[cell] if total[cell] > 0 else first[cell] for cell in total
         ]  # fmt: skip
 
-    people = [(key(X[i].tolist(), int(SHARED[i]), LABEL[i] if classes else 0), user[i], LABEL[i]) for i in range(N)]
+    # Who shares what may differ between equal rows, where it is declared and not seen: these are not merged.
+    declared = SHARED & np.arange(N, dtype=np.uint64)
+    people = [(key(X[i].tolist(), int(declared[i]), LABEL[i] if classes else 0), user[i], LABEL[i]) for i in range(N)]
     cells, total, mean = collect(people)
-    merged, shared = merge_people(virtual.table, SHARED, objective, 1)
+    merged, shared = merge_people(virtual.table, declared, objective, 1)
     assert merged.source.n_rows == len(cells) < N
     np.testing.assert_array_equal(
         merged.source.window(0, len(cells)), [[np.nan if v == "missing" else v for v in cell[:4]] for cell in cells]
@@ -184,6 +190,12 @@ def test_merged_rows_by_a_dict(classes: bool, weighted: bool) -> None:
         np.testing.assert_allclose(found.weight(), total / total.sum() * weighs * len(cells) / bag, rtol=1e-5)
         np.testing.assert_allclose(found.weight(0.5), 0.5 * found.weight(), rtol=1e-6)
         assert found.people == n_people
+        assert found.share_per_tree == min(1.0, n_people / len(cells))
+
+
+def test_merged_rows_without_any_weight() -> None:
+    found = merge_virtual_rows(virtual_table(weight=np.zeros(N)), N, None)
+    assert found.weight().tolist() == [0.0] * len(found)
 
 
 def test_virtual_rows_of_a_score_by_loops() -> None:
