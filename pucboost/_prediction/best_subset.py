@@ -53,8 +53,9 @@ def best_subsets(
             prediction[people], used[people] = search(people, mask)
             continue
         submasks = submasks_of(mask)
+        largest_first = np.lexsort((submasks, shared_counts(submasks)))[::-1]  # argmin takes the first among equals
         for some, values in all_subsets(people, submasks):
-            best = len(submasks) - 1 - np.argmin(sign * values[:, ::-1], axis=1)
+            best = largest_first[np.argmin(sign * values[:, largest_first], axis=1)]
             prediction[some], used[some] = values[np.arange(len(some)), best], submasks[best]
     return prediction, used
 
