@@ -39,7 +39,10 @@ REMARKS_ON = {  # where a table needs another remark
     ("give_me_some_credit", "mean imputation"): _SAYS_LITTLE,
     ("give_me_some_credit", "mean imputation + indicators"): _SAYS_LITTLE,
     ("give_me_some_credit", "random dropout, 4 copies"): _SAYS_LITTLE,
-    ("give_me_some_credit", "model per set, from those who share exactly it"): "few people share nothing: it learns noise",
+    (
+        "give_me_some_credit",
+        "model per set, from those who share exactly it",
+    ): "few people share nothing: it learns noise",
 }
 
 
