@@ -155,6 +155,11 @@ class RowSource(abc.ABC):
         """How many values a row really holds; fewer than columns in a sparse table."""
         return self.n_columns
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether there are zeros that are not stored; :meth:`present` tells which."""
+        return False
+
     def with_columns(self, columns: ColumnTypes) -> Self:
         """Return the same rows with other column types."""
         source = copy.copy(self)
@@ -213,6 +218,10 @@ class SubsetSource(RowSource):
     @property
     def values_per_row(self) -> int:
         return self._whole.values_per_row
+
+    @property
+    def is_sparse(self) -> bool:
+        return self._whole.is_sparse
 
     def matrix_of(self, rows: Array) -> Any:
         return self._whole.matrix_of(self._rows[rows])

@@ -48,6 +48,7 @@ def train(
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
         - ``anchor``: a booster, a callable giving raw scores, or ``"base"``; people who share nothing get exactly its
           prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are pulled towards it.
+        - ``expect_shared``: groups in which every value was really shared: no :class:`EncodedSilenceWarning` about them
         - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
         Not yet constructed, or with raw data kept; with XGBoost also a pair (X, y). Neither it nor ``params`` is
@@ -56,6 +57,12 @@ def train(
         As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows; ``feval`` finds the full weights
         in ``get_weight()``. A callable objective finds the user's own weights there, if any; pucboost multiplies its
         gradients by the copy weights.
+
+    Warns
+    -----
+    EncodedSilenceWarning
+        If silence seems to be imputed or encoded in the table, also with ``augmentation="none"``. Only what is missing
+        (NaN) is protected.
 
     Returns
     -------
