@@ -8,9 +8,9 @@ Four things are looked for in every group:
    The latter count where nobody withholds otherwise, or where the stored ones are measurements on both sides of 0;
    counts and amounts above 0 are stored that way by everybody.
 3. **A word** for silence among the categories of a column (:mod:`.words`).
-4. **One-hot columns**: a 0/1 column whose name ends in such a word, or people with 0 in all columns of a group in which
-   everybody else has a single 1. The latter is what ``drop="first"`` does too, so it counts only where nobody withholds
-   the group otherwise; the same holds for the category "none".
+4. **One-hot columns**: a 0/1 column whose name ends in such a word, also a base column named after an optional one, or
+   people with 0 in all columns of a group in which everybody else has a single 1. The latter is what ``drop="first"``
+   does too, so it counts only where nobody withholds the group otherwise; the same holds for the category "none".
 
 What is certain enough to be said of a group that people do withhold must be rare in honest tables, because then silence
 seems to be encoded for some only. Where nobody withholds, there is a finding anyway, and the others explain it.
@@ -28,8 +28,8 @@ from .._arrays import Array
 from .._consent import Consent
 from .._tables.sources import BLOCK_BYTES, RowSource
 from .columns import MIN_SPIKE, MIN_VALUES, SPIKE_SHARE, find_spikes
-from .findings import NOBODY, EncodedSilence
-from .words import may_stand_for_silence, name_says_silence, stands_for_silence
+from .findings import BASE_COLUMN, NOBODY, EncodedSilence
+from .words import indicated_column, may_stand_for_silence, name_says_silence, stands_for_silence
 
 SAMPLE = 20_000
 """How many rows are read at most."""
@@ -79,20 +79,23 @@ def find_encoded_silence(
     """
     if consent.n_groups == 0 or source.n_rows == 0:
         return []
-    rows = _sample(source.n_rows, len(consent.group_columns))
-    values = _read(source, rows, consent.group_columns)
-    values[((shared[rows, None] >> consent.column_groups.astype(np.uint64)) & np.uint64(1)) == 0] = np.nan
+    optional = consent.group_columns
+    telling = _telling_base_columns(consent)
+    rows = _sample(source.n_rows, len(optional) + len(telling))
+    values = _read(source, rows, np.array([*optional, *telling], dtype=np.int64))
+    found = _base_columns(consent, telling, values[:, len(optional) :])
     if zero_as_missing:
         values[values == 0] = np.nan
-    stored = source.present(rows, consent.group_columns) if source.is_sparse else None
+    stored = source.present(rows, optional) if source.is_sparse else None
     categories = dict(zip(source.coded, source.pandas_categorical or (), strict=False))
-    found = []
     for g, group in enumerate(consent.group_names):
-        withheld = int(((shared >> np.uint64(g)) & np.uint64(1) == 0).sum())
+        silent = (shared >> np.uint64(g)) & np.uint64(1) == 0
+        withheld = int(silent.sum())
         by_few = withheld * WITHHELD_BY_FEW < source.n_rows
         if by_few and source.n_rows >= MIN_PEOPLE:
             found.append(EncodedSilence(group, NOBODY, withheld, source.n_rows))
         mine = slice(consent.group_start[g], consent.group_start[g + 1])
+        values[silent[rows], mine] = np.nan  # with available= there may be something unstored
         one_hot = _OneHot(consent, group, values[:, mine])
         for place, position in enumerate(consent.groups[group]):
             column = _Column(group, consent.feature_names[position], values[:, mine][:, place])
@@ -111,11 +114,31 @@ def _sample(n_rows: int, n_columns: int) -> Array:
 
     Not the first ones of each: a table may have a period, such as three rows per person.
     """
-    size = min(n_rows, SAMPLE, max(1_000, SAMPLE_VALUES // n_columns))
+    size = min(n_rows, SAMPLE, max(MIN_PEOPLE, SAMPLE_VALUES // n_columns))
     number = np.arange(size + 1, dtype=np.int64)
     start = number * n_rows // size
     within = (number[:-1] * GOLDEN_RATIO) % 1.0
     return np.asarray(start[:-1] + (within * np.diff(start)).astype(np.int64))
+
+
+def _telling_base_columns(consent: Consent) -> dict[int, str]:
+    """Return the base columns whose names say who withholds, and the optional column they speak of."""
+    names = [consent.feature_names[column] for column in consent.group_columns]
+    base = np.flatnonzero(consent.column_bits == 0).tolist()
+    spoken_of = {column: indicated_column(consent.feature_names[column], names) for column in base}
+    return {column: optional for column, optional in spoken_of.items() if optional is not None}
+
+
+def _base_columns(consent: Consent, telling: dict[int, str], values: Array) -> list[EncodedSilence]:
+    """Indicators of silence left among the base columns."""
+    owner = {consent.feature_names[c]: group for group, columns in consent.groups.items() for c in columns}
+    found = []
+    for place, (position, optional) in enumerate(telling.items()):
+        people, name = int((values[:, place] == 1).sum()), consent.feature_names[position]
+        if people and np.isin(values[:, place], (0, 1)).all():
+            reason = f"and its name says that they withhold {optional!r}: leave it out"
+            found.append(EncodedSilence(owner[optional], BASE_COLUMN, people, len(values), name, "1", reason))
+    return found
 
 
 def _read(source: RowSource, rows: Array, columns: Array) -> Array:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 NOBODY = "nobody"
 """The kind of a finding about a group that nobody withholds, or nearly nobody."""
+BASE_COLUMN = "base column"
+"""The kind of a finding about a column outside the group that tells who withholds it."""
+MAX_ALIKE = 5
+"""How many columns of one group are listed that have the same fault."""
 
 
 class EncodedSilenceWarning(UserWarning):
@@ -66,12 +70,18 @@ class EncodedSilence:
         if self.kind == NOBODY:
             return f"group {self.group!r} is {_withheld_by(self.people, self.of)}"
         what = f"column {self.column!r} is {self.value}" if self.column else f"group {self.group!r} is {self.value}"
+        if self.kind == BASE_COLUMN:
+            return f"base {what} for {self.share:.1%} of the people, {self.reason}"
         inside = f" (group {self.group!r})" if self.column not in (None, self.group) else ""
         return f"{what} for {self.share:.1%} of the people{inside}, {self.reason}"
 
 
 def describe(findings: Sequence[EncodedSilence]) -> str:
-    """Return all findings in one sentence; groups that equally few people withhold are listed together."""
+    """Return all findings in one sentence.
+
+    Groups that equally few people withhold are listed together; of columns of one group that have the same fault only
+    the first few are listed.
+    """
     together: dict[tuple[int, int], list[str]] = {}
     for one in findings:
         if one.kind == NOBODY:
@@ -81,7 +91,16 @@ def describe(findings: Sequence[EncodedSilence]) -> str:
         f"{_withheld_by(*counts)}"
         for counts, groups in together.items()
     ]
-    return "; ".join([*nobody, *(str(one) for one in findings if one.kind != NOBODY)])
+    alike: dict[tuple[str, str], list[EncodedSilence]] = {}
+    for one in findings:
+        if one.kind != NOBODY:
+            alike.setdefault((one.group, one.kind), []).append(one)
+    others = []
+    for (group, _), some in alike.items():
+        others += [str(one) for one in some[:MAX_ALIKE]]
+        if len(some) > MAX_ALIKE:
+            others.append(f"so are {len(some) - MAX_ALIKE:,} more columns of group {group!r}")
+    return "; ".join([*nobody, *others])
 
 
 def _withheld_by(people: int, of: int) -> str:

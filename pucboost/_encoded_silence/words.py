@@ -48,6 +48,9 @@ WORDS = frozenset(_plain(word) for line in _WORDS.strip().splitlines() for word 
 _ALSO_EVENTS = frozenset({"refused", "refusal", "declined", "decline", "withheld", "empty", "blank", "refus", "отказ"})
 """What can also have happened to the person, where a column's name ends in it."""
 
+_INDICATOR = "missingindicator_"
+"""What scikit-learn's imputers put before the name of a column."""
+
 _SEPARATOR = re.compile(r"[_=:.\-\s\[(]+")
 
 
@@ -73,14 +76,15 @@ def stands_for_silence(value: Any, others: Collection[Any] = ()) -> bool:
     """
     if not isinstance(value, str):
         return False
-    raw, rest = value.strip(), [str(other).strip() for other in others if other != value]
+    raw = value.strip()
+    if raw not in _SIGNS and raw not in _DIGITS and _plain(raw) not in WORDS:
+        return False
+    rest = [str(other).strip() for other in others if other != value]  # there may be thousands: only if needed
     if raw == "NA" and rest and all(len(other) == 2 and other.isalpha() for other in rest):
         return False
-    if raw in _SIGNS:
-        return not (raw == "-" and any(other.startswith("+") for other in rest))
-    if raw in _DIGITS:
-        return not any(re.fullmatch(r"[+-]?\d{2,}(\.\d+)?", other) for other in rest)
-    return _plain(raw) in WORDS
+    if raw == "-" and any(other.startswith("+") for other in rest):
+        return False
+    return not (raw in _DIGITS and any(re.fullmatch(r"[+-]?\d{2,}(\.\d+)?", other) for other in rest))
 
 
 def may_stand_for_silence(value: Any) -> bool:
@@ -89,6 +93,28 @@ def may_stand_for_silence(value: Any) -> bool:
     "Other debts: none" is an answer. So this word counts only where nothing in the column is missing.
     """
     return isinstance(value, str) and _plain(value) in ("none", "not applicable")
+
+
+def indicated_column(name: str, columns: Collection[str]) -> str | None:
+    """Return which of the columns another one says something about: whether it is missing.
+
+    Examples
+    --------
+    >>> columns = ["z", "job_home", "job_field"]
+    >>> [indicated_column(name, columns) for name in ("missingindicator_z", "z_missing", "job_nan", "y_nan", "z_score")]
+    ['z', 'z', 'job_home', None, None]
+    """
+    if name.startswith(_INDICATOR):
+        return next((column for column in columns if name == _INDICATOR + column), None)
+    if not name_says_silence(name, columns):
+        return None
+    separators = [separator for separator in _SEPARATOR.finditer(name) if separator.start() > 0]
+    for separator in separators:
+        stem, start = name[: separator.start()], name[: separator.end()]
+        for column in columns:
+            if column == stem or column.startswith(start):
+                return column
+    return None
 
 
 def name_says_silence(name: str, others: Collection[str] = ()) -> bool:

@@ -196,6 +196,22 @@ def test_one_hot_columns() -> None:
     assert [one.kind for one in findings(boxes, {"boxes": list("bcd")})] == [NOBODY]
 
 
+def test_base_columns_that_tell_who_withholds() -> None:
+    """The optional columns are as they should be, and an indicator beside them undoes it."""
+    table, _ = people(1_000)
+    silent = table["z"].isna()
+    for name in ("missingindicator_z", "z_missing", "z_nan", "z_is_missing"):
+        [one] = findings(table.assign(**{name: silent}), ["z", "job"])
+        assert (one.group, one.column, one.people) == ("z", name, silent.sum())
+        assert str(one).startswith(f"base column '{name}' is 1 for ")
+        assert str(one).endswith("and its name says that they withhold 'z': leave it out")
+    for name in ("zone_missing", "y_missing", "z_score", "missing"):
+        assert findings(table.assign(**{name: silent}), ["z", "job"]) == []
+    assert findings(table.assign(z_missing=0), ["z", "job"]) == []
+    hot = pd.get_dummies(table["job"], prefix="job", dummy_na=True).assign(age=1.0)
+    assert "job_nan" in {one.column for one in findings(hot, {"job": JOBS})}
+
+
 def test_sparse_matrices() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(1_000, 3))
@@ -218,6 +234,19 @@ def test_words_in_every_container(make: Any) -> None:
     table, _ = people(500)
     [nobody, word] = findings(make(table.assign(job=table["job"].fillna("Unknown"))), ["job"])
     assert (nobody.group, word.value) == ("job", "'Unknown'")
+
+
+def test_many_columns_and_categories() -> None:
+    """Few of many alike are listed, and thousands of categories cost no more than one look at each."""
+    X = np.zeros((300, 40))
+    X[:, 0] = np.arange(300)
+    X[np.arange(300), np.arange(300) % 39 + 1] = 1
+    text = describe(findings(sparse.csr_matrix(X * 3.5), {"words": list(range(1, 40))}))
+    assert text.count("not stored") == 5
+    assert text.endswith("; so are 34 more columns of group 'words'")
+    towns = np.array([f"town {i}" for i in range(30_000)])
+    [_, word] = findings(pd.DataFrame({"a": 1.0, "town": np.r_[towns, ["unknown"] * 30_000]}), ["town"])
+    assert word.value == "'unknown'"
 
 
 class Counting(ArraySource):

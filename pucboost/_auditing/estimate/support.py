@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._encoded_silence.detector import find_encoded_silence
-from ..._encoded_silence.findings import NOBODY
+from ..._encoded_silence.findings import NOBODY, describe
 from ..findings import GroupSupport, Support
 from .people import AuditPeople
 
@@ -40,12 +40,12 @@ def describe_support(
                 f"Group {group!r} is {word} by {few:,} of {len(people):,} people; little can be said about it."
                 + (" Was silence imputed or encoded in these data?" if group in withheld_by_nobody else "")
             )
-    notes += [
-        f"Silence may have been encoded as a value: {one}. If so, these people are counted as sharing, and the audit "
-        "does not see what their silence costs them."
-        for one in encoded
-        if one.kind != NOBODY
-    ]
+    values = [one for one in encoded if one.kind != NOBODY]
+    if values:
+        notes.append(
+            f"Silence may have been encoded as a value: {describe(values)}. If so, these people are counted as "
+            "sharing, and the audit does not see what their silence costs them."
+        )
     untested = len(people) - sum(counts[mask] for mask in tested)
     if untested:
         notes.append(
