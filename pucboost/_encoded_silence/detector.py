@@ -26,7 +26,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._consent import Consent
-from .._tables.sources import BLOCK_BYTES, RowSource
+from .._tables.sources import RowSource
 from .columns import MIN_SPIKE, MIN_VALUES, SPIKE_SHARE, find_spikes
 from .findings import BASE_COLUMN, NOBODY, EncodedSilence
 from .words import indicated_column, may_stand_for_silence, name_says_silence, stands_for_silence
@@ -143,7 +143,7 @@ def _base_columns(consent: Consent, telling: dict[int, str], values: Array) -> l
 
 def _read(source: RowSource, rows: Array, columns: Array) -> Array:
     """Return some rows and columns; whole rows are in memory a block at a time."""
-    step = max(1, BLOCK_BYTES // (source.n_columns * source.dtype.itemsize))
+    step = source.rows_per_block
     out = np.empty((len(rows), len(columns)), dtype=source.dtype, order="F")
     for lo in range(0, len(rows), step):
         out[lo : lo + step] = source.take(rows[lo : lo + step])[:, columns]

@@ -166,9 +166,14 @@ class RowSource(abc.ABC):
         source._columns = columns
         return source
 
+    @property
+    def rows_per_block(self) -> int:
+        """How many rows are about :data:`BLOCK_BYTES` as numbers."""
+        return max(1, BLOCK_BYTES // (self.n_columns * self.dtype.itemsize))
+
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of rows that cover the table, each of about :data:`BLOCK_BYTES` as numbers."""
-        step = max(1, BLOCK_BYTES // (self.n_columns * self.dtype.itemsize))
+        step = self.rows_per_block
         for lo in range(0, self.n_rows, step):
             yield lo, min(lo + step, self.n_rows)
 
