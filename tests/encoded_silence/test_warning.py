@@ -191,6 +191,13 @@ def test_the_report_of_an_audit_repeats_it() -> None:
     assert any(withheld in one for one in nobody.warnings)
 
 
+def test_strategic_users_who_all_share_are_no_reason_to_warn() -> None:
+    family = puc.simulate.DiscreteFamily.random(1, 1, seed=0)
+    params = {"objective": "binary", "optional": family.optional, "verbosity": -1, "num_threads": 1}
+    game = {"cohort": 500, "reference": 500, "rounds": 2}
+    assert said(lambda: puc.simulate.play(lambda X, y: puc.train(params, puc.Dataset(X, y), 3), family, **game)) == []
+
+
 def test_text_and_categories_of_a_frame() -> None:
     table, y = people()
     hidden = table.assign(job=pd.Categorical(table["job"].fillna("Unknown")))
