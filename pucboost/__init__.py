@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent
+    from ._encoded_silence.findings import EncodedSilenceWarning
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
     from ._models.files import consent_of, load_model, save_model
@@ -29,6 +30,7 @@ _HOME = {
     "AuditReport": "_auditing.results",
     "Consent": "_consent",
     "Dataset": "_training.datasets",
+    "EncodedSilenceWarning": "_encoded_silence.findings",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "audit": "_auditing.run",
@@ -50,6 +52,7 @@ __all__ = [
     "AuditReport",
     "Consent",
     "Dataset",
+    "EncodedSilenceWarning",
     "PUCClassifier",
     "PUCRegressor",
     "audit",

@@ -50,8 +50,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         all of them and XGBoost the last one.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``valid_augmentation``, ``compact``, ``anchor``, …), or ``categorical_feature``, the
-        categorical columns of an array. ``fit`` checks them.
+        :func:`pucboost.train` (``valid_augmentation``, ``compact``, ``anchor``, ``expect_shared``, …), or
+        ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
 
     Attributes
     ----------

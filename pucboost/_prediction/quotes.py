@@ -45,7 +45,8 @@ def quote(
     Examples
     --------
     >>> import numpy as np, pucboost as puc
-    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1); X[::2, 2] = np.nan
+    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> X[::2, 2] = X[2::3, 1] = np.nan                                  # what is withheld is missing
     >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 5)
     >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
     [[True, True, False, False], [True, True, True, True]]
@@ -121,6 +122,7 @@ def predict(
     --------
     >>> import numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
     >>> best = puc.predict(booster, X, sharing="best")
     >>> bool((best <= puc.predict(booster, X)).all() and (best <= puc.predict(booster, X, sharing="withheld")).all())

@@ -51,6 +51,7 @@ def sharing_value(
     --------
     >>> import numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> X[::4, 1] = X[::3, 2] = np.nan
     >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 20)
     >>> values = puc.sharing_value(booster, X)
     >>> bool(np.allclose(values["withheld"] + values["Column_1"] + values["Column_2"], booster.predict(X)))
@@ -121,6 +122,7 @@ def monotonicity(
     --------
     >>> import numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
     >>> found = puc.monotonicity(booster, X, favourable="lower")
     >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus

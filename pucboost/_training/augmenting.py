@@ -16,6 +16,7 @@ from .._tables.containers import SourceTable
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
+from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, ValidationTables
 
 logger = logging.getLogger("pucboost")
@@ -40,7 +41,10 @@ class Augmenter:
         self._max_rows = request.settings.max_virtual_rows or _default_budget(request, parallel_tables)
 
     def training(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
-        """Return the virtual training table, or that of a fold if ``table`` is given."""
+        """Return the virtual training table, or that of a fold if ``table`` is given.
+
+        Warn if the whole table seems to encode silence.
+        """
         request = self._request
         return self._augment(
             request.table if table is None else table,
@@ -75,6 +79,8 @@ class Augmenter:
         shared = request.consent.visible(
             table.source, table.available, zero_as_missing=request.options.zero_as_missing, num_threads=threads
         )
+        if what == "training" and table is request.table:  # not for every fold
+            warn_of_encoded_silence(request, shared)
         copies = request.settings.copies
         merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
         if merge and augmentation != "fixed":  # fixed draws as many rows as people

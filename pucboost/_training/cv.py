@@ -18,6 +18,7 @@ from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import Dataset
+from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, check_validation, read_dataset, split_params
 from .train import NO_METRIC_OF_MERGED_ROWS
 
@@ -87,6 +88,7 @@ def cv(
     check_continues(request, init_model)
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
+    warn_of_encoded_silence(request)
     splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
     builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
     result = request.engine.cv(request.table.label, splits, builder, request.params, options)

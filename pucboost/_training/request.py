@@ -32,6 +32,7 @@ OWN_KEYS = (
     "compact",
     "anchor",
     "anchor_strength",
+    "expect_shared",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
@@ -49,6 +50,7 @@ class Settings:
     anchor: Any = None
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
+    expect_shared: Any = None
 
 
 def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
@@ -85,6 +87,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             anchor=check_anchor(own.get("anchor")),
             anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
+            expect_shared=own.get("expect_shared"),
         ),
         engine_params,
     )

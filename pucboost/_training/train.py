@@ -49,6 +49,7 @@ def train(
         - ``anchor``: a booster, a callable that returns raw scores, or ``"base"``. People who share nothing get exactly
           its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are only pulled
           towards it.
+        - ``expect_shared``: groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
         - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
         Not yet constructed, or constructed with its raw data kept. XGBoost also takes a pair (X, y). When something is
@@ -57,6 +58,12 @@ def train(
         As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows. ``get_weight()`` returns the full
         weights to ``feval``. It returns only the user's own weights, if any, to a callable objective, whose gradients
         pucboost multiplies by the copy weights.
+
+    Warns
+    -----
+    EncodedSilenceWarning
+        If silence seems to be imputed or encoded in the table, also with ``augmentation="none"``. Only what is missing
+        (NaN) is protected.
 
     Returns
     -------

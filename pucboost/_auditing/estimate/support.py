@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._encoded_silence.detector import find_encoded_silence
+from ..._encoded_silence.findings import NOBODY, describe
 from ..findings import GroupSupport, Support
 from .people import AuditPeople
 
@@ -24,6 +26,8 @@ def describe_support(
             f"{unseen_people:,} people share sets of groups that training never saw exactly so, for example "
             f"{people.name(unseen[0])!r}."
         )
+    encoded = find_encoded_silence(people.source, people.consent, people.shared)
+    withheld_by_nobody = {one.group for one in encoded if one.kind == NOBODY}
     groups = []
     for g, group in enumerate(people.consent.group_names):
         shared = int(((people.shared >> np.uint64(g)) & np.uint64(1)).sum())
@@ -34,7 +38,14 @@ def describe_support(
             few = shared if rate < RARE_SHARE else len(people) - shared
             notes.append(
                 f"Group {group!r} is {word} by {few:,} of {len(people):,} people; little can be said about it."
+                + (" Was silence imputed or encoded in these data?" if group in withheld_by_nobody else "")
             )
+    values = [one for one in encoded if one.kind != NOBODY]
+    if values:
+        notes.append(
+            f"Silence may have been encoded as a value: {describe(values)}. If so, these people are counted as "
+            "sharing, and the audit does not see what their silence costs them."
+        )
     untested = len(people) - sum(counts[mask] for mask in tested)
     if untested:
         notes.append(
