@@ -32,6 +32,7 @@ OWN_KEYS = (
     "compact",
     "anchor",
     "anchor_strength",
+    "training_sketch",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
@@ -49,6 +50,7 @@ class Settings:
     anchor: Any = None
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
+    training_sketch: bool = True
 
 
 def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
@@ -71,6 +73,9 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     compact = own.get("compact", False)
     if compact not in (True, False, None, "auto"):
         raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
+    sketch = own.get("training_sketch", True)
+    if not isinstance(sketch, bool):
+        raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
     augmentation = check_augmentation(own.get("augmentation", "balanced"))
     valid = own.get("valid_augmentation")
     copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
@@ -85,6 +90,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             anchor=check_anchor(own.get("anchor")),
             anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
+            training_sketch=sketch,
         ),
         engine_params,
     )

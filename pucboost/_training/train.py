@@ -48,6 +48,9 @@ def train(
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
         - ``anchor``: a booster, a callable giving raw scores, or ``"base"``; people who share nothing get exactly its
           prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are pulled towards it.
+        - ``training_sketch``: False leaves out of the model the 256 hashes by which an audit recognises people that it
+          was trained on. They tell how far two tables overlap; about a single person they can tell something only if
+          that person is one of the 256, and only to somebody who knows all their features and the label.
         - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
         Not yet constructed, or with raw data kept; with XGBoost also a pair (X, y). Neither it nor ``params`` is
