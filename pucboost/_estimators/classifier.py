@@ -49,7 +49,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         XGBoost the last one.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``valid_augmentation``, ``compact``, ``anchor``, …), or ``categorical_feature``, the
+        :func:`pucboost.train` (``compact``, ``anchor``, ``training_sketch``, …), or ``categorical_feature``, the
         categorical columns of an array. ``fit`` checks them.
 
     Attributes
