@@ -50,7 +50,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         all of them and XGBoost the last one.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``valid_augmentation``, ``compact``, ``anchor``, ``expect_shared``, …), or
+        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …), or
         ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
 
     Attributes

@@ -14,7 +14,7 @@ from .._engines.base import Boosters
 from .._tables.files import write_whole
 from .anchor import Anchor
 from .anchored import AnchoredModel
-from .schema import model_schema, read_schema
+from .schema import TrainingSummary, model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
 
@@ -132,6 +132,15 @@ def consent_of(model: Any) -> Consent | None:
         kept = boosters_of(model).kept_schema(model)
         return None if kept is None else read_schema(kept, "the booster")[0]
     return consent
+
+
+def summary_of(model: Any) -> TrainingSummary | None:
+    """Return what a booster or an anchored model keeps of its training, however it was loaded or copied."""
+    summary: TrainingSummary | None = getattr(model, "puc_summary", None)
+    if summary is None and is_booster(model):
+        kept = boosters_of(model).kept_schema(model)
+        return None if kept is None else read_schema(kept, "the booster")[1]
+    return summary
 
 
 def _anchored_to_dict(model: AnchoredModel) -> dict[str, Any]:

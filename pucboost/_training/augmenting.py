@@ -15,7 +15,8 @@ from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
-from .._virtual.rows import MaskedRows, VirtualTable
+from .._virtual.rows import MaskedRows, VirtualTable, shown_table
+from .._virtual.sketch import RowSketch
 from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, ValidationTables
 
@@ -83,14 +84,16 @@ class Augmenter:
             warn_of_encoded_silence(request, shared)
         copies = request.settings.copies
         merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
+        before = None
         if merge and augmentation != "fixed":  # fixed draws as many rows as people
+            before = shown_table(table, request.consent, shared, threads)
             table, shared = merge_people(table, shared, request.objective, threads)
             # The budget still counts people before merging; it then usually covers every virtual row.
             copies = max(1.0, (copies or default_copies(people)) * people / len(shared))
         plan = plan_masks(shared, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, num_threads=threads)
         logger.info("%s: %s", what, plan.summary(table.weight))
         virtual = VirtualTable(MaskedRows(table.source, request.consent, plan, num_threads=threads), table)
-        return merge_virtual_rows(virtual, people, request.objective) if merge else virtual
+        return replace(merge_virtual_rows(virtual, people, request.objective), before=before) if merge else virtual
 
     def params_for(self, virtual: VirtualTable, values: dict[str, Any] | None = None) -> EngineParams:
         """Return the engine's parameters for a training table, which may consist of merged rows."""
@@ -105,7 +108,10 @@ class Augmenter:
 
     def summary(self, virtual: VirtualTable) -> TrainingSummary:
         """Return what a model keeps from its training."""
-        return TrainingSummary.of(virtual, self._request.table)
+        sketch = None
+        if self._request.settings.training_sketch:
+            sketch = RowSketch.of(virtual.people_as_given(), virtual.rows.plan.seed)
+        return TrainingSummary.of(virtual, self._request.table, sketch)
 
     def finish(self, booster: Any, virtual: VirtualTable) -> Any:
         """Return the booster, with its consent schema if something is optional."""

@@ -33,6 +33,7 @@ OWN_KEYS = (
     "anchor",
     "anchor_strength",
     "expect_shared",
+    "training_sketch",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
@@ -51,6 +52,7 @@ class Settings:
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
     expect_shared: Any = None
+    training_sketch: bool = True
 
 
 def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
@@ -73,6 +75,9 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     compact = own.get("compact", False)
     if compact not in (True, False, None, "auto"):
         raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
+    sketch = own.get("training_sketch", True)
+    if not isinstance(sketch, bool):
+        raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
     augmentation = check_augmentation(own.get("augmentation", "balanced"))
     valid = own.get("valid_augmentation")
     copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
@@ -88,6 +93,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
             expect_shared=own.get("expect_shared"),
+            training_sketch=sketch,
         ),
         engine_params,
     )

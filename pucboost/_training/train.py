@@ -50,6 +50,9 @@ def train(
           its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are only pulled
           towards it.
         - ``expect_shared``: groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
+        - ``training_sketch``: False leaves out of the model the 256 hashes by which an audit recognises people that it
+          was trained on. They tell how far two tables overlap. About a single person they can tell something only if
+          that person is one of the 256, and only to somebody who knows all their features and the label.
         - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
         Not yet constructed, or constructed with its raw data kept. XGBoost also takes a pair (X, y). When something is

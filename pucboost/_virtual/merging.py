@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._kernels.cells import assign_cells, hash_rows
-from .._kernels.threads import run_in_ranges, thread_count
+from .._kernels.cells import assign_cells
+from .._kernels.threads import thread_count
 from .._losses import Objective, Softmax
 from .._tables.containers import SourceTable
 from .._tables.sources import SubsetSource
+from .hashing import hash_block
 from .rows import MergedTable, SelectedRows, VirtualTable
 
 logger = logging.getLogger("pucboost")
@@ -77,17 +78,10 @@ def _cells(blocks: Iterable[Array], n_rows: int, extras: Iterable[Array], thread
     slots, keys = np.full(1 << 10, -1, dtype=np.int64), np.empty((1 << 9, 2), dtype=np.uint64)
     n_cells = start = 0
     for block, extra in zip(blocks, extras, strict=True):
-        values = np.ascontiguousarray(block)
-        bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64)
-        hashes = np.empty((len(values), 2), dtype=np.uint64)
-        run_in_ranges(
-            lambda lo, hi, v=values, b=bits, e=extra, h=hashes: hash_rows(v, b, e, lo, hi, h),  # type: ignore[misc]
-            len(values),
-            threads,
-        )
-        slots, keys = _make_room(slots, keys, n_cells, n_cells + len(values))
+        hashes = hash_block(block, extra, threads)
+        slots, keys = _make_room(slots, keys, n_cells, n_cells + len(hashes))
         n_cells = assign_cells(hashes, start, slots, keys, n_cells, cell)
-        start += len(values)
+        start += len(hashes)
     return n_cells, cell
 
 

@@ -221,6 +221,10 @@ class VirtualTable:
         """φ = min(1, N / V): the share of the V virtual rows that each tree is grown on, drawn afresh."""
         return min(1.0, self.people / len(self))
 
+    def people_as_given(self) -> VirtualTable:
+        """Return the people themselves: one row for each, with what they share."""
+        return shown_table(self.table, self.rows.consent, self.rows.plan.available, self.rows.threads)
+
     def label(self) -> Array:
         """Return the label of every virtual row."""
         return self.rows.plan.spread(self.table.label)
@@ -300,11 +304,17 @@ class MergedTable(VirtualTable):
     cell_label: Array
     cell_weight: Array
     n_people: int
+    before: VirtualTable | None = None
+    """The people themselves, if people were merged, too."""
 
     @property
     def people(self) -> int:
         """Number of source rows before merging."""
         return self.n_people
+
+    def people_as_given(self) -> VirtualTable:
+        """Return the people themselves, before any were merged."""
+        return super().people_as_given() if self.before is None else self.before
 
     def label(self) -> Array:
         """Return the mean label of each cell."""

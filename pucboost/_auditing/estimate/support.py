@@ -8,18 +8,18 @@ from ..._encoded_silence.detector import find_encoded_silence
 from ..._encoded_silence.findings import NOBODY, describe
 from ..findings import GroupSupport, Support
 from .people import AuditPeople
+from .training_data import TrainingData
 
 RARE_SHARE = 0.01
 """A group shared or withheld by fewer people than this gets a warning."""
 
 
-def describe_support(
-    people: AuditPeople, tested: list[int], training_masks: frozenset[int] | None
-) -> tuple[Support, list[str]]:
+def describe_support(people: AuditPeople, tested: list[int], training: TrainingData) -> tuple[Support, list[str]]:
     """Say whether the data can support the conclusions, with warnings in words."""
     notes = []
     counts = people.mask_counts
-    unseen = None if training_masks is None else [mask for mask in counts if mask not in training_masks]
+    seen = training.masks_seen
+    unseen = None if seen is None else [mask for mask in counts if mask not in seen]
     unseen_people = None if unseen is None else sum(counts[mask] for mask in unseen)
     if unseen:
         notes.append(
@@ -63,4 +63,5 @@ def describe_support(
         untested_people=untested,
         groups=tuple(groups),
         effective_sample_size=effective,
+        trained_on=training.trained_on,
     ), notes
