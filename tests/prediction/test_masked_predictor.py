@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import pucboost as puc
@@ -47,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(batch))
         return np.array([value(row) for row in batch])
 
-    monkeypatch.setattr(predictor, "_predict_function", lambda model, raw_score: predict)
+    monkeypatch.setattr(predictor, "_predict_function", lambda model, raw_score, target_class: predict)
     monkeypatch.setattr(predictor, "categories_of", lambda model: None)
     return sizes
 
@@ -108,6 +109,9 @@ class Table:
         self.n_rows = len(self.shared)
         names = tuple(f"g{g}" for g in range(n_groups))
         self.consent = SimpleNamespace(n_groups=n_groups, group_names=names)
+
+    def frame(self, values: Any, columns: Any) -> pd.DataFrame:
+        return pd.DataFrame(values, columns=columns)
 
     def everybody(self, masks: Any) -> Any:
         return self.values[np.arange(self.n_rows), masks.astype(int)]
