@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -324,8 +325,11 @@ def _unknown_column(column: str, names: tuple[str, ...]) -> str:
         )
     renamed = [name for name in names if name.endswith(f"__{column}")]
     hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(column.lower(), by_lower, 1, cutoff=0.8)
     known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return f"optional names column {column!r}, which the table does not have. Its columns are: {known}.{hint}"
+    rest = f"Did you mean {by_lower[close[0]]!r}?" if close else f"Its columns are: {known}.{hint}"
+    return f"optional names column {column!r}, which the table does not have. {rest}"
 
 
 def declares_something(optional: Any) -> bool:

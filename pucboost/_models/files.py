@@ -12,6 +12,7 @@ from .._consent import Consent
 from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
 from .._tables.files import write_whole
+from .._tables.formats import is_table_file
 from .anchor import Anchor
 from .anchored import AnchoredModel
 from .schema import TrainingSummary, model_schema, read_schema
@@ -91,6 +92,8 @@ def load_model(filename: str | Path) -> Any:
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
         return _anchored_from_dict(json.loads(content), str(filename))
+    if is_table_file(Path(filename)):
+        raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
     loaded = _boosters_that_wrote(content).from_file(content)
     if loaded is None:
         raise ValueError(

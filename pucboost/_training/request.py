@@ -38,6 +38,12 @@ OWN_KEYS = (
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
 
+INSTEAD = {
+    "class_weight": "Give sample_weight to fit, or weight to the Dataset; for two classes scale_pos_weight also works.",
+}
+"""What to use in place of parameters that other libraries have."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """pucboost's own parameters, checked."""
@@ -63,6 +69,7 @@ def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> Non
     for name in engine.unknown_parameters(params):
         close = difflib.get_close_matches(name, [*OWN_KEYS, *further, *engine.parameter_names()], 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = f" {INSTEAD[name]}" if name in INSTEAD else hint
         raise ValueError(f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it.{hint}")
 
 

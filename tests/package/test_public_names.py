@@ -36,6 +36,7 @@ def test_all_names_load() -> None:
     for name in puc.__all__:
         assert getattr(puc, name) is not None
         assert name in dir(puc)
+    assert set(dir(puc)) == {*puc.__all__, "__version__"}
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = puc.nonsense
 

@@ -51,6 +51,24 @@ def test_keys_nobody_knows(kit: EngineKit) -> None:
         model.fit(X, y)
 
 
+@every_engine
+def test_names_that_differ_in_case(kit: EngineKit) -> None:
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "steps", "pulse", "glucose"])
+    with pytest.raises(ValueError, match=r"column 'Glucose', which the table does not have. Did you mean 'glucose'\?"):
+        puc.train({**kit.params, "optional": ["Glucose"]}, puc.Dataset(frame, y), 2)
+    with pytest.raises(ValueError, match=r"Unknown parameter 'class_weight': .* Give sample_weight to fit"):
+        puc.PUCClassifier(engine=kit.name, optional=["glucose"], class_weight="balanced").fit(frame, y)
+
+
+def test_a_table_in_place_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pd.DataFrame(X).to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(ValueError, match=r"is a table file, not a model file. Were the two swapped"):
+        puc.load_model(tmp_path / "people.csv")
+    people = str(tmp_path / "people.csv")
+    assert main(["predict", people, people, "--out", str(tmp_path / "out.csv")]) == 3
+    assert "is a table file, not a model file" in capsys.readouterr().err
+
+
 def test_mistyped_arguments_of_a_dataset() -> None:
     with pytest.raises(TypeError, match=r"Dataset\(\) got an unexpected keyword argument 'optionals'.*'optional'\?"):
         puc.Dataset(X, y, optionals=OPTIONAL)
