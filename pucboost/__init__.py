@@ -1,6 +1,6 @@
 """Gradient-boosted trees on data that people may decline to share.
 
-Names are loaded when first used, so that ``import pucboost`` stays light.
+Names are loaded on first use, so that ``import pucboost`` stays fast.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent
+    from ._encoded_silence.findings import EncodedSilenceWarning
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
     from ._models.files import consent_of, load_model, save_model
@@ -29,6 +30,7 @@ _HOME = {
     "AuditReport": "_auditing.results",
     "Consent": "_consent",
     "Dataset": "_training.datasets",
+    "EncodedSilenceWarning": "_encoded_silence.findings",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "audit": "_auditing.run",
@@ -50,6 +52,7 @@ __all__ = [
     "AuditReport",
     "Consent",
     "Dataset",
+    "EncodedSilenceWarning",
     "PUCClassifier",
     "PUCRegressor",
     "audit",
@@ -82,4 +85,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

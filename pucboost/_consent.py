@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,10 +108,10 @@ class Consent:
         return cls.declare(optional, names)
 
     def warn_without_base(self, stacklevel: int = 4) -> None:
-        """Warn if every column is optional; ``stacklevel`` is where the user's call is."""
+        """Warn if every column is optional; ``stacklevel`` points to the user's call."""
         if self.groups and len(self.group_columns) == len(self.feature_names):
             warnings.warn(
-                "Every column is optional, so whoever shares nothing gets the overall average prediction. "
+                "Every column is optional, so people who share nothing get the overall average prediction. "
                 "That is well defined, but usually some columns are known about everybody.",
                 UserWarning,
                 stacklevel=stacklevel,
@@ -121,17 +122,18 @@ class Consent:
         names = tuple(str(name) for name in feature_names)
         if len(names) != len(self.feature_names):
             raise ValueError(
-                f"The table has {len(names)} columns, the consent schema was declared for {len(self.feature_names)}."
+                f"The table has {len(names)} columns, but the consent schema was declared for "
+                f"{len(self.feature_names)}."
             )
         for position, (here, declared) in enumerate(zip(names, self.feature_names, strict=True)):
             if here != declared:
                 raise ValueError(
-                    f"Column {position} is {here!r}, the consent schema expects {declared!r} there. "
+                    f"Column {position} is {here!r}, but the consent schema expects {declared!r} there. "
                     "Select the columns in the order used for training."
                 )
 
     def check_table(self, source: RowSource) -> None:
-        """Raise if a table has other columns than the schema, by name where both have names."""
+        """Raise if a table's columns are not those of the schema: by name if both have names, else by number."""
         if source.feature_names is not None and not are_default_names(self.feature_names):
             self.check_columns(source.feature_names)
         elif source.n_columns != len(self.feature_names):
@@ -159,12 +161,12 @@ class Consent:
 
     @cached_property
     def column_groups(self) -> Array:
-        """Group number of each of ``group_columns``."""
+        """Group number of each column in ``group_columns``."""
         return np.repeat(np.arange(self.n_groups), np.diff(self.group_start))
 
     @cached_property
     def column_bits(self) -> Array:
-        """Bit of the group of each column of the table (uint64); 0 for a base column."""
+        """For each column of the table, the bit of its group (uint64); 0 for a base column."""
         bits = np.zeros(len(self.feature_names), dtype=np.uint64)
         bits[self.group_columns] = np.uint64(1) << self.column_groups.astype(np.uint64)
         return bits
@@ -183,14 +185,15 @@ class Consent:
     ) -> Array:
         """Return who shares what, one 64-bit mask per row; bit g is set if group g is shared.
 
-        A group is shared if at least one of its columns has a value, or as ``available`` says.
+        ``available`` decides which groups are shared. Without it, a group is shared if at least one of its columns
+        has a value.
 
         Parameters
         ----------
         X
-            The table, any container. In a CSR matrix a value that is not stored is a zero, hence present.
+            The table, in any container. In a CSR matrix a value that is not stored is a zero, so it is present.
         available
-            Boolean matrix, one column per group. It may not deny a group that has values in the table.
+            Boolean matrix, one column per group. It must not mark a group as withheld that has values in the table.
             (Values not stored in a CSR matrix do not count as values here: with ``available`` they can stand for
             withheld data.)
         zero_as_missing
@@ -224,11 +227,11 @@ class Consent:
     def visible(
         self, source: RowSource, available: Any = None, *, zero_as_missing: bool, num_threads: int | None
     ) -> Array:
-        """Return the masks training works with: shared, and with something to see in it.
+        """Return the masks that training uses: groups that are shared and have at least one value.
 
-        Someone who shares a group in which every value is missing looks to a tree exactly like someone who
-        withholds it. Counting such a group as shared would give that row two equal copies where everybody else
-        has one, against the weight law.
+        To a tree, someone who shares a group in which every value is missing looks exactly like someone who
+        withholds it. If such a group counted as shared, that row would have two equal copies where everybody else
+        has one, which breaks the weight law.
         """
         present = self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
         if available is None:
@@ -238,7 +241,7 @@ class Consent:
 
     def _check_available(self, available: Any, source: RowSource) -> Array:
         if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
-            available = available[list(self.group_names)]  # a DataFrame says itself which group a column is
+            available = available[list(self.group_names)]  # a DataFrame names the group of each column
         shared = np.asarray(available)
         if shared.ndim == 1 and self.n_groups == 1:
             shared = shared[:, None]
@@ -318,12 +321,15 @@ def _unknown_column(column: str, names: tuple[str, ...]) -> str:
     if are_default_names(names):
         return (
             f"optional names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
-            "let the step before return one with set_output(transform='pandas')), or give positions instead of names."
+            "let the previous step return one with set_output(transform='pandas')), or give positions instead of names."
         )
     renamed = [name for name in names if name.endswith(f"__{column}")]
-    hint = f" {renamed[0]!r} may be it: set verbose_feature_names_out=False where it is made." if renamed else ""
+    hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(column.lower(), by_lower, 1, cutoff=0.8)
     known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    return f"optional names column {column!r}, which the table does not have. Its columns are: {known}.{hint}"
+    rest = f"Did you mean {by_lower[close[0]]!r}?" if close else f"Its columns are: {known}.{hint}"
+    return f"optional names column {column!r}, which the table does not have. {rest}"
 
 
 def declares_something(optional: Any) -> bool:
@@ -334,7 +340,7 @@ def declares_something(optional: Any) -> bool:
 
 
 def _check_positions(optional: Any, source: RowSource) -> None:
-    """Refuse integers where they could be labels as well as positions."""
+    """Raise for integers that could be either labels or positions."""
     if not source.has_other_integer_labels or isinstance(optional, Consent):
         return
     columns = (

@@ -1,16 +1,17 @@
-"""Scores that respect consent: models judged by what they tell people who share less.
+"""Scores that respect consent: models are judged by what they tell people who share less.
 
-On people as they come, a model that reads silence as bad news has the lower loss, so every ordinary score prefers it.
-Here each model is asked about *virtual rows*: person i with everything outside S erased, for every set S that people
-really share and that i shares at least. With p(S) the share of people who share exactly S, the row (i, S) has weight
+On the raw table, a model that reads silence as bad news has the lower loss, so every ordinary score prefers it. Here
+models are scored on *virtual rows*: person i with everything outside S erased, for every set S that some people share
+exactly and that person i shares at least. With p(S) the share of people who share exactly S, the row (i, S) has weight
 
     p(S) · w_i / Σ_{j: a_j ⊇ S} w_j,     so that     R(f) = Σ_S p(S) · E[L(f(b, S, z_S), Y) | A ⊇ S].
 
-Each term is least for the PUC prediction f*, hence so is R; and sets count as often as they occur.
+The PUC prediction f* minimises each term, and hence R. Sets count as often as they occur.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -20,13 +21,13 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from ._consent import Consent, declares_something
-from ._models.anchored import is_tree_model
-from ._models.files import consent_of
 from ._prediction.people import read_people, shares_of_masks
+from ._prediction.wrapped import ConsentError, consent_within
 from ._scoring.asking import RESPONSES, as_estimator
 from ._scoring.metric import scorer_of
 from ._scoring.virtual_rows import ScoredPeople, given_shares, virtual_rows
 from ._tables.containers import eager
+from ._tables.sources import RowSource
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 
@@ -44,8 +45,9 @@ def puc_scorer(
 ) -> PUCScorer:
     """Return a scikit-learn scorer that does not reward inferences from silence.
 
-    The metric is computed on virtual rows: everybody who shares at least S, with all but S erased, for each set S as
-    often as people in the data share it. Use it as ``scoring`` in ``GridSearchCV``, ``cross_val_score`` or with Optuna.
+    The metric is computed on virtual rows: for each set S, everybody who shares at least S, with all but S erased. Each
+    set counts as often as people in the data share it. Use the scorer as ``scoring`` in ``GridSearchCV``,
+    ``cross_val_score`` or with Optuna.
 
     Parameters
     ----------
@@ -54,19 +56,22 @@ def puc_scorer(
         ``"roc_auc"``, ``"neg_mean_squared_error"``, ``"neg_mean_poisson_deviance"``, …), a scorer from ``make_scorer``,
         or a function ``metric(y_true, y_pred, sample_weight=...)``.
     optional : list of columns, or dict group -> columns
-        What people may withhold, by name or position in X. A fitted :class:`pucboost.PUCClassifier` or
-        :class:`pucboost.PUCRegressor` and a pucboost booster know it; for other models and for pipelines, which may
-        rename columns on the way, say it here. What is said here counts.
+        Columns people may withhold, by name or position in X. A fitted :class:`pucboost.PUCClassifier` or
+        :class:`pucboost.PUCRegressor` and a pucboost booster know them, also as the last step of a pipeline, inside a
+        search, or inside ``TransformedTargetRegressor``, ``CalibratedClassifierCV`` and the like: their columns are
+        followed back to those of X. Where that is not possible, or where a step fills in what people withhold, there
+        is no score, and a search fails instead of choosing. For other models name them here. What is given here takes
+        precedence.
     response : {"predict", "predict_proba", "decision_function"} or None
-        For a metric that is a function: which method gives ``y_pred``, by default ``predict``. For a model that is a
+        For a metric that is a function: which method returns ``y_pred``, by default ``predict``. For a model that is a
         booster or a function: what it returns, if that does not follow from the metric.
     greater_is_better : bool
-        For a metric that is a function, and then it must be given: False for a loss, whose sign is changed.
+        Required for a metric that is a function, and only allowed there: False for a loss, whose sign is changed.
     frequencies : dict set of groups -> share, optional
-        The frequencies to expect once the model is deployed, where they are not those of the data, as
-        :func:`mask_frequencies` returns them. Sets that nobody in the data shares at least are left out.
+        The frequencies to expect once the model is deployed, if they differ from those of the data, in the form that
+        :func:`mask_frequencies` returns. Sets that nobody in the data shares are left out.
     max_masks : int
-        Use at most so many sets, the most frequent ones; their frequencies are scaled to add up to 1.
+        Use at most this many sets, the most frequent ones; their frequencies are scaled to add up to 1.
     num_threads : int or None
         Threads for the kernels that mask the rows of boosters; None means all cores.
     **metric_params
@@ -75,17 +80,17 @@ def puc_scorer(
     Returns
     -------
     PUCScorer
-        ``scorer(estimator, X, y, sample_weight=None)`` returns a number, higher is better. It can be pickled, and asks
-        for weights by ``set_score_request(sample_weight=True)`` where metadata routing is enabled.
+        ``scorer(estimator, X, y, sample_weight=None)`` returns a number; higher is better. The scorer can be pickled.
+        With metadata routing enabled, ``set_score_request(sample_weight=True)`` makes it request weights.
 
     Notes
     -----
     Metrics that are means of a loss give R(f) exactly. Others (AUC, R²) are computed on the pooled virtual rows with
-    their weights. Masked rows are built in batches; what is kept of each is its prediction.
+    their weights. Masked rows are built in batches, and only their predictions are kept.
 
     Examples
     --------
-    The ordinary score chooses the model that makes people pay for their silence, this one does not:
+    The ordinary score chooses the model that makes people pay for their silence; this one does not:
 
     >>> import pucboost as puc
     >>> from pucboost.demo import insurance_family
@@ -105,7 +110,7 @@ def puc_scorer(
 def puc_score(
     model: Any, X: Any, y: Any, *, metric: Any = "neg_log_loss", sample_weight: Any = None, **options: Any
 ) -> float:
-    """Return the score of a model on virtual rows, see :func:`puc_scorer`; higher is better.
+    """Return the score of a model on virtual rows (see :func:`puc_scorer`); higher is better.
 
     Parameters
     ----------
@@ -136,14 +141,14 @@ def puc_score(
 
 
 def mask_frequencies(X: Any, optional: Any, sample_weight: Any = None) -> dict[tuple[str, ...], float]:
-    """Return which sets of groups people share, and how many of them: set → share, most frequent first.
+    """Return how many people share exactly each set of groups: set → share of people, most frequent first.
 
     Parameters
     ----------
     X
         People; no outcomes are needed.
     optional
-        What they may withhold, as in :func:`puc_scorer`, or a :class:`pucboost.Consent`.
+        Columns they may withhold, as in :func:`puc_scorer`, or a :class:`pucboost.Consent`.
     sample_weight
         Weights of people.
 
@@ -160,7 +165,7 @@ def mask_frequencies(X: Any, optional: Any, sample_weight: Any = None) -> dict[t
 
 
 class PUCScorer:
-    """A scorer as :func:`puc_scorer` returns it: ``scorer(estimator, X, y, sample_weight=None)``.
+    """The scorer that :func:`puc_scorer` returns: ``scorer(estimator, X, y, sample_weight=None)``.
 
     Parameters
     ----------
@@ -205,7 +210,12 @@ class PUCScorer:
         estimator, X, y, sample_weight
             As in :func:`puc_score`.
         """
-        people = _read_people(estimator, X, y, sample_weight, self.optional)
+        try:
+            people = _read_people(estimator, X, y, sample_weight, self.optional)
+        except ConsentError as error:
+            if _asked_by_a_search():
+                return _Refusal(error)  # type: ignore[return-value]
+            raise
         cells = virtual_rows(people.shared, people.weight, self._shares(people), self._max_masks)
         asked = as_estimator(estimator, people, cells, self._scorer, self._response, self._num_threads)
         rows = np.concatenate([cell.rows for cell in cells])
@@ -225,7 +235,7 @@ class PUCScorer:
     # ----- what scikit-learn asks scorers about weights
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Ask meta-estimators for weights of people (or do not), where metadata routing is enabled.
+        """Set whether meta-estimators pass the weights of people, if metadata routing is enabled.
 
         Parameters
         ----------
@@ -256,7 +266,9 @@ def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, optional: Any) 
         raise ValueError("X has no rows, so there is nobody to score the model on.")
     people = read_people(
         table,
-        lambda source: Consent.of(optional, source) if declares_something(optional) else _known_consent(model),
+        lambda source: (
+            Consent.of(optional, source) if declares_something(optional) else _known_consent(model, table, source)
+        ),
         weight=sample_weight,
     )
     outcome = column_or_1d(y, warn=True)
@@ -266,15 +278,32 @@ def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, optional: Any) 
     return ScoredPeople(**vars(people), y=outcome)
 
 
-def _known_consent(model: Any) -> Consent:
-    """Return the consent schema of a model that has one."""
-    for known in (model, getattr(model, "best_estimator_", None)):  # a fitted search
-        consent = getattr(known, "consent_", None)
-        if consent is None and is_tree_model(known):
-            consent = consent_of(known)
-        if consent is not None and consent.n_groups:
-            return consent  # type: ignore[no-any-return]
-    raise ValueError(
-        f"It is not known what people may withhold: the model, a {type(model).__name__}, has no consent schema. Say it "
-        "with optional=[columns] or optional={group: [columns]}, by the columns of X."
-    )
+def _known_consent(model: Any, table: Any, source: RowSource) -> Consent:
+    """Return the consent schema of a model, or of what it wraps, in terms of the columns of the table."""
+    consent = consent_within(model, table, source)
+    if consent is None:
+        raise ConsentError(
+            f"It is not known what people may withhold: the model, a {type(model).__name__}, has no consent schema. "
+            "Pass optional=[columns] or optional={group: [columns]}, with columns of X."
+        )
+    return consent
+
+
+class _Refusal:
+    """What a scorer returns to a search instead of a number.
+
+    scikit-learn turns an exception of a scorer into NaN and then chooses among models that all have NaN, in practice
+    the first. Something that is not a number it refuses, with an error that shows it.
+    """
+
+    def __init__(self, error: ConsentError) -> None:
+        self._error = error
+
+    def __repr__(self) -> str:
+        return f"no score: {self._error}"
+
+
+def _asked_by_a_search() -> bool:
+    """Return whether the scorer is called by scikit-learn's cross-validation."""
+    frame = sys._getframe(2)
+    return str(frame.f_globals.get("__name__")) in ("sklearn.model_selection._validation", "sklearn.metrics._scorer")

@@ -1,7 +1,7 @@
 """Losses in closed form: gradients, initial scores and links, equal to those built into the engines.
 
-An engine's built-in objective computes its own gradients and lets nobody in between. The objects here do the same
-sums in the open. Each is also a custom objective for either engine:
+An engine's built-in objective computes its gradients internally, where nothing can be added. The objects here compute
+the same gradients in the open. Each is also a custom objective for either engine:
 
 >>> import lightgbm as lgb, numpy as np
 >>> X, y = np.arange(100.0).reshape(-1, 1), np.arange(100) // 50
@@ -11,8 +11,8 @@ sums in the open. Each is also a custom objective for either engine:
 >>> Poisson().response(start + booster.predict([[0.0], [99.0]])).round(2)
 array([0.01, 1.  ])
 
-With a custom objective the engines no longer start from the average, apply weights or know the link. The weights are
-applied here; :meth:`Objective.initial_score` and :meth:`Objective.response` give the other two.
+With a custom objective the engines no longer start from the average, apply weights or know the link. The objects here
+apply the weights; :meth:`Objective.initial_score` and :meth:`Objective.response` provide the other two.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def objective_for(params: Mapping[str, Any], engine: str = DEFAULT_ENGINE) -> Ob
     Parameters
     ----------
     params
-        Parameters of the engine; without an objective, squared error is meant.
+        Parameters of the engine; without an objective, the loss is squared error.
     engine
         ``"lightgbm"`` or ``"xgboost"``.
 

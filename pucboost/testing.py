@@ -11,7 +11,7 @@ from ._auditing.run import audit
 __all__ = ["assert_consent"]
 
 OUTCOMES = (VIOLATED, INCONCLUSIVE)
-"""What may fail a test or a build."""
+"""Verdicts that may fail a test or a build."""
 
 
 def assert_consent(
@@ -24,7 +24,7 @@ def assert_consent(
     model, X, y, margin, **options
         As in :func:`pucboost.audit`.
     fail_on
-        Which verdicts fail: ``("violated", "inconclusive")``, or ``"violated"`` alone where data are few.
+        Which verdicts fail: ``("violated", "inconclusive")``, or only ``"violated"`` if data are scarce.
 
     Returns
     -------
@@ -51,5 +51,5 @@ def check_fail_on(fail_on: Any) -> tuple[str, ...]:
     failing = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
     for verdict in failing:
         if verdict not in OUTCOMES:
-            raise ValueError(f"fail_on must be of {', '.join(map(repr, OUTCOMES))}; got {verdict!r}.")
+            raise ValueError(f"fail_on must be among {', '.join(map(repr, OUTCOMES))}; got {verdict!r}.")
     return failing

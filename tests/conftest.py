@@ -18,6 +18,13 @@ hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What users read must not show data in which silence seems to be encoded."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker(pytest.mark.filterwarnings("error::pucboost.EncodedSilenceWarning"))
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _silent_lightgbm() -> None:
     lgb.register_logger(logging.getLogger("lightgbm-in-tests"))

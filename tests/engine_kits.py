@@ -17,7 +17,7 @@ import pytest
 import xgboost as xgb
 
 import pucboost as puc
-from pucboost._engines import ENGINES
+from pucboost._engines import ENGINES, engine_named
 from pucboost._virtual.plan import child_seed
 
 OPTIONAL = [3, 4, 5]
@@ -55,6 +55,11 @@ class EngineKit(ABC):
     """A sample of 5,000 rows for the bins, if the engine takes one through Python."""
     bytes_per_row: int
     """What the engine may keep of a virtual row of 14 columns and 15 bins: bins, labels, scores, gradients, …"""
+
+    @property
+    def title(self) -> str:
+        """What messages call the engine."""
+        return engine_named(self.name).title
 
     def __str__(self) -> str:
         return self.name

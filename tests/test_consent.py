@@ -93,9 +93,9 @@ def test_available_as_a_frame_goes_by_group_name() -> None:
 def test_same_columns_or_error() -> None:
     consent = Consent.declare(["steps"], NAMES)
     assert Consent.declare(consent, NAMES) is consent
-    with pytest.raises(ValueError, match="The table has 3 columns, the consent schema was declared for 4"):
+    with pytest.raises(ValueError, match="The table has 3 columns, but the consent schema was declared for 4"):
         Consent.declare(consent, NAMES[:3])
-    with pytest.raises(ValueError, match="Column 0 is 'steps', the consent schema expects 'age' there"):
+    with pytest.raises(ValueError, match="Column 0 is 'steps', but the consent schema expects 'age' there"):
         consent.check_columns(["steps", "age", "pulse", "glucose"])
 
 

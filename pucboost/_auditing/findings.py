@@ -143,6 +143,25 @@ class GroupSupport:
 
 
 @dataclass(frozen=True)
+class TrainedOn:
+    """How many of the audited people the model was trained on."""
+
+    share: float | None
+    """Estimated share of the distinct audited rows; None if it cannot be told."""
+    lower: float | None
+    """95 % interval of it."""
+    upper: float | None
+    compared: int
+    """How many audited rows the estimate rests on."""
+    found: int
+    """How many of these are rows of the training data."""
+    by_chance: float | None
+    """Share of them that other people's rows would equal anyway."""
+    too_many: bool
+    """Whether so many were trained on that nothing is certified."""
+
+
+@dataclass(frozen=True)
 class Support:
     """Whether the data can support the conclusions."""
 
@@ -156,6 +175,8 @@ class Support:
     groups: tuple[GroupSupport, ...]
     effective_sample_size: float
     """(Σw)² / Σw² of the weights given."""
+    trained_on: TrainedOn | None = None
+    """None if nothing is known about it."""
 
 
 @dataclass(frozen=True)

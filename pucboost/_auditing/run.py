@@ -30,7 +30,7 @@ from .estimate.support import describe_support
 from .estimate.tested_sets import tested_masks, untested_sets
 from .estimate.training_data import TrainingData, read_training
 from .estimate.truth import gap_to_truth
-from .estimate.verdict import overall
+from .estimate.verdict import on_people_seen, overall
 from .findings import Informativeness
 from .results import AuditReport
 from .settings import (
@@ -70,14 +70,16 @@ def audit(
         A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), or a
         callable from a table to predictions.
     X, y
-        Held-out people and their outcomes; not the data the model was trained on.
+        Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of
+        256 training rows (``training_sketch`` in :func:`pucboost.train`), which tell how many of the people they were
+        trained on: where that is surely more than 5 %, nothing is certified.
     margin
         Largest average penalty regarded as harmless, in units of the prediction (0.02 is two percentage points of a
         probability). Those who regulate set it, not the data: fix it beforehand.
     train_data
         ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates and the weight is
         the exposure. The reference models are then trained on these data, and the report says which sets training
-        never saw and whether the audit data are the training data.
+        never saw. Whether the audited people are among them is then read from these data, too.
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
     optional, available
@@ -131,7 +133,7 @@ def audit(
     start = time.perf_counter()
     who, judgement, fitting = group_options(margin, options)
     case = _read(model, X, y, who, judgement, fitting)
-    training, seen_in_training = read_training(train_data, model, case.people, y, who.target_class)
+    training, seen_in_training = read_training(train_data, model, case.people, y, who.target_class, fitting.num_threads)
     fitted = _fit(case, training, fitting)
 
     people, given, level = case.people, case.model.given, judgement.level
@@ -140,8 +142,9 @@ def audit(
     )
     penalties += untested_sets(people, case.masks, judgement)
     verdict, reason = overall(penalties, case.bound, case.loss.describe)
+    verdict, reason, penalties = on_people_seen(verdict, reason, penalties, training.trained_on)
     withheld = case.model.masked(np.arange(len(people)), 0)
-    support, little_support = describe_support(people, case.masks, training.masks_seen)
+    support, little_support = describe_support(people, case.masks, training)
     on_silent, on_others = loss_comparisons(people, case.loss, given, fitted.base, fitted.unrestricted, level)
     return AuditReport(
         verdict=verdict,
@@ -167,7 +170,7 @@ def audit(
         calibration=calibration_curves(people, given, withheld, case.loss, level),
         scatter=tuple(scatter_of_silent(people, given, fitted.base, child_seed(fitting.seed, 5))),
         provenance=provenance(people, case.model, training, fitting, judgement.min_count, time.perf_counter() - start),
-        warnings=(*case.notes, *seen_in_training, *little_support),
+        warnings=(*seen_in_training, *case.notes, *little_support),
     )
 
 
@@ -212,6 +215,7 @@ def _read(
         raise ValueError(
             "relative=True needs a penalty in units of the prediction; that of a quantile is a probability."
         )
+    judgement.check_margin(loss.unit_is_probability, _spread(people))
     if not loss.is_mean:
         _check_no_ties(audited.given, people, judgement.margin)
     if loss.name == "binary" and np.isin(audited.given, (0, 1)).all():
@@ -220,6 +224,12 @@ def _read(
         notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
     mean = float(np.average(audited.given, weights=people.weight))
     return _Case(people, audited, loss, tested_masks(people, judgement), mean, judgement.bound(mean), tuple(notes))
+
+
+def _spread(people: AuditPeople) -> float:
+    """Return the weighted standard deviation of the outcomes."""
+    mean = np.average(people.y, weights=people.weight)
+    return float(np.sqrt(np.average((people.y - mean) ** 2, weights=people.weight)))
 
 
 def _check_no_ties(f: Array, people: AuditPeople, margin: float) -> None:

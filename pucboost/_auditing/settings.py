@@ -93,6 +93,35 @@ class JudgementOptions:
         favourable_sign(self.favourable)
         _convert(self, margin=float, level=float, min_count=int)
 
+    def check_margin(self, unit_is_probability: bool, spread: float) -> None:
+        """Refuse a margin that no model could exceed, so that every model would be certified.
+
+        Parameters
+        ----------
+        unit_is_probability
+            Whether penalties are probabilities.
+        spread
+            Standard deviation of the outcomes.
+        """
+        if self.relative:
+            if self.margin >= 1:
+                raise ValueError(
+                    f"margin is {self.margin:g} with relative=True, which is {self.margin:.0%} of the mean prediction. "
+                    f"Did you mean {self.margin / 100:g}?"
+                )
+        elif unit_is_probability:
+            if self.margin >= 1:
+                raise ValueError(
+                    f"margin is {self.margin:g}, but penalties are probabilities: no model could exceed it. Did you "
+                    f"mean {self.margin / 100:g}, {self.margin:g} percentage points?"
+                )
+        elif self.margin > spread > 0:
+            raise ValueError(
+                f"margin is {self.margin:g}, more than the standard deviation of the outcomes ({spread:.4g}): any "
+                "model would be certified. Give the margin in units of the prediction, or as a share of the mean "
+                "prediction with relative=True."
+            )
+
     def bound(self, mean_prediction: float) -> float:
         """Return the margin in units of the prediction."""
         bound = self.margin * abs(mean_prediction) if self.relative else self.margin

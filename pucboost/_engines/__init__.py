@@ -1,7 +1,7 @@
-"""The engines that grow the trees, behind one interface (``base``), and the list of them.
+"""The engines that grow the trees, behind one interface (``base``), and their registry.
 
-A further engine is one module that defines ``ENGINE`` and one entry in :data:`ENGINES`. If its boosters are of a class
-of their own, a module that defines ``BOOSTERS`` and an entry in :data:`BOOSTER_CLASSES` go with it.
+A new engine needs one module that defines ``ENGINE`` and one entry in :data:`ENGINES`. If its boosters have their own
+class, it also needs a module that defines ``BOOSTERS`` and an entry in :data:`BOOSTER_CLASSES`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def engine_named(name: Any) -> Engine:
 
 
 def boosters_of(model: Any) -> Boosters:
-    """Return what can answer questions about a booster; raise if the model is not one."""
+    """Return the :class:`Boosters` of a booster's class; raise if the model is not a booster."""
     for base in type(model).__mro__:
         module = BOOSTER_CLASSES.get(_class_name(base))
         if module is not None:
@@ -42,12 +42,12 @@ def boosters_of(model: Any) -> Boosters:
 
 
 def is_booster(model: Any) -> bool:
-    """Return whether a model is a booster of any engine; no engine is loaded to find out."""
+    """Return whether a model is a booster of any engine, without loading an engine."""
     return any(_class_name(base) in BOOSTER_CLASSES for base in type(model).__mro__)
 
 
 def all_boosters() -> list[Boosters]:
-    """Return every kind of booster, for files that may be of any engine."""
+    """Return the :class:`Boosters` of every class, for files that any engine may have written."""
     return [_boosters(module) for module in BOOSTER_CLASSES.values()]
 
 

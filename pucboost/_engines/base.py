@@ -1,13 +1,13 @@
-"""What an engine must be able to do: train on virtual rows, and answer questions about the boosters it grew.
+"""The interface of an engine: train on virtual rows, and answer questions about boosters.
 
-:class:`Engine` is the training side, :class:`Boosters` the other. They are separate because two engines may return
-boosters of the same class. Nothing outside this package asks which engine it is dealing with.
+:class:`Engine` is the training side, :class:`Boosters` the booster side. They are separate because two engines may
+return boosters of the same class. Nothing outside this package asks which engine it is dealing with.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -20,10 +20,10 @@ from .._tables.sources import Categories
 from .._virtual.rows import VirtualTable
 
 Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
-"""Validation sets with their names; None is the training set itself."""
+"""Validation sets with their names; None stands for the training set."""
 
 FoldBuilder: TypeAlias = Callable[[int, dict[str, Any]], tuple[VirtualTable, VirtualTable, dict[str, Any]]]
-"""From the number of a fold and the parameters to its training table, held-out table and parameters."""
+"""Takes the number of a fold and the parameters; returns the fold's training table, held-out table and parameters."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Early stopping as LightGBM's parameters ask for it."""
+    """Early stopping, as described by LightGBM's parameters."""
 
     rounds: int
     min_delta: float = 0.0
@@ -47,7 +47,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class EngineParams:
-    """Parameters under the engine's own names, and what is not a parameter to it."""
+    """Parameters under the engine's own names, and settings that the engine takes in other ways."""
 
     values: dict[str, Any]
     num_boost_round: int
@@ -56,30 +56,30 @@ class EngineParams:
 
 @dataclass(frozen=True)
 class TrainedObjective:
-    """The loss a booster was trained with, by LightGBM's main name, or by its own where LightGBM has none."""
+    """The loss a booster was trained with: LightGBM's main name, or the engine's own where LightGBM has none."""
 
     name: str | None
     levels: tuple[float, ...] = ()
-    """The levels, for quantiles."""
+    """The quantile levels, for a quantile loss."""
 
 
 @dataclass(frozen=True)
 class OwnGradient:
-    """A custom objective of pucboost's, to be trained as if it were built into the engine.
+    """A custom objective from pucboost, trained as if it were built into the engine.
 
     ``gradient(scores, data)`` returns gradient and hessian; ``data`` has ``get_label()`` and ``get_weight()``.
     """
 
     gradient: Callable[[Array, Any], tuple[Array, Array]]
     objective: Objective
-    """The built-in loss it stands for, which gives start and link."""
+    """The built-in loss it stands for, which defines start and link."""
     start: float | Array
     """The initial score, a number or one per class."""
     builtin_params: dict[str, Any] = field(default_factory=dict)
-    """Parameters that name the built-in loss, for an engine that wants to know it as well."""
+    """Parameters that name the built-in loss, for an engine that needs them as well."""
 
     def __call__(self, scores: Array, data: Any) -> tuple[Array, Array]:
-        """Be the custom objective."""
+        """Return gradient and hessian, as a custom objective does."""
         return self.gradient(scores, data)
 
 
@@ -109,16 +109,19 @@ class FoldOptions:
 
 
 class Boosters(ABC):
-    """What can be asked of the boosters of one class."""
+    """Answers questions about boosters of one class."""
 
     name: ClassVar[str]
-    """What files that hold several boosters call them."""
+    """Name of the class in files that hold several boosters."""
 
     # ----- predictions
 
     @abstractmethod
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
-        """Predict a matrix of numbers and category codes, with the rounds up to the best one unless told otherwise."""
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
+        """Return predictions for a matrix of numbers and category codes, using the rounds up to the best one.
+
+        Without ``best_rounds``, use the rounds that the booster's own ``predict`` uses.
+        """
 
     @abstractmethod
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
@@ -128,7 +131,7 @@ class Boosters(ABC):
 
     @abstractmethod
     def rounds(self, booster: Any) -> int:
-        """Return how many rounds it was trained for."""
+        """Return how many rounds the booster was trained for."""
 
     @abstractmethod
     def best_round(self, booster: Any) -> int | None:
@@ -136,55 +139,55 @@ class Boosters(ABC):
 
     @abstractmethod
     def columns(self, booster: Any) -> tuple[list[str] | None, int]:
-        """Return the names of the columns it was trained on, if it knows any, and their number."""
+        """Return the names of the training columns (None if the booster has none), and their number."""
 
     @abstractmethod
     def objective(self, booster: Any) -> TrainedObjective:
-        """Return the loss it was trained with."""
+        """Return the loss the booster was trained with."""
 
     @abstractmethod
     def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
-        """Return the categories of its training table, None if it is not known whether there are any.
+        """Return the categories of the training table; None if it is unknown whether there are any.
 
-        ``columns`` are their positions, if the model's summary knows them.
+        ``columns`` are their positions, if the model's summary holds them.
         """
 
     @abstractmethod
     def named_categorical_columns(self, booster: Any) -> list[int]:
-        """Return the columns that were named as categorical in the parameters."""
+        """Return the positions of the columns that the parameters name as categorical."""
 
     @abstractmethod
     def gains(self, booster: Any) -> Array:
         """Return the total gain of the splits on each column."""
 
     def reads_zero_as_missing(self, booster: Any) -> bool:
-        """Return whether zeros are missing values to it."""
+        """Return whether the booster treats zeros as missing."""
         return False
 
     def used_rounds(self, booster: Any) -> int:
-        """Return how many rounds its predictions use."""
+        """Return how many rounds predictions use."""
         return self.best_round(booster) or self.rounds(booster)
 
     # ----- consent and files
 
     keeps_schema: ClassVar[bool] = False
-    """Whether a booster has a place for the consent schema, which its own files then keep."""
+    """Whether a booster can hold the consent schema, so that its own files keep it."""
 
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
         """Write the schema, and the categories of a DataFrame, into the booster."""
         raise NotImplementedError
 
     def kept_schema(self, booster: Any) -> dict[str, Any] | None:
-        """Return the schema that the booster itself keeps."""
+        """Return the schema that the booster itself holds; None if there is none."""
         return None
 
     @abstractmethod
     def up_to_best_round(self, booster: Any) -> Any:
-        """Return a booster whose plain predictions use the best rounds alone."""
+        """Return a booster whose own ``predict`` stops at the best round."""
 
     @abstractmethod
     def to_text(self, booster: Any) -> str:
-        """Return the booster as text; also what its fingerprint is taken of."""
+        """Return the booster as text. Its fingerprint is a hash of this text."""
 
     @abstractmethod
     def from_text(self, text: str) -> Any:
@@ -192,7 +195,7 @@ class Boosters(ABC):
 
     @abstractmethod
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
-        """Return the content of a model file that the plain engine reads, too, with the schema inside."""
+        """Return the content of a model file that contains the schema and that the plain engine can also read."""
 
     @abstractmethod
     def wrote(self, content: bytes) -> bool:
@@ -200,50 +203,54 @@ class Boosters(ABC):
 
     @abstractmethod
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
-        """Load a model file; return the booster and the schema, None if the file holds no schema."""
+        """Return the booster and the schema from the content of a model file; None if it holds no schema."""
 
     @abstractmethod
     def from_plain_file(self, content: bytes) -> Any:
-        """Load a model file whether or not it holds a schema; return the booster."""
+        """Return the booster from the content of a model file, whether or not it holds a schema."""
 
 
 class Engine(ABC):
-    """What grows trees on virtual rows."""
+    """Grows trees on virtual rows."""
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """What people call it."""
+    """Name of the engine in prose."""
     boosters: ClassVar[Boosters]
     quiet_params: ClassVar[Mapping[str, Any]] = {}
-    """Parameters that keep it from printing, where it prints by default."""
+    """Parameters that stop the engine from printing, if it prints by default."""
     trains_plain_datasets: ClassVar[bool] = False
-    """With nothing optional, hand the user's Dataset to the engine's own ``train`` untouched (law 2)."""
+    """Whether the engine's own ``train`` gets the user's Dataset unchanged when nothing is optional (law 2)."""
     takes_pairs: ClassVar[bool] = True
     """Whether the training set may be a pair (X, y)."""
     forbidden_in_names: ClassVar[str] = ""
-    """Characters the engine does not take in the name of a feature; its own errors do not say which name has them."""
+    """Characters that the engine does not allow in feature names. Its own errors do not say which name is wrong."""
 
     # ----- parameters
 
-    def knows_parameter(self, name: str) -> bool:
-        """Return False for a name the engine would ignore without a word."""
-        return True
+    @abstractmethod
+    def parameter_names(self) -> Iterable[str]:
+        """Return all names of its parameters, for suggestions."""
+
+    @abstractmethod
+    def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
+        """Return the names that the engine would ignore, at best with a warning."""
 
     @abstractmethod
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
-        """Return the parameters under the engine's own names; those given with the Dataset count less."""
+        """Return the parameters under the engine's own names; ``params`` override those of the Dataset."""
 
     @abstractmethod
     def options(self, params: Mapping[str, Any]) -> RunOptions:
-        """Read seed, threads and the like from the parameters."""
+        """Return what pucboost reads from the parameters, such as seed and threads."""
 
     @abstractmethod
     def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Refuse what cannot be done with optional features, before anything is built."""
+        """Raise if optional features do not support what the parameters ask for, before anything is built."""
 
     @abstractmethod
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
-        """Return the loss the parameters ask for, None for a callable or a loss pucboost has no closed form of."""
+        """Return the loss that the parameters ask for; None for a callable, or a loss without a closed form here."""
 
     def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
         """Raise if labels do not fit the objective."""
@@ -252,13 +259,13 @@ class Engine(ABC):
 
     @abstractmethod
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
-        """Estimate what the engine keeps per row."""
+        """Return an estimate of the memory that the engine needs per row."""
 
     @abstractmethod
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
     ) -> dict[str, Any]:
-        """Return the parameters for rows that stand for several people: soft labels, counts made up by weights."""
+        """Return the parameters for rows that stand for several people: soft labels, and weights instead of counts."""
 
     # ----- training
 
@@ -281,7 +288,7 @@ class Engine(ABC):
         own: OwnGradient,
         hooks: Hooks = NO_HOOKS,
     ) -> Any:
-        """Train with gradients of pucboost's; the booster predicts as one trained with the built-in loss does."""
+        """Train with pucboost's gradients; return a booster that predicts as if trained with the built-in loss."""
 
     @abstractmethod
     def cv(
@@ -292,7 +299,7 @@ class Engine(ABC):
         params: EngineParams,
         options: FoldOptions,
     ) -> dict[str, Any]:
-        """Cross-validate; ``build(k, params)`` gives the two virtual tables of fold k, and its parameters."""
+        """Cross-validate; ``build(k, params)`` returns the two virtual tables of fold k, and its parameters."""
 
     # ----- callbacks
 
@@ -310,10 +317,10 @@ class Engine(ABC):
 
 
 def times_rows(values: Any, weight: Array) -> Array:
-    """Multiply gradients by row weights; classes are columns, or follow one another in a flat array."""
+    """Return gradients times row weights; classes are columns, or consecutive blocks of a flat array."""
     array: Array = np.asarray(values)
     if array.ndim == 2:
         return np.asarray(array * weight[:, None])
     if array.size % weight.size:
-        return array  # of wrong length: the engine says so
+        return array  # the length is wrong, and the engine reports it
     return np.asarray(array.reshape(-1, weight.size) * weight).ravel()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 
 import lightgbm as lgb
@@ -31,7 +32,7 @@ from .names import MAIN_METRIC, MAIN_NAME, RANKING, is_true, main_objective, val
 
 
 class LightGBM(Engine):
-    """LightGBM; with nothing optional it is left alone."""
+    """LightGBM; with nothing optional, it trains without pucboost."""
 
     name: ClassVar[str] = "lightgbm"
     title: ClassVar[str] = "LightGBM"
@@ -41,16 +42,20 @@ class LightGBM(Engine):
     takes_pairs: ClassVar[bool] = False
     forbidden_in_names: ClassVar[str] = '",:[]{}'
 
-    def knows_parameter(self, name: str) -> bool:
-        """Return whether LightGBM has a parameter of this name."""
-        return name in MAIN_NAME
+    def parameter_names(self) -> Iterable[str]:
+        """Return LightGBM's names, aliases included."""
+        return MAIN_NAME
+
+    def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
+        """Return names that neither our table nor the LightGBM at hand, which may be newer, has."""
+        return [name for name in params if name not in MAIN_NAME and name not in _newer_names()]
 
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
-        """Return both as they are: LightGBM resolves its aliases itself, and reads the Dataset's parameters there."""
+        """Return both unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
         return EngineParams(params, num_boost_round)
 
     def options(self, params: Mapping[str, Any]) -> RunOptions:
-        """Read seed, threads and the like under whichever of their names they are given."""
+        """Return what pucboost reads from the parameters, such as seed and threads, under any of their names."""
         return RunOptions(
             seed=whole_number("seed", value_of(params, "seed", 0)),
             num_threads=whole_number("num_threads", value_of(params, "num_threads", 0)) or None,
@@ -59,7 +64,7 @@ class LightGBM(Engine):
         )
 
     def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Refuse what the method or the stream cannot do, before anything is built."""
+        """Raise for what the method or the stream does not support, before anything is built."""
         given = value_of(params, "objective")
         objective = main_objective(given)
         if objective in RANKING:
@@ -130,7 +135,7 @@ class LightGBM(Engine):
                 )
 
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
-        """Estimate what LightGBM keeps per row: bins, label, weight, bag index; score and gradients per class."""
+        """Return an estimate of the memory per row: bins, label, weight, bag index; score and gradients per class."""
         return n_columns + 16 + 20 * max(1, n_classes)
 
     def for_merged_rows(
@@ -139,9 +144,9 @@ class LightGBM(Engine):
         """Make LightGBM treat merged rows as the people they stand for.
 
         - ``binary`` reads every label above 0 as 1; ``cross_entropy`` is the same loss with soft labels.
-        - ``min_data_in_leaf`` counts rows, which now stand for many: it becomes 0, and ``min_sum_hessian_in_leaf`` at
-          least the hessian of as many people at the initial score. For squared error, whose hessian is the weight,
-          this is exact.
+        - ``min_data_in_leaf`` counts rows, but a row now stands for many people. It becomes 0, and
+          ``min_sum_hessian_in_leaf`` becomes at least the hessian of that many people at the initial score. For squared
+          error, whose hessian is the weight, this is exact.
         """
         params = dict(params)
         for name in ("path_smooth", "cat_smooth"):
@@ -184,7 +189,7 @@ class LightGBM(Engine):
             hooks.feval,
             hooks.init_model,
             hooks.keep_training_booster,
-            callbacks=hooks.callbacks,  # by name: MLflow's autolog adds its own to what it finds there
+            callbacks=hooks.callbacks,  # by name, because MLflow's autolog adds its own callback to this argument
         )
 
     def train_own_gradient(
@@ -215,7 +220,7 @@ class LightGBM(Engine):
         params: EngineParams,
         options: FoldOptions,
     ) -> dict[str, Any]:
-        """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
+        """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook replaces each fold by its virtual tables."""
         # Wrapped here, not per fold: lgb.cv takes the objective out of the parameters before it makes the folds.
         values, wrapped = weigh_copies(params.values)
         done = 0
@@ -235,19 +240,26 @@ class LightGBM(Engine):
         return dict(lgb.cv(values, stand_in, params.num_boost_round, iter(folds), **given))
 
     def stops_early(self, callback: Any) -> bool:
-        """Return whether a callback is what ``lgb.early_stopping`` gives."""
+        """Return whether a callback comes from ``lgb.early_stopping``."""
         return isinstance(callback, type(lgb.early_stopping(1, verbose=False)))
 
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
-        """Report the share of rounds done."""
+        """Return a callback that reports the share of rounds done."""
         return lambda env: report((env.iteration + 1) / num_boost_round)
 
     def recording_callback(self, record: dict[str, Any]) -> Any:
-        """Record the metrics of the validation sets."""
+        """Return a callback that records the metrics of the validation sets."""
         return lgb.record_evaluation(record)
 
 
 ENGINE: Engine = LightGBM()
+
+
+@cache
+def _newer_names() -> frozenset[str]:
+    """Return the names the installed LightGBM lists itself, if it does."""
+    listed: Any = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
+    return frozenset(name for main, others in listed.items() for name in (main, *others))
 
 
 def _number(params: Mapping[str, Any], name: str, default: float) -> float:
@@ -259,10 +271,10 @@ def sample_rows(params: dict[str, Any], share: float, n_virtual: int) -> tuple[d
     """Let each tree grow on a fresh share φ of the V virtual rows, on top of the user's own row sampling.
 
     ``bagging_fraction`` (or the ``pos_``/``neg_`` pair) is multiplied by φ. A bagging frequency the user asked for is
-    kept, otherwise it is 1. GOSS excludes bagging and draws rows anew for every tree itself, so it is left alone.
+    kept, otherwise it is 1. GOSS excludes bagging and already draws new rows for every tree, so it is left alone.
 
-    Returns the parameters and the factor on all weights that keeps the total weight a tree sees at that of N rows,
-    and so the meaning of ``min_sum_hessian_in_leaf`` and ``lambda_l2``: 1 with bagging, φ without.
+    Returns the parameters, and a factor for all weights: 1 with bagging, φ without. It keeps the total weight that a
+    tree sees equal to that of N rows, so ``min_sum_hessian_in_leaf`` and ``lambda_l2`` keep their meaning.
     """
     if share == 1.0:
         return params, 1.0
@@ -280,10 +292,10 @@ def sample_rows(params: dict[str, Any], share: float, n_virtual: int) -> tuple[d
 
 
 def _without_copying(fraction: float, n_virtual: int) -> float:
-    """Lift a fraction at or just below one half to just above it.
+    """Return the fraction; one at or just below one half is raised to just above it.
 
-    At one half or less LightGBM copies every bag into a dataset of its own before it grows the tree. At two copies a
-    row that costs more than it saves.
+    At one half or less LightGBM copies every bag into a dataset of its own before it grows the tree. With two copies
+    per row, that costs more than it saves.
     """
     return 0.5 + 2.0 / n_virtual if 0.49 <= fraction <= 0.5 and n_virtual > 100 else fraction
 
@@ -292,7 +304,8 @@ def balance_classes(params: dict[str, Any], label: Array) -> tuple[dict[str, Any
     """Replace ``is_unbalance`` by the class weights of the *people*; LightGBM would count virtual rows.
 
     LightGBM multiplies the weight of the rarer class by the ratio of the counts. ``scale_pos_weight`` acts on the
-    positive class alone; where that is the more frequent one, a factor on all weights, returned too, makes up for it.
+    positive class alone. If that is the more frequent class, the second value returned, a factor for all weights, makes
+    up for it.
     """
     if main_objective(value_of(params, "objective")) != "binary" or not is_true(value_of(params, "is_unbalance", 0)):
         return params, 1.0

@@ -1,7 +1,7 @@
-"""What can be asked of LightGBM's boosters.
+"""The booster side of LightGBM.
 
-A LightGBM model file is text. After the line ``end of parameters`` the engine reads nothing but the last line, which
-holds the categories of pandas columns; the consent schema goes between the two.
+A LightGBM model file is text. After the line ``end of parameters`` the engine reads only the last line, which holds
+the categories of pandas columns. The consent schema goes between the two.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LAST_LINE = "\npandas_categorical:"
 
 
 class LightGBMBoosters(Boosters):
-    """``lgb.Booster``, whoever trained it. LightGBM itself is loaded when a booster has to be made."""
+    """Answers questions about any ``lgb.Booster``. LightGBM itself is loaded only to create a booster."""
 
     name: ClassVar[str] = "lightgbm"
 
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
-        """Predict; LightGBM stops at the best round by itself, also where it is asked for its own predictions."""
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
+        """Return predictions; ``best_rounds`` makes no difference: LightGBM's own ``predict`` stops there anyway."""
         return np.asarray(booster.predict(rows, raw_score=raw_score))
 
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
@@ -38,7 +38,7 @@ class LightGBMBoosters(Boosters):
         return np.asarray(start + booster.predict(rows, raw_score=True))
 
     def rounds(self, booster: Any) -> int:
-        """Return how many rounds it was trained for."""
+        """Return how many rounds the booster was trained for."""
         return int(booster.current_iteration())
 
     def best_round(self, booster: Any) -> int | None:
@@ -46,11 +46,11 @@ class LightGBMBoosters(Boosters):
         return int(booster.best_iteration) if booster.best_iteration > 0 else None
 
     def columns(self, booster: Any) -> tuple[list[str] | None, int]:
-        """Return names and number of its columns."""
+        """Return the names and the number of the columns."""
         return booster.feature_name(), int(booster.num_feature())
 
     def objective(self, booster: Any) -> TrainedObjective:
-        """Return its loss; the level of a quantile stands among the parameters at the end of the model's text."""
+        """Return the loss; a quantile level is read from the parameters at the end of the model's text."""
         given = next(iter((booster.dump_model(num_iteration=1).get("objective") or "").split()), None)
         level = re.search(r"^\[alpha: (\S+)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
         return TrainedObjective(
@@ -58,12 +58,12 @@ class LightGBMBoosters(Boosters):
         )
 
     def reads_zero_as_missing(self, booster: Any) -> bool:
-        """Return whether it was trained with ``zero_as_missing``."""
+        """Return whether the booster was trained with ``zero_as_missing``."""
         text = booster.model_to_string(num_iteration=1)
         return re.search(r"^\[zero_as_missing: 1\]$", text, re.MULTILINE) is not None
 
     def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
-        """Return the categories; LightGBM keeps them without saying which columns they belong to."""
+        """Return the categories; LightGBM does not keep which columns they belong to."""
         values = getattr(booster, "pandas_categorical", None)
         if values is None:
             return None if columns is None else Categories([], ())
@@ -78,7 +78,7 @@ class LightGBMBoosters(Boosters):
         return np.asarray(booster.feature_importance("gain"), dtype=np.float64)
 
     def up_to_best_round(self, booster: Any) -> Any:
-        """Return the booster, whose predictions stop at the best round anyway."""
+        """Return the booster itself: its predictions stop at the best round anyway."""
         return booster
 
     def to_text(self, booster: Any) -> str:
@@ -86,13 +86,13 @@ class LightGBMBoosters(Boosters):
         return str(booster.model_to_string())
 
     def from_text(self, text: str) -> Any:
-        """Read LightGBM's own text."""
+        """Return the booster from LightGBM's own text."""
         import lightgbm as lgb
 
         return lgb.Booster(model_str=text)
 
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
-        """Put the schema before the last line."""
+        """Return LightGBM's text with the schema before the last line."""
         model, _, categories = booster.model_to_string(**options).rpartition(_LAST_LINE)
         return f"{model}\n{_SCHEMA_LINE}{json.dumps(schema)}\n{_LAST_LINE}{categories}".encode()
 
@@ -101,14 +101,14 @@ class LightGBMBoosters(Boosters):
         return not content.startswith(b"{")
 
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
-        """Read booster and schema. A text without a schema is not given to LightGBM: it might be anything."""
+        """Return booster and schema. A text without a schema is not passed to LightGBM: it might be anything."""
         text = _decoded(content)
         behind = text[text.rfind("end of parameters") :].splitlines()
         lines = [line for line in behind if line.startswith(_SCHEMA_LINE)]
         return (self.from_text(text), json.loads(lines[-1].removeprefix(_SCHEMA_LINE))) if lines else None
 
     def from_plain_file(self, content: bytes) -> Any:
-        """Read the booster."""
+        """Return the booster."""
         return self.from_text(_decoded(content))
 
 
@@ -116,7 +116,7 @@ def _decoded(content: bytes) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError("This is not a model file: neither text, as LightGBM writes it, nor XGBoost's.") from None
+        raise ValueError("This is not a model file: neither LightGBM's text nor XGBoost's JSON or UBJSON.") from None
 
 
 BOOSTERS: Boosters = LightGBMBoosters()
@@ -131,10 +131,10 @@ def _leaves(node: dict[str, Any]) -> Iterator[tuple[int, float]]:
 
 
 def with_builtin_objective(booster: Any, params: Mapping[str, Any], objective: Objective, start: Any) -> Any:
-    """Return a booster trained with a custom objective as if the built-in one had been: with its start and its link.
+    """Return a booster trained with a custom objective as if trained with the built-in one: with its start and link.
 
-    ``start`` is added to the leaves of the first tree(s), as LightGBM does with its own initial score, and the line
-    that names the objective goes into the model.
+    ``start`` is added to the leaves of the first tree(s), as LightGBM does with its own initial score. The line that
+    names the objective is written into the model.
     """
     import lightgbm as lgb
 

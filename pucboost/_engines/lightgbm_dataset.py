@@ -1,7 +1,7 @@
-"""Masked rows as a Dataset of LightGBM's.
+"""Masked rows as a LightGBM Dataset.
 
-``lgb.train`` and ``lgb.cv`` get a :class:`VirtualDataset`, a Dataset that builds itself from the stream, and behave as
-ever.
+``lgb.train`` and ``lgb.cv`` get a :class:`VirtualDataset`, which builds itself from the stream. They treat it like any
+other Dataset.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class VirtualDataset(lgb.Dataset):
     """A Dataset over the virtual rows of a table.
 
     LightGBM can construct it through its public ``Sequence`` interface alone. The underscored methods below only
-    replace slow or memory-hungry steps of that path by better ones; should LightGBM rename the originals, they are
-    simply no longer called, and the public path remains.
+    replace slow or memory-hungry steps of that path. If LightGBM renames the originals, the replacements are no longer
+    called and the public path remains.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class VirtualDataset(lgb.Dataset):
 
     @contextmanager
     def as_seen_by_objective(self) -> Iterator[VirtualDataset]:
-        """Show the user's weights alone: a callable objective applies those, pucboost the copy weights."""
+        """Show only the user's weights: a callable objective applies them, and pucboost applies the copy weights."""
         shown = self.weight
         self.weight, self._in_objective = self._user_weight, True
         try:
@@ -90,7 +90,7 @@ class VirtualDataset(lgb.Dataset):
             self.weight, self._in_objective = shown, False
 
     def get_field(self, field_name: str) -> Array | None:
-        """As in LightGBM, except that a callable objective sees no copy weights."""
+        """Return a field as LightGBM does, except that a callable objective sees no copy weights."""
         if field_name == "weight" and self._in_objective:
             return self._user_weight
         return super().get_field(field_name)
@@ -103,21 +103,21 @@ class VirtualDataset(lgb.Dataset):
         finally:
             self._constructing = False
         if self.reference is not None and self.weight is None and self.get_field("weight") is not None:
-            # Rows pushed behind a reference that has weights start with weights of 0, not 1.
+            # Rows pushed after a reference that has weights start with weights of 0, not 1.
             self.set_field("weight", np.ones(self.num_data(), dtype=np.float32))
         return self
 
     def get_params(self) -> dict[str, Any]:
-        """As in LightGBM; while constructing, all parameters.
+        """Return parameters as LightGBM does; during construction, return all of them.
 
-        From a matrix LightGBM constructs with all of them (`seed` decides which rows are sampled for the bins,
-        `min_data_in_leaf` which features are dropped as useless), from a Sequence with a selection. The stream must
-        give what the table gives.
+        LightGBM constructs from a matrix with all parameters: `seed` decides which rows are sampled for the bins,
+        `min_data_in_leaf` which features are dropped as useless. It constructs from a Sequence with only some of them.
+        The stream must give the same result as the table.
         """
         return dict(self.params or {}) if self._constructing else super().get_params()
 
     def _Dataset__init_from_seqs(self, seqs: list[MaskedSequence], ref_dataset: Any) -> lgb.Dataset:  # noqa: N802
-        """Construct from the stream at the speed of a matrix.
+        """Construct from the stream as fast as from a matrix.
 
         The original fetches up to 200,000 sample rows one by one.
         """
@@ -148,7 +148,7 @@ class FoldRows(lgb.Dataset):
     """Stand-in for the table while ``lgb.cv`` makes folds: it has row numbers and labels, but no features."""
 
     def __init__(self, label: Array) -> None:
-        # One feature of two values, so that LightGBM does not complain about useless data.
+        # One feature with two values, so that LightGBM does not complain about useless data.
         feature = (np.arange(len(label), dtype=np.float32) % 2)[:, None]
         super().__init__(feature, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
 
@@ -160,7 +160,7 @@ class FoldRows(lgb.Dataset):
 
 
 def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Array], list[Array]]:
-    """Return for each column the non-zero values among the sampled virtual rows, and their places in the sample."""
+    """Return, for each column, the non-zero values among the sampled virtual rows and their places in the sample."""
     blocks = [(start, sampled[start : start + rows.batch_rows]) for start in range(0, len(sampled), rows.batch_rows)]
     counts = np.zeros(rows.source.n_columns, dtype=np.int64)
     for _, index in blocks:

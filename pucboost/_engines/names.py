@@ -1,6 +1,6 @@
 """LightGBM's names of parameters, objectives and metrics, and how it reads their values.
 
-LightGBM knows most things by several names. All of them stand here, and nowhere else; a test compares the tables with
+LightGBM has several names for most things. They are listed here and nowhere else. A test compares these tables with
 LightGBM's own list.
 """
 
@@ -225,7 +225,7 @@ def aliases(name: str) -> tuple[str, ...]:
 
 
 def value_of(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
-    """Return the value of a parameter under whichever of its names it is given; the main name counts most."""
+    """Return the value of a parameter given under any of its names; the main name takes precedence."""
     for alias in aliases(name):
         if params.get(alias) is not None:
             return params[alias]
@@ -233,17 +233,17 @@ def value_of(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
 
 
 def without(params: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return ``params`` without the parameter, whichever of its names it has there."""
+    """Return ``params`` without the parameter, under any of its names."""
     return {key: value for key, value in params.items() if key not in aliases(name)}
 
 
 def with_value(params: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Return ``params`` with the parameter set under its main name alone."""
+    """Return ``params`` with the parameter set under its main name only."""
     return {**without(params, name), name: value}
 
 
 def main_objective(value: Any) -> str | None:
-    """Return the main name of an objective; None for a callable, for nothing, and for what LightGBM does not know."""
+    """Return the main name of an objective; None for a callable, for None, and for a name unknown to LightGBM."""
     return MAIN_OBJECTIVE.get(value.strip().lower()) if isinstance(value, str) else None
 
 
@@ -255,8 +255,11 @@ def is_true(value: Any) -> bool:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """Return a parameter that must be a whole number, or raise an error that names it."""
+    """Return a parameter as an int, or raise an error that names it."""
     try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a whole number, got {value!r}.") from None
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = None
+    if number is None or (isinstance(value, float) and number != value):
+        raise ValueError(f"{name} must be a whole number, got {value!r}.")
+    return number

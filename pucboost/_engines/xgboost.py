@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,25 +28,35 @@ from .base import (
     Validation,
     times_rows,
 )
-from .names import whole_number
+from .names import MAIN_NAME, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories
 from .xgboost_matrix import first_given, thread_parameter, virtual_matrix
+from .xgboost_names import PARAMETERS
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
-"""Where XGBoost multiplies the weight of rows with label 1 by `scale_pos_weight`, be it regression or not."""
+"""Objectives, regression included, where XGBoost multiplies the weight of rows with label 1 by `scale_pos_weight`."""
 
 
 class XGBoost(Engine):
-    """XGBoost; its own parameter names, or LightGBM's, which are translated."""
+    """XGBoost; takes its own parameter names, and LightGBM's, which are translated."""
 
     name: ClassVar[str] = "xgboost"
     title: ClassVar[str] = "XGBoost"
     boosters: ClassVar[Boosters] = BOOSTERS
     forbidden_in_names: ClassVar[str] = "[]<"
 
+    def parameter_names(self) -> Iterable[str]:
+        """Return XGBoost's names, and LightGBM's, which are translated."""
+        return [*PARAMETERS, *MAIN_NAME]
+
+    def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
+        """Return names that neither our tables nor the XGBoost at hand, which may be newer, has."""
+        new = [name for name in params if name not in PARAMETERS and name not in MAIN_NAME]
+        return [name for name in new if name in _not_used({name: params[name]})]
+
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
-        """Translate LightGBM's names, those on the Dataset included."""
+        """Return the parameters with LightGBM's names translated, including those on the Dataset."""
         translated = to_xgboost({**dataset_params, **params})
         rounds, patience = translated.num_boost_round, translated.early_stopping_rounds
         stopping = None
@@ -54,7 +65,7 @@ class XGBoost(Engine):
         return EngineParams(dict(translated.params), num_boost_round if rounds is None else rounds, stopping)
 
     def options(self, params: Mapping[str, Any]) -> RunOptions:
-        """Read seed, threads and classes."""
+        """Return seed, threads and number of classes."""
         return RunOptions(
             seed=whole_number("seed", first_given(params, "seed", "random_state")),
             num_threads=thread_parameter(params) or None,
@@ -62,7 +73,7 @@ class XGBoost(Engine):
         )
 
     def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Refuse what the method or the stream cannot do, before anything is built."""
+        """Raise for what the method or the stream does not support, before anything is built."""
         objective = params.get("objective")
         if isinstance(objective, str) and objective.startswith("rank:"):
             raise ValueError(
@@ -82,7 +93,7 @@ class XGBoost(Engine):
             )
         if anchored and objective == "multi:softmax":
             raise ValueError(
-                "anchor with objective 'multi:softmax': class numbers cannot be added to. Use 'multi:softprob'."
+                "anchor with objective 'multi:softmax': nothing can be added to class numbers. Use 'multi:softprob'."
             )
 
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
@@ -106,13 +117,13 @@ class XGBoost(Engine):
         return _quantile(params) if name == "reg:quantileerror" else None
 
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
-        """Estimate what XGBoost keeps per row: bins (up to 4 bytes a column while it builds), labels, gradients."""
+        """Return an estimate of the memory per row: bins (up to 4 bytes a column while building), labels, gradients."""
         return 4 * n_columns + 24 + 16 * max(1, n_classes)
 
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
     ) -> dict[str, Any]:
-        """Return the parameters as they are: XGBoost takes soft labels, and counts weight, not rows."""
+        """Return the parameters unchanged: XGBoost takes soft labels, and counts weight instead of rows."""
         return params
 
     def train(
@@ -122,7 +133,7 @@ class XGBoost(Engine):
         valid: Validation | None,
         hooks: Hooks = NO_HOOKS,
     ) -> xgb.Booster:
-        """Hand the virtual rows to ``xgb.train``. Metrics are in ``booster.evals_result`` afterwards.
+        """Hand the virtual rows to ``xgb.train``. The metrics are then in ``booster.evals_result``.
 
         Boosters are always kept for training: XGBoost's can be trained further as they are.
         """
@@ -138,7 +149,7 @@ class XGBoost(Engine):
             objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
         evals = [(matrix if v is None else virtual_matrix(v, values, train, matrix), name) for v, name in valid or ()]
         result: dict[str, Any] = {}
-        with xgb.config_context():  # the verbosity of one call is not that of the next
+        with xgb.config_context():  # restores the verbosity after the call
             booster: Any = xgb.train(
                 values,
                 matrix,
@@ -165,7 +176,7 @@ class XGBoost(Engine):
         own: OwnGradient,
         hooks: Hooks = NO_HOOKS,
     ) -> xgb.Booster:
-        """Name the built-in loss beside the gradients, with the constant as its base score."""
+        """Name the built-in loss in addition to the gradients, with the constant as its base score."""
         start = np.asarray(own.start)
         several = isinstance(own.objective, Softmax)
         builtin = {
@@ -183,9 +194,9 @@ class XGBoost(Engine):
         params: EngineParams,
         options: FoldOptions,
     ) -> dict[str, Any]:
-        """Hand the folds to ``xgb.cv``; its ``fpreproc`` hook exchanges each for the virtual tables."""
+        """Hand the folds to ``xgb.cv``; its ``fpreproc`` hook replaces each fold by its virtual tables."""
         if options.init_model is not None:
-            raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts anew.")
+            raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts afresh.")
         keeper = _KeepBoosters()
         values, objective = _take_objective(params.values)
         metric, metrics = _metric(options.feval), options.metrics
@@ -202,7 +213,7 @@ class XGBoost(Engine):
             done += 1
             fold_params = sample_rows(fold_params, train.share_per_tree)
             matrix = virtual_matrix(train, fold_params)
-            matrices.append(matrix)  # xgb.cv keeps them alive, too; identities must not be reused
+            matrices.append(matrix)  # kept alive, because an id must not be reused
             if objective is not None:
                 objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
             return matrix, virtual_matrix(valid, fold_params, train, matrix), fold_params
@@ -232,15 +243,28 @@ class XGBoost(Engine):
         return isinstance(callback, xgb.callback.EarlyStopping)
 
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
-        """Report the share of rounds done."""
+        """Return a callback that reports the share of rounds done."""
         return _AfterRound(lambda epoch, log: report((epoch + 1) / num_boost_round))
 
     def recording_callback(self, record: dict[str, Any]) -> Any:
-        """Record the metrics of the validation sets."""
+        """Return a callback that records the metrics of the validation sets."""
         return _AfterRound(lambda epoch, log: record.update(log))
 
 
 ENGINE: Engine = XGBoost()
+
+
+def _not_used(params: dict[str, Any]) -> set[str]:
+    """Ask XGBoost itself which parameters it does not use, by a training on four rows."""
+    matrix = xgb.DMatrix(np.arange(4, dtype=np.float32)[:, None], label=[0, 1, 0, 1])
+    with warnings.catch_warnings(record=True) as caught, xgb.config_context(verbosity=1):
+        warnings.simplefilter("always")
+        try:
+            xgb.train({**params, "validate_parameters": True, "nthread": 1}, matrix, 1)
+        except (xgb.core.XGBoostError, ValueError, TypeError):
+            return set()  # a value it dislikes: so it knows the name
+    found = [str(warning.message) for warning in caught]
+    return {name for text in found if "not used" in text for name in text.split('"')[1::2]}
 
 
 def _number(params: Mapping[str, Any], name: str, default: float) -> float:
@@ -268,10 +292,11 @@ def sample_rows(params: dict[str, Any], share: float) -> dict[str, Any]:
 
 
 def _with_fresh_seed(params: dict[str, Any], init_model: Any) -> dict[str, Any]:
-    """Return the parameters with a seed of their own for the rounds that continue a model.
+    """Return the parameters with a separate seed for the rounds that continue a model.
 
-    XGBoost seeds its draws again only if the seed differs from the one the model was trained with. With the same seed
-    they would go on from wherever the last training of this process left them, and two identical calls would differ.
+    XGBoost seeds its draws again only if the seed differs from the one the model was trained with. With the same seed,
+    the draws would go on from wherever the last training in this process left them, and two identical calls would
+    differ.
     """
     before = init_model if isinstance(init_model, xgb.Booster) else xgb.Booster(model_file=init_model)
     seed = whole_number("seed", first_given(params, "seed", "random_state"))
@@ -287,20 +312,20 @@ class _AfterRound(xgb.callback.TrainingCallback):
         self._function = function
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Call the function, and go on."""
+        """Call the function and continue training."""
         self._function(epoch, evals_log)
         return False
 
 
 class _EarlyStopping(xgb.callback.EarlyStopping):
-    """Early stopping that knows from a user's metric whether higher is better."""
+    """Early stopping that learns from a user's metric whether higher is better."""
 
     def __init__(self, directions: dict[str, bool], **options: Any) -> None:
         super().__init__(**options)
         self._directions = directions
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """As XGBoost's, after the direction of the metric has been looked up."""
+        """Look up the direction of the metric, then continue as XGBoost does."""
         watched = self.metric_name or list(evals_log[self.data])[-1]
         if self.maximize is None and watched in self._directions:
             self.maximize = self._directions[watched]
@@ -310,7 +335,7 @@ class _EarlyStopping(xgb.callback.EarlyStopping):
 def _with_stopping(
     callbacks: Any, stopping: EarlyStopping | None, params: Mapping[str, Any], data_name: str | None, metric: Any
 ) -> list[Any]:
-    """Add early stopping: on the last metric (or the first) of the last validation set that is not the training set."""
+    """Return the callbacks, with early stopping on the last (or first) metric of the set named ``data_name``."""
     if stopping is None:
         return list(callbacks or ())
     if data_name is None:
@@ -328,7 +353,7 @@ def _with_stopping(
 
 
 class _ObjectiveView:
-    """A matrix as a callable objective may see it: with the user's weights, but without the copy weights."""
+    """A matrix as a callable objective sees it: with the user's weights, but without the copy weights."""
 
     def __init__(self, matrix: xgb.DMatrix, user_weight: Array | None) -> None:
         self._matrix, self._user_weight = matrix, user_weight
@@ -338,7 +363,7 @@ class _ObjectiveView:
         return np.empty(0, dtype=np.float32) if self._user_weight is None else self._user_weight
 
     def get_float_info(self, field: str) -> Array:
-        """As XGBoost's, except for the weights."""
+        """Return a field as XGBoost does, except for the weights."""
         return self.get_weight() if field == "weight" else self._matrix.get_float_info(field)
 
     def __getattr__(self, name: str) -> Any:
@@ -370,7 +395,7 @@ def _take_objective(params: dict[str, Any]) -> tuple[dict[str, Any], _WeightedOb
 
 
 class _Metric:
-    """LightGBM's feval, or a list of them, as XGBoost's custom metric; remembers which metrics are better if higher."""
+    """One or more LightGBM fevals as XGBoost's custom metric; remembers for which metrics higher is better."""
 
     def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
         self.functions = functions
@@ -397,9 +422,9 @@ def _check_callbacks(callbacks: Any) -> Any:
     for callback in callbacks or ():
         if not isinstance(callback, xgb.callback.TrainingCallback):
             raise TypeError(
-                f"callbacks of engine='xgboost' must be xgb.callback objects, got {type(callback).__name__}. For "
-                "lgb.early_stopping use params['early_stopping_round'] or xgb.callback.EarlyStopping, for "
-                "lgb.record_evaluation and lgb.log_evaluation xgb.callback.EvaluationMonitor or a callback of your own."
+                f"callbacks of engine='xgboost' must be xgb.callback objects, got {type(callback).__name__}. Replace "
+                "lgb.early_stopping by params['early_stopping_round'] or xgb.callback.EarlyStopping. Replace "
+                "lgb.record_evaluation and lgb.log_evaluation by xgb.callback.EvaluationMonitor or your own callback."
             )
     return callbacks
 
@@ -413,7 +438,7 @@ class CVBooster:
 
 
 class _KeepBoosters(xgb.callback.TrainingCallback):
-    """xgb.cv does not give its boosters away; a callback sees them."""
+    """Keeps the boosters of ``xgb.cv``, which does not return them but shows them to callbacks."""
 
     def __init__(self) -> None:
         super().__init__()

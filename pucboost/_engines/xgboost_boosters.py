@@ -1,4 +1,4 @@
-"""What can be asked of XGBoost's boosters. They have attributes that their files keep: the schema is one of them."""
+"""The booster side of XGBoost. Boosters have attributes, which their files keep; the schema is one of them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
 
 
 class XGBoostBoosters(Boosters):
-    """``xgb.Booster``, whoever trained it. XGBoost itself is loaded when it is needed."""
+    """Answers questions about any ``xgb.Booster``. XGBoost itself is loaded when it is needed."""
 
     name: ClassVar[str] = "xgboost"
     keeps_schema: ClassVar[bool] = True
 
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, all_rounds: bool = False) -> Array:
-        """Predict; asked for its own predictions, XGBoost uses all rounds."""
-        rounds = None if all_rounds else self.best_round(booster)
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
+        """Return predictions; XGBoost's own ``predict`` uses all rounds."""
+        rounds = self.best_round(booster) if best_rounds else None
         matrix = _matrix(booster, rows)
         return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
 
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
-        """Return the margins over ``start``."""
+        """Return ``start`` + the sum of the trees."""
         return np.asarray(booster.predict(_matrix(booster, rows, base_margin=start), output_margin=True))
 
     def rounds(self, booster: Any) -> int:
-        """Return how many rounds it was trained for."""
+        """Return how many rounds the booster was trained for."""
         return int(booster.num_boosted_rounds())
 
     def best_round(self, booster: Any) -> int | None:
@@ -43,18 +43,18 @@ class XGBoostBoosters(Boosters):
         return None if best is None else int(best) + 1
 
     def columns(self, booster: Any) -> tuple[list[str] | None, int]:
-        """Return names and number of its columns."""
+        """Return the names and the number of the columns."""
         return booster.feature_names, int(booster.num_features())
 
     def objective(self, booster: Any) -> TrainedObjective:
-        """Return its loss."""
+        """Return the loss."""
         learner = json.loads(booster.save_config())["learner"]["objective"]
         levels = learner.get("quantile_loss_param", {}).get("quantile_alpha")
         several = tuple(float(level) for level in str(levels).strip("[]").split(",")) if levels else ()
         return TrainedObjective(loss_name(learner["name"]) or learner["name"], several)
 
     def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
-        """Return the categories; which columns they belong to is known to the booster itself."""
+        """Return the categories; the booster itself knows which columns they belong to."""
         own = tuple(j for j, kind in enumerate(booster.feature_types or ()) if kind == "c")
         kept = json.loads(booster.attr(CATEGORIES_KEY) or "null")
         if kept is not None:
@@ -65,13 +65,13 @@ class XGBoostBoosters(Boosters):
             lists = {j: values.to_pylist() for j, values in enumerate(found) if values is not None}
         except UnicodeDecodeError:
             return None
-        # XGBoost 3.2 counts characters where bytes are meant, so that other names than ASCII are lost.
+        # XGBoost 3.2 counts characters instead of bytes, so names that are not ASCII are lost.
         if any(isinstance(value, str) and not value.isascii() for values in lists.values() for value in values):
             return None
         return Categories(list(lists.values()), tuple(lists))
 
     def named_categorical_columns(self, booster: Any) -> list[int]:
-        """Return nothing: categories are known by their columns."""
+        """Return an empty list: the booster's column types already mark categories."""
         return []
 
     def gains(self, booster: Any) -> Array:
@@ -100,11 +100,11 @@ class XGBoostBoosters(Boosters):
         return bytes(booster.save_raw("json")).decode("utf-8")
 
     def from_text(self, text: str) -> Any:
-        """Read XGBoost's JSON."""
+        """Return the booster from XGBoost's JSON."""
         return self.from_plain_file(text.encode("utf-8"))
 
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
-        """Return JSON or UBJSON, as the ending says; the schema is in there already."""
+        """Return JSON or UBJSON, by the ending of ``path``; the booster already holds the schema."""
         if options:
             raise TypeError(f"save_model takes no {', '.join(options)} for an XGBoost booster; slice it instead.")
         return bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj"))
@@ -114,13 +114,13 @@ class XGBoostBoosters(Boosters):
         return content.startswith(b"{")
 
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
-        """Read booster and schema."""
+        """Return booster and schema."""
         booster = self.from_plain_file(content)
         schema = self.kept_schema(booster)
         return None if schema is None else (booster, schema)
 
     def from_plain_file(self, content: bytes) -> Any:
-        """Read the booster."""
+        """Return the booster."""
         import xgboost as xgb
 
         return xgb.Booster(model_file=bytearray(content))

@@ -1,4 +1,4 @@
-"""Masked rows as a matrix of XGBoost's: a ``QuantileDMatrix`` read from the stream in batches."""
+"""Masked rows as an XGBoost matrix: a ``QuantileDMatrix`` read from the stream in batches."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class MaskedBatches(xgb.DataIter):
         }
         self._names, self._types = feature_names(named_like), feature_types(named_like)
         coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
-        self._categories = {j: values for j, values in coded if values}  # XGBoost takes no empty list of categories
+        self._categories = {j: values for j, values in coded if values}  # XGBoost refuses an empty list
         if self._categories and self._types:
             other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in virtual.table.source.coded]
             if other:
                 raise ValueError(
                     f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
-                    "type, beside columns that are. Convert it with astype('category')."
+                    "type, while other columns are. Convert it with astype('category')."
                 )
         self._buffer = np.empty((min(self._rows.batch_rows, len(self._rows)), virtual.rows.shape[1]), dtype=np.float32)
         self._start = 0
@@ -42,7 +42,7 @@ class MaskedBatches(xgb.DataIter):
         self._start = 0
 
     def next(self, input_data: Callable[..., None]) -> bool:
-        """Hand over the next batch, with all that belongs to it."""
+        """Hand over the next batch with its labels, weights and base margins; return whether there was one."""
         n = min(len(self._buffer), len(self._rows) - self._start)
         if n <= 0:
             return False
@@ -57,7 +57,7 @@ class MaskedBatches(xgb.DataIter):
         return True
 
     def _with_categories(self, batch: Array) -> Any:
-        """Return the batch as a DataFrame: then XGBoost keeps the categories and maps those of a new table by name."""
+        """Return the batch as a DataFrame, so that XGBoost keeps the categories and matches new tables by name."""
         import pandas as pd
 
         columns: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""What both estimators share.
+"""The base class of both estimators.
 
-Named parameters are attributes, as everywhere in scikit-learn; every other keyword is a parameter of the engine or of
-:func:`pucboost.train`. Those are kept in one dict, and ``get_params`` and ``set_params`` treat both alike, so that
+Named parameters are attributes, as everywhere in scikit-learn. Every other keyword is a parameter of the engine or of
+:func:`pucboost.train`; these are kept in one dict. ``get_params`` and ``set_params`` treat both kinds alike, so that
 ``clone`` and ``GridSearchCV`` see no difference.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class PUCModel(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share."""
+    """The base class of both estimators."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self._engine_params = engine_params
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters, those of the engine included.
+        """Return all parameters, including those of the engine.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         **params
-            Names and values. They are checked by ``fit``.
+            Names and values. ``fit`` checks them.
         """
         named = set(self._get_param_names())
         own = {name: value for name, value in params.items() if name in named or "__" in name}
@@ -100,12 +100,12 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "booster_")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy; LightGBM's boosters forget their consent when they are copied."""
+        """Return a copy. LightGBM's boosters lose their consent schema when they are copied, so it is set again."""
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
         if hasattr(getattr(self, "booster_", None), "consent") and is_booster(self.booster_):
-            new.booster_.consent, new.booster_.puc_summary = new.consent_, self.booster_.puc_summary
+            new.booster_.consent, new.booster_.puc_summary = self.booster_.consent, self.booster_.puc_summary
         return new
 
     # ----- fitting
@@ -123,7 +123,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: int | None = None,
         callbacks: Any = None,
     ) -> Self:
-        """Train on people as they come: NaN where something optional is withheld.
+        """Train on a table of people, with NaN where something optional is withheld.
 
         Parameters
         ----------
@@ -132,19 +132,19 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         y
             Outcomes.
         sample_weight
-            Weights. A row of weight 0 is left out, as if it were not there.
+            Weights. Rows of weight 0 are left out.
         eval_set
-            A pair (X, y) or a list of pairs to validate on. They are augmented as the training data are; with
-            ``valid_augmentation="none"`` in the constructor they are not.
+            A pair (X, y) or a list of pairs to validate on. They are augmented like the training data, unless the
+            constructor was given ``valid_augmentation="none"``.
         eval_X, eval_y
-            The same as two arguments, each one thing or a tuple of several: a ``Pipeline(transform_input=["eval_X"])``
-            transforms them.
+            The same as two arguments, each a single table or vector, or a tuple of several. A
+            ``Pipeline(transform_input=["eval_X"])`` transforms the tables.
         eval_sample_weight
             Weights of the validation people: a vector, or a list of them.
         early_stopping_rounds
             Overrides the constructor's.
         callbacks
-            Callbacks of the engine.
+            Callbacks for the engine.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
         pairs = eval_pairs(eval_set, eval_X, eval_y, eval_sample_weight)
         if patience is not None and not pairs:
-            raise ValueError("early_stopping_rounds needs eval_set, other people to validate on.")
+            raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")
         engine = engine_named(self.engine)
         params, categorical = self._train_params(engine, consent, patience)
         people = FitPeople(container, source, label, weight)
@@ -184,11 +184,11 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _learn_target(self, y: Array) -> Array:
-        """Return labels as the engine wants them; remember what is needed to do so again."""
+        """Return labels as the engine expects them; keep what is needed to encode other labels later."""
         raise NotImplementedError
 
     def _encode(self, y: Any) -> Array:
-        """Return labels of other people as the engine wants them."""
+        """Return labels of other people as the engine expects them."""
         raise NotImplementedError
 
     def _objective(self) -> dict[str, Any]:
@@ -217,9 +217,9 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             check_whole_number("early_stopping_rounds", patience, 1)
         check_learning_rate(self.learning_rate)
         further = {key: value for key, value in self._engine_params.items() if value is not None}
-        for key in further:
-            check_keyword(key, engine, type(self).__name__, self._get_param_names())
-        # LightGBM calls it a parameter, but it belongs to the table, for every engine.
+        for key, value in further.items():
+            check_keyword(key, value, engine, type(self).__name__, self._get_param_names())
+        # LightGBM lists it as a parameter, but for every engine it belongs to the table.
         categorical = value_of(further, "categorical_feature", "auto")
         further = without(further, "categorical_feature")
         given = {MAIN_NAME.get(key) for key in further}
@@ -247,7 +247,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     # ----- predicting
 
     def _source(self, X: Any) -> RowSource:
-        """Check a table against the one of ``fit`` and return its numbers, with the same codes for categories."""
+        """Check a table against the one given to ``fit``; return its source, with the same codes for categories."""
         check_is_fitted(self)
         return row_source(read_table(self, X, reset=False), self._categories)
 
@@ -284,7 +284,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         return table
 
     def audit(self, X: Any, y: Any, *, margin: float, **options: Any) -> AuditReport:
-        """Say whether people who withhold data are treated as their remaining data justify.
+        """Return a report on whether people who withhold data are treated as their remaining data justify.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self._source(X)
         outcome, target = self._encode(y), self._target_class(options.get("target_class"))
         if self.consent_.n_groups == 0 or self._needs_own_predictions(target):
-            # Through predict, which recodes categories and knows both classes; the loss still from the booster.
+            # Audit predict, which recodes categories and knows both classes; the loss still comes from the booster.
             chosen = choose_loss(options.get("loss", "auto"), options.get("alpha"), self.booster_, outcome)
             options |= {"loss": chosen.name, "alpha": chosen.alpha}
             if self.consent_.n_groups:

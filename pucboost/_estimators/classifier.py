@@ -30,27 +30,28 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     ----------
     optional : list of columns, or dict group -> columns
         Columns people may withhold, by name or position, as in :class:`pucboost.Dataset`. Names need a table that has
-        names: in a pipeline, let the steps before give one (``set_output(transform="pandas")``). A column that is not
-        there is an error; positions are those of the table that arrives here. None or an empty list trains plainly.
+        names: in a pipeline, let the previous steps return one (``set_output(transform="pandas")``). A missing column
+        is an error. Positions refer to the table that arrives here. None or an empty list means plain training.
     engine : {"lightgbm", "xgboost"}
         Which engine grows the trees. LightGBM's parameter names work for both.
     augmentation, copies
         Which virtual rows are trained on, as in :func:`pucboost.train`.
     n_estimators, learning_rate, num_leaves
-        Trees (per class), step size, and leaves of a tree. None leaves the latter two to the engine.
+        Number of trees (per class), step size, and leaves per tree. None leaves the last two to the engine.
     random_state : int, RandomState, Generator or None
         None means 0: two identical calls always give identical models.
     n_jobs : int or None
-        Threads; None leaves it to the engine, negative numbers are as in joblib.
+        Threads; None leaves the number to the engine, and negative numbers mean the same as in joblib.
     objective : str or None
-        ``"binary"`` or ``"multiclass"``, whichever y needs; ``"cross_entropy"`` and XGBoost's names for them.
+        ``"binary"``, ``"multiclass"``, ``"cross_entropy"``, or XGBoost's name for one of them. None chooses
+        ``"binary"`` or ``"multiclass"``, whichever y needs.
     early_stopping_rounds : int or None
-        Stop when the metric on ``eval_set`` has not improved for so many rounds. Of several sets LightGBM watches all,
-        XGBoost the last one.
+        Stop when the metric on ``eval_set`` has not improved for this many rounds. With several sets, LightGBM watches
+        all of them and XGBoost the last one.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``valid_augmentation``, ``compact``, ``anchor``, …), or ``categorical_feature``, the
-        categorical columns of an array. ``fit`` checks them.
+        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …), or
+        ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     consent_ : pucboost.Consent
         The consent schema; without groups if nothing is optional.
     best_iteration_ : int
-        Number of rounds predictions use.
+        Number of rounds that predictions use.
     evals_result_ : dict
         Metrics of the validation sets by round, if there were any.
     feature_importances_ : array
@@ -71,10 +72,10 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
 
     Notes
     -----
-    Missing values are allowed anywhere. DataFrames keep their categories, also when they are predicted on: the same
-    category gets the same code, a new one is a missing value.
+    Missing values are allowed anywhere. Categories in DataFrames keep their meaning at prediction: the same category
+    gets the same code, and a new one counts as missing.
 
-    ``score`` is scikit-learn's, on people as they come, and rewards inferences from silence. Choose models with
+    ``score`` is scikit-learn's. It is computed on the raw table and rewards inferences from silence. Choose models with
     :func:`pucboost.metrics.puc_scorer`.
 
     Examples
@@ -116,7 +117,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         loss = loss_name(objective)
         if loss not in _PROBABILITIES:
             raise ValueError(
-                f"objective={objective!r} does not give probabilities of classes; {type(self).__name__} takes "
+                f"objective={objective!r} does not give class probabilities; {type(self).__name__} takes "
                 f"{', '.join(map(repr, _PROBABILITIES))} and other engines' names for them."
             )
         if loss != "multiclass":
@@ -140,7 +141,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         p = self._predict(X)
         if p.ndim == 1:
             return np.column_stack([1 - p, p])
-        return np.asarray(p / p.sum(axis=1, keepdims=True))  # XGBoost's are float32 and add up accordingly
+        return np.asarray(p / p.sum(axis=1, keepdims=True))  # XGBoost's are float32 and do not add up to 1 exactly
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class.
@@ -162,7 +163,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             A table with the columns of training.
         """
         raw = self._predict(X, raw_score=True)
-        # Two classes under a loss for several: the difference of the scores is the log-odds.
+        # With two classes and a loss for several, the difference of the scores is the log-odds.
         return np.asarray(raw[:, 1] - raw[:, 0]) if raw.ndim == 2 and raw.shape[1] == 2 else raw
 
     def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:

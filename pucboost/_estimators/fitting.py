@@ -1,4 +1,4 @@
-"""Training on what ``fit`` has read, without reading it again."""
+"""Training on tables that ``fit`` has read, without reading them again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._training.train import train, train_request
 
 @dataclass(frozen=True)
 class FitPeople:
-    """A table as it was given, its numbers, outcomes and weights."""
+    """A table as given, with its row source, outcomes and weights."""
 
     container: Any
     source: RowSource
@@ -82,7 +82,7 @@ class Fitting:
 
 
 def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
-    """Return a Dataset that LightGBM can read: of DataFrames it takes numbers and categories of pandas, else codes.
+    """Return a Dataset that LightGBM can read: pandas numbers and categories unchanged, other DataFrames as codes.
 
     ``categorical`` is None for a validation set, which takes names and types from the training set.
     """

@@ -1,8 +1,7 @@
-"""Keywords of the estimators as parameters of ``train``, checked."""
+"""Checks of the estimators' keywords, and their translation into parameters of ``train``."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -12,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME
-from .._training.request import OWN_KEYS
+from .._training.request import OWN_KEYS, check_known
 
 NAMED = {
     "num_iterations": "n_estimators",
@@ -26,18 +25,15 @@ NAMED = {
 """LightGBM's main name → the estimators' name."""
 
 
-def check_keyword(key: str, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
-    """Raise if a keyword has a name of its own in the estimators, or is known to nobody."""
+def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
+    """Raise if the estimators have another name for a keyword, or if it is unknown."""
     main = MAIN_NAME.get(key)
     if main in NAMED:
-        raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; give it under that name.")
+        raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; use that name.")
     if main == "num_class":
         raise ValueError(f"{estimator} takes no {key!r}: the classes are those of y.")
-    if main is not None or key in OWN_KEYS or engine.knows_parameter(key):
-        return
-    close = difflib.get_close_matches(key, [*own_names, *OWN_KEYS, *MAIN_NAME], 1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise ValueError(f"Invalid parameter {key!r} for {estimator}: neither pucboost nor {engine.title} knows it.{hint}")
+    if key not in OWN_KEYS:
+        check_known(engine, {key: value}, *own_names)
 
 
 def check_whole_number(name: str, value: Any, least: int) -> None:
@@ -47,7 +43,7 @@ def check_whole_number(name: str, value: Any, least: int) -> None:
 
 
 def check_learning_rate(rate: Any) -> None:
-    """Raise unless the step size is left to the engine or positive."""
+    """Raise unless the learning rate is None, which leaves it to the engine, or positive."""
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not float(rate) > 0):
         raise ValueError(f"learning_rate must be a positive number, got {rate!r}.")
 

@@ -1,4 +1,4 @@
-"""What ``fit`` and ``predict`` are given, read and checked as scikit-learn does."""
+"""The arguments of ``fit`` and ``predict``, read and checked as scikit-learn does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._tables.containers import eager, is_frame, rows_of
 
 
 def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Return a table checked as scikit-learn does: arrays and sparse matrices converted, DataFrames left alone."""
+    """Return a table, checked as scikit-learn does: arrays and sparse matrices are converted, DataFrames are not."""
     least = 2 if reset else 1
     X = eager(X)
     if is_frame(X):
@@ -43,7 +43,7 @@ def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 
 def _names_only(X: Any) -> Any:
-    """Return a DataFrame whose names every version of scikit-learn sees; older ones only know those of pandas."""
+    """Return a DataFrame whose names every version of scikit-learn sees; older versions see only pandas names."""
     import narwhals.dependencies as nwd
 
     if nwd.is_pandas_dataframe(X):
@@ -65,7 +65,7 @@ def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tu
 
 
 def without_weightless(table: Any, target: Array, weight: Array) -> tuple[Any, Array, Array]:
-    if not weight.any():  # older versions of scikit-learn do not say so themselves
+    if not weight.any():  # older versions of scikit-learn do not check this
         raise ValueError("Sample weights must contain at least one non-zero number.")
     if weight.all():
         return table, target, weight
@@ -75,7 +75,7 @@ def without_weightless(table: Any, target: Array, weight: Array) -> tuple[Any, A
 
 @dataclass(frozen=True)
 class EvalPair:
-    """One validation set as given, and how errors call it."""
+    """One validation set as given, and its name in errors."""
 
     X: Any
     y: Any
@@ -92,7 +92,7 @@ def eval_pairs(eval_set: Any, eval_X: Any, eval_y: Any, weights: Any) -> list[Ev
         pairs = [eval_set] if a_pair else list(eval_set)
         for i, pair in enumerate(pairs):
             if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                got = f"{len(pair)} things" if isinstance(pair, (tuple, list)) else type(pair).__name__
+                got = f"a sequence of length {len(pair)}" if isinstance(pair, (tuple, list)) else type(pair).__name__
                 raise ValueError(f"eval_set must be a pair (X, y) or a list of pairs; item {i} is {got}.")
         names = [f"eval_set[{i}]" for i in range(len(pairs))]
     elif eval_X is not None or eval_y is not None:
@@ -101,7 +101,7 @@ def eval_pairs(eval_set: Any, eval_X: Any, eval_y: Any, weights: Any) -> list[Ev
         tables = eval_X if isinstance(eval_X, tuple) else (eval_X,)
         targets = eval_y if isinstance(eval_y, tuple) else (eval_y,)
         if len(tables) != len(targets):
-            raise ValueError(f"eval_X holds {len(tables)} tables, eval_y outcomes for {len(targets)}.")
+            raise ValueError(f"eval_X holds {len(tables)} tables, but eval_y holds outcomes for {len(targets)}.")
         pairs = list(zip(tables, targets, strict=True))
         names = [f"eval_X[{i}]" for i in range(len(pairs))]
     else:

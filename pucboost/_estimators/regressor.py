@@ -27,8 +27,8 @@ class PUCRegressor(RegressorMixin, PUCModel):  # type: ignore[misc]
 early_stopping_rounds, **engine_params
         As in :class:`PUCClassifier`.
     objective : str, callable or None
-        The loss, ``"regression"`` by default; ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"quantile"`` (with
-        ``alpha=0.9``, say), ``"regression_l1"`` and whatever else the engine knows. A function is called as in
+        The loss: ``"regression"`` (default), ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"quantile"`` (with
+        ``alpha=0.9``, say), ``"regression_l1"``, or any other objective of the engine. A function is called as in
         :func:`pucboost.train`, and predictions are then raw scores.
 
     Attributes
@@ -41,7 +41,7 @@ early_stopping_rounds, **engine_params
     >>> import numpy as np, pucboost as puc
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 3)); y = X[:, 0] + X[:, 2]
-    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan     # the large values stay away
+    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan     # large values tend to be withheld
     >>> model = puc.PUCRegressor(optional=[2], n_estimators=20, reg_lambda=1.0).fit(X, y)
     >>> model.predict(X).shape, model.consent_.group_names
     ((500,), ('Column_2',))

@@ -1,4 +1,4 @@
-"""Losses of classes: logistic and softmax."""
+"""Losses for classes: logistic and softmax."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .._kernels import losses as kernel
 from .objective import EPSILON, Kernel, Objective, exp, mean_label, weight_array, weighted_mean
 
 _SHARES_TOLERANCE = 1e-5
-"""How far the shares of a row may be from 1 in sum: float32 shares of many classes are."""
+"""How far the sum of a row's shares may be from 1: float32 shares of many classes do not add up exactly."""
 
 
 @dataclass(frozen=True)
 class Logistic(Objective):
     """ℓ = log(1 + eˢ) − y·s for y ∈ [0, 1]: gradient p − y, hessian p·(1 − p), where p = 1 / (1 + e⁻ˢ).
 
-    Labels between 0 and 1 are taken as they are, as in LightGBM's `cross_entropy` and XGBoost's `binary:logistic`.
+    Labels between 0 and 1 are used unchanged, as in LightGBM's `cross_entropy` and XGBoost's `binary:logistic`.
     LightGBM's `binary` would read every label above 0 as 1.
 
     Parameters
     ----------
     soft_labels
-        Call it `cross_entropy` instead of `binary`. Nothing is computed differently.
+        Use the name `cross_entropy` instead of `binary`. The computation is the same.
 
     Examples
     --------
@@ -49,12 +49,12 @@ class Logistic(Objective):
         return np.asarray((label >= 0) & (label <= 1))
 
     def initial_score(self, label: Any, weight: Any = None) -> float:
-        """log(m / (1 − m)) of the mean label m, which is kept 10⁻¹⁵ away from 0 and 1."""
+        """Return log(m / (1 − m)) for the mean label m, which is kept 10⁻¹⁵ away from 0 and 1."""
         mean = min(max(mean_label(label, weight), EPSILON), 1.0 - EPSILON)
         return math.log(mean / (1.0 - mean))
 
     def response(self, score: Any) -> Array:
-        """1 / (1 + e⁻ˢ)."""
+        """Return 1 / (1 + e⁻ˢ)."""
         return np.asarray(1.0 / (1.0 + exp(-np.asarray(score, dtype=np.float64))))
 
     def _losses(self, score: Array, label: Array) -> Array:
@@ -102,7 +102,7 @@ class Softmax(Objective):
 
     @classmethod
     def with_classes(cls, num_class: Any, objective: str, hessian_factor: float | None = None) -> Softmax:
-        """Return the loss for the parameters ``num_class`` and ``objective``, or say that the number is missing."""
+        """Return the loss for the parameters ``num_class`` and ``objective``; raise if ``num_class`` is missing."""
         if num_class is None or int(num_class) < 2:
             raise ValueError(f"objective {objective!r} needs the parameter num_class, at least 2; got {num_class}.")
         return cls(int(num_class), hessian_factor)
@@ -113,7 +113,7 @@ class Softmax(Objective):
         return self.n_classes
 
     def check_labels(self, label: Any, name: str = "label") -> None:
-        """Raise ValueError for the first label that is no class id, or row that does not hold shares of 1."""
+        """Raise ValueError for the first label that is not a class id, or row whose shares do not add up to 1."""
         labels = np.asarray(label, dtype=np.float64)
         last = self.n_classes - 1
         if labels.ndim == 1:
@@ -122,7 +122,7 @@ class Softmax(Objective):
         elif labels.shape[1:] == (self.n_classes,):
             with np.errstate(invalid="ignore"):  # ∞ − ∞
                 good = (labels >= 0).all(axis=1) & (np.abs(labels.sum(axis=1) - 1.0) <= _SHARES_TOLERANCE)
-            needs = "in a matrix to be shares: not negative, and 1 in sum"
+            needs = "in a matrix to be shares: not negative, and adding up to 1"
         else:
             raise ValueError(
                 f"{name} must have one value per row, or one share for each of {self.n_classes} classes; "
@@ -133,7 +133,7 @@ class Softmax(Objective):
             raise ValueError(self._bad_label(name, labels[row], row, needs))
 
     def initial_score(self, label: Any, weight: Any = None) -> Array:
-        """The log of each class's share, which is kept above 10⁻¹⁵."""
+        """Return the log of each class's share, which is kept above 10⁻¹⁵."""
         labels = np.asarray(label, dtype=np.float64)
         weights = weight_array(weight, len(labels))
         if labels.ndim == 1:
@@ -143,7 +143,7 @@ class Softmax(Objective):
         return np.asarray(np.log(np.maximum(shares, EPSILON)))
 
     def response(self, score: Any) -> Array:
-        """p_k = e^(s_k) / Σ e^(s_j), along the last axis."""
+        """Return p_k = e^(s_k) / Σ e^(s_j), along the last axis."""
         scores = np.asarray(score, dtype=np.float64)
         powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=-1, keepdims=True))

@@ -1,4 +1,4 @@
-"""What every loss has: derivatives, best constant, inverse link, and which labels it takes."""
+"""The interface of a loss: derivatives, best constant, inverse link, and the labels it is defined for."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Objective(ABC):
     Attributes
     ----------
     name, xgboost_name
-        What LightGBM and XGBoost call it.
+        Names of the loss in LightGBM and XGBoost.
     n_scores
         Raw scores per row: 1, or the number of classes.
     linear_in_label
-        True if rows with one score may be merged into a row with the weighted mean of their labels and the sum of
-        their weights: the total loss then changes by a constant, gradient and hessian not at all.
+        True if rows with the same score may be merged into one row with the weighted mean of their labels and the sum
+        of their weights. This changes the total loss by a constant, and gradient and hessian not at all.
     """
 
     linear_in_label: ClassVar[bool] = True
@@ -58,32 +58,32 @@ class Objective(ABC):
 
     @abstractmethod
     def initial_score(self, label: Any, weight: Any = None) -> float | Array:
-        """argmin_c Σ w·ℓ(c, y): the best constant raw score, LightGBM's ``boost_from_average``.
+        """Return argmin_c Σ w·ℓ(c, y), the best constant raw score: a number, or one per class.
 
-        A number, or one per class.
+        LightGBM calls this ``boost_from_average``.
         """
 
     @abstractmethod
     def response(self, score: Any) -> Array:
-        """Inverse link: the prediction that belongs to a raw score."""
+        """Return the prediction for a raw score (the inverse link)."""
 
     @abstractmethod
     def _losses(self, score: Array, label: Array) -> Array:
-        """ℓ(s, y) of every row."""
+        """Return ℓ(s, y) for every row."""
 
     @abstractmethod
     def _kernel(self, label: Array) -> tuple[Kernel, tuple[float, ...]]:
-        """The kernel, and the constants it takes after the weights."""
+        """Return the kernel, and the constants it takes after the weights."""
 
     def _allowed(self, label: Array) -> Array:
-        """Which labels belong to the loss, given that they are finite."""
+        """Return which labels the loss is defined for, given that they are finite."""
         return np.ones(len(label), dtype=bool)
 
     def check_labels(self, label: Any, name: str = "label") -> None:
         """Raise ValueError for the first label the loss is not defined for.
 
-        The demands are those of the stricter engine. NaN and infinity are never allowed: LightGBM would silently read
-        them as 0 and 10³⁸.
+        The requirements are those of the stricter engine. NaN and infinity are never allowed: LightGBM would silently
+        read them as 0 and 10³⁸.
         """
         labels = np.asarray(label, dtype=np.float64)
         if labels.ndim != 1:
@@ -98,7 +98,7 @@ class Objective(ABC):
         return f"{name} is {value.tolist()} in row {row}; objective {self.name!r} needs labels {needs}."
 
     def gradient(self, score: Any, label: Any, weight: Any = None, threads: int | None = None) -> tuple[Array, Array]:
-        """w·∂ℓ/∂s and w·∂²ℓ/∂s² of every row.
+        """Return w·∂ℓ/∂s and w·∂²ℓ/∂s² for every row.
 
         Some losses enlarge the second derivative or have none; see the class. Labels are not checked again.
 
@@ -109,7 +109,7 @@ class Objective(ABC):
         label
             Labels, (n,).
         weight
-            Weights, (n,); None or empty for ones.
+            Weights, (n,); None or empty if all are 1.
         threads
             Number of threads; None for all cores. It does not change the result.
 
@@ -129,14 +129,14 @@ class Objective(ABC):
         return gradient, hessian
 
     def __call__(self, preds: Array, data: Any, threads: int | None = None) -> tuple[Array, Array]:
-        """Be a custom objective: ``data`` is a LightGBM Dataset or an XGBoost DMatrix, its weights are applied."""
+        """Act as a custom objective: ``data`` is a LightGBM Dataset or an XGBoost DMatrix, with its weights applied."""
         label = data.get_label()
         if label is None:
             raise ValueError("The data have no label.")
         return self.gradient(preds, label, data.get_weight(), threads)
 
     def loss(self, score: Any, label: Any, weight: Any = None) -> float:
-        """Σ w·ℓ(s, y) / Σ w, the mean loss."""
+        """Return Σ w·ℓ(s, y) / Σ w, the mean loss."""
         scores, labels, weights = self._arrays(score, label, weight)
         return float(weighted_mean(self._losses(scores, labels), weights))
 
@@ -158,7 +158,7 @@ class Objective(ABC):
 
 
 def weight_array(weight: Any, n: int) -> Array:
-    """Return weights as float64, empty for ones; raise if there is not one per row."""
+    """Return weights as float64, empty if all are 1; raise unless there is one per row."""
     weights = _NO_WEIGHT if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
     if weights.size and weights.shape != (n,):
         raise ValueError(f"weight must have one value for each of the {n} rows, got shape {weights.shape}.")
@@ -166,14 +166,14 @@ def weight_array(weight: Any, n: int) -> Array:
 
 
 def weighted_mean(values: Array, weights: Array) -> Any:
-    """Weighted mean over the rows; no weights are weights of 1."""
+    """Return the weighted mean over the rows; without weights, every row counts as 1."""
     if len(values) == 0:
-        raise ValueError("There is no row to take a mean of.")
+        raise ValueError("There are no rows to average.")
     if not weights.size:
         return values.mean(axis=0)
     total = weights.sum()
     if total == 0:
-        raise ValueError("All weights are 0: there is no mean.")
+        raise ValueError("All weights are 0, so there is no mean.")
     return weights @ values / total
 
 
@@ -185,5 +185,5 @@ def mean_label(label: Any, weight: Any) -> float:
 
 def exp(score: Any) -> Array:
     """Return e^s, infinite where it is too large for a double."""
-    with np.errstate(over="ignore"):  # the engines answer infinity, too
+    with np.errstate(over="ignore"):  # the engines also return infinity
         return np.exp(np.asarray(score, dtype=np.float64))

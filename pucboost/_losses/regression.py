@@ -1,4 +1,4 @@
-"""Losses of amounts: squared error, quantiles, and those with a log link."""
+"""Losses for amounts: squared error, quantiles, and losses with a log link."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SquaredError(Objective):
     _names: ClassVar[tuple[str, str]] = ("regression", "reg:squarederror")
 
     def initial_score(self, label: Any, weight: Any = None) -> float:
-        """Mean label."""
+        """Return the mean label."""
         return mean_label(label, weight)
 
     def response(self, score: Any) -> Array:
-        """The score itself."""
+        """Return the score itself."""
         return np.asarray(score, dtype=np.float64)
 
     def _losses(self, score: Array, label: Array) -> Array:
@@ -47,7 +47,7 @@ class _LogLink(Objective):
     """Losses whose prediction is the mean eˢ, and whose best constant is the log of the mean label."""
 
     def initial_score(self, label: Any, weight: Any = None) -> float:
-        """The log of the mean label.
+        """Return the log of the mean label.
 
         Raises ValueError if the mean is 0: the score would be −∞. LightGBM refuses such labels; XGBoost trains on
         them and predicts −∞ or NaN.
@@ -58,7 +58,7 @@ class _LogLink(Objective):
         return math.log(mean)
 
     def response(self, score: Any) -> Array:
-        """eˢ."""
+        """Return eˢ."""
         return exp(score)
 
 
@@ -165,8 +165,9 @@ class Quantile(Objective):
     """ℓ = max(α·(y − s), (α − 1)·(y − s)): gradient 1 − α if s ≥ y, else −α; hessian 1.
 
     The second derivative is 0 almost everywhere; 1 makes a leaf count its rows. A step along this gradient does not
-    reach the quantile of a leaf, so the engines' own objectives set it afterwards. With this one as custom objective
-    LightGBM does not, and learns more slowly; XGBoost does if its own name is among the parameters as well.
+    reach the quantile of a leaf, so the engines' own objectives set the leaf to the quantile afterwards. With this
+    custom objective LightGBM does not do so, and learns more slowly. XGBoost does if the parameters also name its own
+    objective.
 
     Parameters
     ----------
@@ -190,19 +191,19 @@ class Quantile(Objective):
             raise ValueError(f"alpha must be between 0 and 1, got {self.alpha}.")
 
     def initial_score(self, label: Any, weight: Any = None) -> float:
-        """The smallest label with at least α of the weight at or below it.
+        """Return the smallest label with at least α of the weight at or below it.
 
         LightGBM interpolates between two labels, which is not always a minimum of the loss.
         """
         labels = np.asarray(label, dtype=np.float64)
         weights = weight_array(weight, len(labels))
-        weighted_mean(labels, weights)  # refuses no rows and no weight
+        weighted_mean(labels, weights)  # raises without rows or without weight
         order = np.argsort(labels, kind="stable")
         below = np.cumsum(weights[order] if weights.size else np.ones(len(labels)))
         return float(labels[order[np.searchsorted(below, self.alpha * below[-1])]])
 
     def response(self, score: Any) -> Array:
-        """The score itself."""
+        """Return the score itself."""
         return np.asarray(score, dtype=np.float64)
 
     def _losses(self, score: Array, label: Array) -> Array:

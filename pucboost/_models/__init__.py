@@ -1,1 +1,1 @@
-"""What a trained model keeps: the consent it was trained under, a summary of its training, its files, its anchor."""
+"""What a trained model keeps: the consent schema, a summary of its training, its files and its anchor."""

@@ -1,4 +1,4 @@
-"""The anchor of a model: an existing model that knows base features only."""
+"""The anchor of a model: an existing model that uses base features only."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .schema import categories_of
 
 @dataclass(frozen=True)
 class Anchor:
-    """A model that knows base features only, seen through a table with everything optional erased.
+    """A model that uses base features only: it sees the table with everything optional erased.
 
     Parameters
     ----------
     model
-        A booster of any engine, or a callable that gives raw scores for a table.
+        A booster of any engine, or a callable that returns raw scores for a table.
     consent
-        What to erase.
+        The consent schema, which says what to erase.
     """
 
     model: Any
     consent: Consent
 
     def raw(self, X: Any, codes: Categories | None = None) -> Array:
-        """Return the anchor's raw scores, one per row (and class); ``codes`` says what those in an array stand for."""
+        """Return the anchor's raw scores, one per row (and class); ``codes`` explains category codes in an array."""
         return self._checked(self._predict(X, codes, raw=True), X)
 
     def response(self, X: Any, raw: Array, objective: Objective, codes: Categories | None = None) -> Array:
@@ -49,16 +49,16 @@ class Anchor:
         boosters = boosters_of(self.model)
         names, count = boosters.columns(self.model)
         keep = self._known_columns(names or [None] * count)
-        # As the anchor itself predicts: nobody's premium may change.
+        # Predict as the anchor itself does: nobody's premium may change.
         return np.concatenate(
             [
-                boosters.predict(self.model, block, raw_score=raw, all_rounds=True)
+                boosters.predict(self.model, block, raw_score=raw, best_rounds=False)
                 for block in self._blocks(X, keep, codes)
             ]
         )
 
     def _blocks(self, X: Any, keep: list[int], codes: Categories | None) -> Iterator[Array]:
-        """Yield the columns a booster was trained on as numbers, categories as its own codes, nothing optional."""
+        """Yield the columns a booster was trained on, with its own category codes and everything optional erased."""
         known = categories_of(self.model)
         known = None if known is None else _located(known, keep, codes)
         recoded: dict[int, Array] = {}
@@ -67,8 +67,8 @@ class Anchor:
             if known is None and source.coded:
                 name = self.consent.feature_names[keep[source.coded[0]]]
                 raise ValueError(
-                    f"The anchor does not tell the categories it was trained on, so column {name!r} cannot be read. "
-                    "Pass a callable that uses it."
+                    f"The anchor does not say which categories it was trained on, so column {name!r} cannot be read. "
+                    "Pass a callable that uses the anchor."
                 )
         else:
             source, columns = row_source(X), keep
@@ -82,10 +82,10 @@ class Anchor:
             yield block
 
     def _known_columns(self, wanted: Any) -> list[int]:
-        """Return which columns an existing booster was trained on, by name where it has names, else by position.
+        """Return the positions of the columns that a booster was trained on, found by name if it has names.
 
-        A booster without names of its own has as many features as the table, or as its base columns. LightGBM stores
-        names with underscores for spaces.
+        A booster without names must have as many features as the table has columns, or as it has base columns. LightGBM
+        stores names with underscores for spaces.
         """
         names = [name.replace(" ", "_") for name in self.consent.feature_names]
         base = [j for j in range(len(names)) if j not in set(self.consent.group_columns.tolist())]
@@ -112,7 +112,7 @@ class Anchor:
         array: Array = np.asarray(scores)
         n = X.shape[0] if hasattr(X, "shape") else row_source(X).n_rows
         if array.ndim not in (1, 2) or len(array) != n or not np.issubdtype(array.dtype, np.number):
-            raise ValueError(f"The anchor must give one raw score for each of the {n} rows, got shape {array.shape}.")
+            raise ValueError(f"The anchor must return one raw score for each of the {n} rows, got shape {array.shape}.")
         bad = np.flatnonzero(~np.isfinite(array.reshape(n, -1)).all(axis=1))
         if len(bad):
             raise ValueError(f"The anchor's score is not finite in row {bad[0]} ({len(bad)} such rows).")
@@ -120,7 +120,7 @@ class Anchor:
 
 
 def _located(known: Categories, keep: list[int], codes: Categories | None) -> Categories:
-    """Return categories of the columns ``keep`` with their places, if the table they are taken from tells."""
+    """Return the categories of the columns ``keep`` with their positions, if the table's ``codes`` show them."""
     if known.columns is not None or codes is None or codes.columns is None:
         return known
     places = [j for j, column in enumerate(keep) if column in codes.columns]
@@ -128,9 +128,9 @@ def _located(known: Categories, keep: list[int], codes: Categories | None) -> Ca
 
 
 def _recoding(codes: Categories | None, keep: list[int], known: Categories | None) -> dict[int, Array]:
-    """Return the codes in ``known`` of what the codes in the columns ``keep`` stand for, where that differs.
+    """Return, for each column whose codes differ, an array that maps the table's codes to those of ``known``.
 
-    The last of them, −1, is missing.
+    Its last entry, which index −1 reaches, stands for missing values.
     """
     if codes is None or not codes.values or known is None or not known.values:
         return {}

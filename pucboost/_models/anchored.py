@@ -1,12 +1,12 @@
-"""Anchored models: whoever shares nothing gets exactly the prediction of an existing model.
+"""Anchored models: people who share nothing get exactly the prediction of an existing model.
 
 An insurer who must not touch the legacy premium needs this. The model's raw score is
 
     anchor(b)                     for people who share nothing,
-    anchor(b) + trees(b, a, z)    for everybody else,
+    anchor(b) + trees(b, a, z)    for everybody else.
 
-with trees grown, from the anchor's score, only on virtual rows that share something. The anchor always sees the table
-with everything optional erased.
+The trees start from the anchor's score and grow only on virtual rows that share something. The anchor always sees the
+table with everything optional erased.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .schema import TrainingSummary, categories_of
 
 @dataclass(frozen=True)
 class AnchoredModel:
-    """What ``train`` returns with ``anchor=``: predicts, pickles and saves like a booster.
+    """The model that ``train`` returns with ``anchor=``; it predicts, pickles and saves like a booster.
 
     Parameters
     ----------
     anchor
-        The model for those who share nothing.
+        The model for people who share nothing.
     booster
         The trees that are added for everybody else.
     objective
-        The loss, which knows the link.
+        The loss, which defines the link.
     consent, puc_summary
         As on a booster.
     """

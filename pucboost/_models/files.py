@@ -1,4 +1,4 @@
-"""Save and load boosters together with their consent schema, in files that the plain engines read, too."""
+"""Save and load boosters together with their consent schema, in files that the plain engines can also read."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from .._consent import Consent
 from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
 from .._tables.files import write_whole
+from .._tables.formats import is_table_file
 from .anchor import Anchor
 from .anchored import AnchoredModel
-from .schema import model_schema, read_schema
+from .schema import TrainingSummary, model_schema, read_schema
 
 _ANCHORED = b'{"pucboost_anchored"'
 
 
 def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
-    """Write a booster and its consent schema into one file that the plain engine can read, too.
+    """Write a booster and its consent schema into one file, which the plain engine can also read.
 
     The file of an anchored model holds two boosters, and only :func:`load_model` reads it.
 
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`.
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, whose labels of classes are not kept.
     filename
-        Written whole or not at all. XGBoost's format follows the ending: ``.json``, else UBJSON.
+        Written whole or not at all. The ending decides XGBoost's format: JSON for ``.json``, else UBJSON.
     **kwargs
-        For LightGBM as ``lgb.Booster.save_model``: ``num_iteration``, ``start_iteration``, ``importance_type``.
+        For LightGBM, as in ``lgb.Booster.save_model``: ``num_iteration``, ``start_iteration``, ``importance_type``.
 
     Examples
     --------
@@ -43,6 +44,12 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     ...     puc.load_model(f"{folder}/model.txt").consent.group_names
     ('Column_1',)
     """
+    if isinstance(getattr(booster, "steps", None), list):
+        raise ValueError(
+            "The steps of a pipeline cannot be written into a model file. Pickle the pipeline, or save its last step."
+        )
+    if isinstance(getattr(booster, "consent_", None), Consent):
+        booster = booster.booster_  # of one of our estimators
     consent = consent_of(booster)
     if consent is None:
         raise ValueError(
@@ -61,7 +68,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
 
 
 def load_model(filename: str | Path) -> Any:
-    """Read a file written by :func:`save_model`; the booster has its ``consent`` again.
+    """Return the booster from a file written by :func:`save_model`, with its ``consent``.
 
     Parameters
     ----------
@@ -85,6 +92,8 @@ def load_model(filename: str | Path) -> Any:
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
         return _anchored_from_dict(json.loads(content), str(filename))
+    if is_table_file(Path(filename)):
+        raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
     loaded = _boosters_that_wrote(content).from_file(content)
     if loaded is None:
         raise ValueError(
@@ -97,7 +106,7 @@ def load_model(filename: str | Path) -> Any:
 
 
 def consent_of(model: Any) -> Consent | None:
-    """Return the consent schema of a booster or of a model file, None if it has none.
+    """Return the consent schema of a booster or of a model file; None if it has none.
 
     Parameters
     ----------
@@ -119,11 +128,22 @@ def consent_of(model: Any) -> Consent | None:
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
         loaded = _boosters_that_wrote(content).from_file(content)
         return None if loaded is None else read_schema(loaded[1], str(model))[0]
-    consent: Consent | None = getattr(model, "consent", None)
+    consent: Consent | None = getattr(model, "consent", getattr(model, "consent_", None))
+    if consent is not None and consent.n_groups == 0:
+        return None  # an estimator fitted with nothing optional
     if consent is None and is_booster(model):
         kept = boosters_of(model).kept_schema(model)
         return None if kept is None else read_schema(kept, "the booster")[0]
     return consent
+
+
+def summary_of(model: Any) -> TrainingSummary | None:
+    """Return what a booster or an anchored model keeps of its training, however it was loaded or copied."""
+    summary: TrainingSummary | None = getattr(model, "puc_summary", None)
+    if summary is None and is_booster(model):
+        kept = boosters_of(model).kept_schema(model)
+        return None if kept is None else read_schema(kept, "the booster")[1]
+    return summary
 
 
 def _anchored_to_dict(model: AnchoredModel) -> dict[str, Any]:
@@ -158,7 +178,7 @@ def _booster_from_dict(kept: dict[str, str]) -> Any:
 
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
-    """Return the booster in a model file of any engine, and its consent schema, if it has one."""
+    """Return the booster in a model file of any engine, and its consent schema (None if it has none)."""
     content = Path(filename).read_bytes()
     boosters = _boosters_that_wrote(content)
     loaded = boosters.from_file(content)

@@ -1,10 +1,12 @@
-"""What a model keeps of its training: consent and summary, as plain data in its files, and its categories."""
+"""What a model keeps from its training: consent schema and summary, stored in its files, and its categories."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.plan import PlanSummary
 from .._virtual.rows import VirtualTable
+from .._virtual.sketch import RowSketch
+
+logger = logging.getLogger("pucboost")
 
 FORMAT = 1
 
@@ -25,17 +30,19 @@ MAX_MASKS_KEPT = 4_096
 
 @dataclass(frozen=True)
 class TrainingSummary(PlanSummary):
-    """The plan a model was trained by, and what can be known of its training table; ``booster.puc_summary``."""
+    """``booster.puc_summary``: the plan a model was trained with, and facts about its training table."""
 
     masks_seen: tuple[int, ...] | None = None
     """The sets of groups that people shared, as masks; None if there are too many to keep."""
     label_hash: str | None = None
-    """Hash of the labels, by which an audit recognises training data."""
+    """Hash of the labels in their order; only in models of version 0.1.0 before there were sketches."""
     coded_columns: tuple[int, ...] | None = None
     """Positions of the columns that hold categories; None in models of earlier versions."""
+    training_sketch: RowSketch | None = None
+    """Hashes of some of the rows, by which an audit recognises training data; None if it was to be left out."""
 
     @classmethod
-    def of(cls, virtual: VirtualTable, table: SourceTable) -> TrainingSummary:
+    def of(cls, virtual: VirtualTable, table: SourceTable, sketch: RowSketch | None) -> TrainingSummary:
         """Summarise a virtual table and the people it stands for."""
         plan = virtual.rows.plan
         seen = np.unique(plan.available)
@@ -43,8 +50,8 @@ class TrainingSummary(PlanSummary):
         return cls(
             **described,
             masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
-            label_hash=label_hash(table.label),
             coded_columns=tuple(table.source.coded),
+            training_sketch=sketch,
         )
 
     __str__ = PlanSummary.__str__
@@ -57,11 +64,22 @@ def label_hash(label: Any) -> str:
 
 def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str, Any]:
     """Return consent and summary as plain data."""
-    return {"format": FORMAT, "consent": consent.to_dict(), "summary": None if summary is None else asdict(summary)}
+    return {"format": FORMAT, "consent": consent.to_dict(), "summary": None if summary is None else _to_dict(summary)}
+
+
+def _to_dict(summary: TrainingSummary) -> dict[str, Any]:
+    sketch = summary.training_sketch
+    kept = asdict(replace(summary, training_sketch=None)) | {"training_sketch": sketch and sketch.to_dict()}
+    # Written again only where an earlier version left nothing better.
+    return {name: value for name, value in kept.items() if name != "label_hash" or value is not None}
 
 
 def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, TrainingSummary | None]:
-    """Inverse of :func:`model_schema`; errors name ``where`` it was found."""
+    """Inverse of :func:`model_schema`; errors name ``where`` it was found.
+
+    Entries of the summary that this version does not know are ignored: they only describe the training. What would
+    change the meaning of a model has another format, and is refused.
+    """
     if schema["format"] != FORMAT:
         raise ValueError(
             f"{where!r} has consent schema format {schema['format']}; this version of pucboost reads {FORMAT}."
@@ -69,12 +87,32 @@ def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, Trainin
     consent, summary = Consent.from_dict(schema["consent"]), schema["summary"]
     if summary is None:
         return consent, None
-    tuples = {name: summary.get(name) for name in ("masks_seen", "coded_columns")}
-    return consent, TrainingSummary(**{**summary, **{n: None if v is None else tuple(v) for n, v in tuples.items()}})
+    known = {field.name: summary[field.name] for field in fields(TrainingSummary) if field.name in summary}
+    for name in ("masks_seen", "coded_columns"):
+        known[name] = None if known.get(name) is None else tuple(known[name])
+    if known.get("training_sketch") is not None:
+        known["training_sketch"] = RowSketch.from_dict(known["training_sketch"])
+    return consent, TrainingSummary(**known)
+
+
+@cache
+def say_unprotected(engine: str) -> None:
+    """Say once in a process that nothing is optional, so that nobody takes an ordinary model for a protected one."""
+    logger.warning("nothing is declared optional, so this is plain %s: nobody's silence is protected", engine)
+
+
+def unprotected(booster: Any, engine: str) -> Any:
+    """Return a booster that was trained with nothing optional; it says so itself."""
+    say_unprotected(engine)
+    booster.consent = booster.puc_summary = None
+    return booster
 
 
 def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: TrainingSummary, categories: Any) -> Any:
-    """Set ``consent`` and ``puc_summary`` on a booster, and return it; pickle keeps them, and some boosters' files."""
+    """Set ``consent`` and ``puc_summary`` on a booster, and return it.
+
+    Pickle keeps them, and so do the files of boosters that can hold a schema.
+    """
     booster.consent, booster.puc_summary = consent, summary
     if boosters.keeps_schema:
         boosters.keep_schema(booster, model_schema(consent, summary), categories)
@@ -82,7 +120,7 @@ def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: T
 
 
 def categories_of(model: Any) -> Categories | None:
-    """Return the categories of the table a model was trained on, None if it is not known whether there are any.
+    """Return the categories of the table a model was trained on; None if it is unknown whether there are any.
 
     Parameters
     ----------

@@ -17,11 +17,11 @@ from .predictor import MaskedPredictor
 from .subsets import people_by_mask, submasks_of
 
 AllSubsets: TypeAlias = Callable[[Array, Array], Iterator[tuple[Array, Array]]]
-"""From people and sub-masks to batches of (people, predictions: people × sub-masks)."""
+"""Takes people and sub-masks; yields batches of (people, predictions: people × sub-masks)."""
 
 
 def favourable_sign(favourable: Any) -> float:
-    """Return 1 if lower predictions are favourable, −1 if higher ones are; sign·f is then to be small."""
+    """Return 1 if lower predictions are favourable, −1 if higher ones are, so that a small sign·f is favourable."""
     if favourable not in ("lower", "higher"):
         raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
     return 1.0 if favourable == "lower" else -1.0
@@ -45,7 +45,7 @@ def best_subsets(
     sign
         As :func:`favourable_sign` returns it.
     max_subsets, search
-        What to do for people with more subsets than this: ``search(people, mask)`` returns predictions and masks.
+        For people with more than ``max_subsets`` subsets, ``search(people, mask)`` returns predictions and masks.
     """
     prediction, used = np.empty(len(shared)), np.zeros(len(shared), dtype=np.uint64)
     for mask, people in people_by_mask(shared):
@@ -53,8 +53,9 @@ def best_subsets(
             prediction[people], used[people] = search(people, mask)
             continue
         submasks = submasks_of(mask)
+        largest_first = np.lexsort((submasks, shared_counts(submasks)))[::-1]  # argmin takes the first among equals
         for some, values in all_subsets(people, submasks):
-            best = len(submasks) - 1 - np.argmin(sign * values[:, ::-1], axis=1)
+            best = largest_first[np.argmin(sign * values[:, largest_first], axis=1)]
             prediction[some], used[some] = values[np.arange(len(some)), best], submasks[best]
     return prediction, used
 
@@ -62,7 +63,7 @@ def best_subsets(
 def best_predictions(
     predictor: MaskedPredictor, sign: float, max_subsets: int, search: str = "exact"
 ) -> tuple[Array, Array]:
-    """Return the best prediction of each person and its mask; people with too many subsets are searched or refused."""
+    """Return each person's best prediction and its mask; people with too many subsets are searched or refused."""
     counts = shared_counts(predictor.shared)
     if search == "exact" and len(counts) and 2.0 ** int(counts.max()) > max_subsets:
         row = int(counts.argmax())
@@ -80,7 +81,7 @@ def best_predictions(
 
 
 def _greedy(predictor: MaskedPredictor, people: Array, mask: int, sign: float) -> tuple[Array, Array]:
-    """Change one group at a time while that helps, from everything and from nothing; return the better end."""
+    """Return the better result of two greedy searches, from everything and from nothing, one group at a time."""
     block = predictor.source.take(people)
     rows = np.arange(len(people))
     groups = [np.uint64(1 << g) for g in range(64) if mask >> g & 1]

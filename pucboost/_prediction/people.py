@@ -1,4 +1,4 @@
-"""People as a model meets them: their table, who may withhold what, who shares what, and their weights."""
+"""The people a model is applied to: their table, the consent schema, who shares what, and their weights."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def read_people(
     zero_as_missing: bool = False,
     num_threads: int | None = None,
 ) -> People:
-    """Read a table of people.
+    """Return the people in a table.
 
     Parameters
     ----------
     X
         The table, in any container.
     consent_for
-        Returns the consent schema for the table, once it is known what columns it has.
+        Takes the source of the table and returns the consent schema.
     categories
-        Those of the table a model was trained on.
+        Categories of the table a model was trained on.
     available
-        Who shares what, where the values do not tell.
+        Who shares what, if the values do not show it.
     weight
-        Weights, one per person; ``weight_name`` is what errors call them.
+        Weights, one per person; ``weight_name`` is their name in errors.
     zero_as_missing
         Read zeros as missing.
     num_threads
@@ -75,7 +75,7 @@ def read_people(
 
 
 def shares_of_masks(shared: Array, weight: Array) -> dict[int, float]:
-    """Return p(S), the share of people by weight who share exactly S, most frequent first."""
+    """Return p(S), the weighted share of people who share exactly S, most frequent first."""
     masks, owner = np.unique(shared, return_inverse=True)
     share = np.bincount(owner, weights=weight, minlength=len(masks)) / weight.sum()
     order = np.lexsort((masks, -share))

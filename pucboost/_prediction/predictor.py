@@ -1,10 +1,10 @@
-"""Predictions for any (person, mask): masked rows are built in batches, 2^r copies of a table never exist."""
+"""Predictions for any (person, mask): masked rows are built in batches, so 2^r copies of a table never exist."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,18 +19,23 @@ from .._tables.containers import row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._virtual.rows import BATCH_BYTES, gather_masked
+from .columns import in_order_of
+from .wrapped import unwrap
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TABLE_VALUES = 8_000_000
-"""How many values a model that is given tables gets at a time."""
+"""How many values are passed at a time to a model that takes tables."""
 
 
 class MaskedPredictor:
-    """A model of trees and a table, ready to predict any person with any mask.
+    """A tree model and a table, ready to predict any person with any mask.
 
     Parameters
     ----------
     model
-        A booster of any engine, or an anchored model.
+        A booster of any engine, an anchored model, or what :func:`unwrap` finds one in.
     X
         A table with the columns of training.
     raw_score
@@ -38,7 +43,9 @@ class MaskedPredictor:
     num_threads
         Threads for the kernels; None means all cores.
     consent
-        What is optional, for a model that does not know.
+        The consent schema, for a model that has none.
+    target_class
+        Predict this class only, for a model with several.
     """
 
     def __init__(
@@ -49,7 +56,11 @@ class MaskedPredictor:
         raw_score: bool = False,
         num_threads: int | None = None,
         consent: Consent | None = None,
+        target_class: Any = None,
     ) -> None:
+        self._index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
+        inner = unwrap(model, X)
+        model, X = inner.model, inner.table
         consent = consent_of(model) if consent is None else consent
         if consent is None:
             raise ValueError(
@@ -57,10 +68,10 @@ class MaskedPredictor:
                 "or load it with pucboost.load_model."
             )
         self.consent: Consent = consent
-        self.source: RowSource = row_source(X, categories_of(model))
+        self.source: RowSource = row_source(in_order_of(consent, X), categories_of(model))
         consent.check_table(self.source)
         self._threads = thread_count(num_threads)
-        self._predict = _predict_function(model, raw_score)
+        self._predict = _predict_function(model, raw_score, inner.class_number(target_class))
 
     @cached_property
     def shared(self) -> Array:
@@ -71,6 +82,12 @@ class MaskedPredictor:
     def n_rows(self) -> int:
         """Number of people."""
         return self.source.n_rows
+
+    def frame(self, values: Array, columns: Any) -> pd.DataFrame:
+        """Return values of all people as a DataFrame with the index of their table."""
+        import pandas as pd
+
+        return pd.DataFrame(values, columns=columns, index=self._index)
 
     def batches(self, per_person: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
@@ -83,12 +100,12 @@ class MaskedPredictor:
         return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
 
     def predict(self, block: Array, rows: Array, masks: Array) -> Array:
-        """Predict rows of a block, each with its mask."""
+        """Return predictions for rows of a block, each with its mask."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
         return self._predict(gather_masked(block, rows, masks, self.consent, out, threads=self._threads))
 
     def everybody(self, masks: Array) -> Array:
-        """Predict everybody with the mask given for each."""
+        """Return predictions for everybody, each with the mask given for them."""
         parts = []
         for lo, hi in self.batches(1):
             block = self.source.window(lo, hi)
@@ -96,7 +113,7 @@ class MaskedPredictor:
         return np.concatenate(parts)
 
     def people(self, rows: Array, mask: int) -> Array:
-        """Predict some people, all with the same mask."""
+        """Return predictions for some people, all with the same mask."""
         step = self._people_per_batch(1)
         parts = []
         for lo in range(0, len(rows), step):
@@ -113,22 +130,35 @@ class MaskedPredictor:
             rows = np.repeat(np.arange(len(some)), len(submasks))
             values = self.predict(self.source.take(some), rows, np.tile(submasks, len(some)))
             if values.ndim != 1:
-                raise ValueError("With several classes there is no single most favourable or attributable prediction.")
+                raise ValueError(
+                    "With several classes there is no single most favourable or attributable prediction. Choose a "
+                    "class with target_class."
+                )
             yield some, values.reshape(len(some), len(submasks))
 
 
-def _predict_function(model: Any, raw_score: bool) -> Callable[[Array], Array]:
-    """Return a function from a matrix to predictions."""
-    if isinstance(model, AnchoredModel):
-        return lambda batch: model.predict(batch, raw_score=raw_score)
-    boosters = boosters_of(model)
-    return lambda batch: boosters.predict(model, batch, raw_score=raw_score)
+def _predict_function(model: Any, raw_score: bool, target_class: int | None) -> Callable[[Array], Array]:
+    """Return a function from a matrix to predictions, of one class if asked for."""
+    predict: Callable[..., Array] = (
+        model.predict if isinstance(model, AnchoredModel) else partial(boosters_of(model).predict, model)
+    )
+    if target_class is None:
+        return lambda batch: predict(batch, raw_score=raw_score)
+
+    def one_class(batch: Array) -> Array:
+        values = predict(batch, raw_score=raw_score)
+        if values.ndim != 2 or not 0 <= target_class < values.shape[1]:
+            known = f"its classes are 0 … {values.shape[1] - 1}" if values.ndim == 2 else "it has one value per person"
+            raise ValueError(f"target_class is {target_class}, but {known}.")
+        return np.asarray(values[:, target_class])
+
+    return one_class
 
 
 def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:
-    """Ask a function of tables about some people with every group outside ``mask`` erased, batch by batch.
+    """Return what a function of tables predicts for some people with every group outside ``mask`` erased.
 
-    It gets copies in the table's own container, and may do with them what it likes.
+    The function gets batches in the table's own container. They are copies, which it may change.
     """
     hidden = consent.columns_outside(mask)
     step = max(1, TABLE_VALUES // max(1, len(consent.feature_names)))

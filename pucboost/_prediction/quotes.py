@@ -1,4 +1,4 @@
-"""``quote`` and ``predict``: what people are told, and would be told."""
+"""``quote`` and ``predict``: what people are told, and what they would be told if they shared less."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
 from .best_subset import best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .subsets import subset_masks, subset_name
@@ -26,12 +25,12 @@ def quote(
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`.
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
     X
         A table with the columns of training.
     subsets
-        None for all subsets (up to 6 groups); for more, a list of ``"nothing"``, ``"alone"``, ``"all_but_one"``,
-        ``"all"`` and of lists of group names.
+        None for all subsets, with up to 6 groups. Otherwise a list whose items are ``"nothing"``, ``"alone"``,
+        ``"all_but_one"``, ``"all"`` or lists of group names.
     raw_score
         Return raw scores instead of predictions.
     num_threads
@@ -46,7 +45,8 @@ def quote(
     Examples
     --------
     >>> import numpy as np, pucboost as puc
-    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1); X[::2, 2] = np.nan
+    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> X[::2, 2] = X[2::3, 1] = np.nan                                  # what is withheld is missing
     >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 5)
     >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
     [[True, True, False, False], [True, True, True, True]]
@@ -57,16 +57,15 @@ def quote(
     masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
     names = [subset_name(int(mask), predictor.consent) for mask in masks]
     table = _quotes(predictor, masks)
-    index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
     if table.ndim == 2:
-        return pd.DataFrame(table, columns=names, index=index)
+        return predictor.frame(table, names)
     columns = pd.MultiIndex.from_product([names, range(table.shape[2])], names=["shared", "class"])
-    return pd.DataFrame(table.reshape(len(table), -1), columns=columns, index=index)
+    return predictor.frame(table.reshape(len(table), -1), columns)
 
 
 def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     """Return predictions, people × subsets (× classes), NaN where a person does not share the subset."""
-    # How many values a prediction has is known once somebody has one, even if nobody shares what is asked for.
+    # One prediction shows how many values it has, even if nobody shares the subsets asked for.
     one = predictor.people(np.zeros(1, dtype=np.int64), 0)
     out = np.full((predictor.n_rows, len(masks), *one.shape[1:]), np.nan)
     for lo, hi in predictor.batches(len(masks)):
@@ -87,31 +86,35 @@ def predict(
     return_subset: bool = False,
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     search: str = "exact",
+    target_class: Any = None,
     num_threads: int | None = None,
 ) -> Any:
-    """Return predictions under a rule of what is used of the data a person shares.
+    """Return predictions under a rule for which of the data that a person shares are used.
 
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`.
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
     X
         A table with the columns of training.
     sharing
-        ``"as_given"``: all that is shared. ``"withheld"``: everything optional erased. ``"best"``: the bonus system,
-        the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a premium;
-        sharing more then never hurts.
+        ``"as_given"``: use everything that is shared. ``"withheld"``: erase everything optional. ``"best"``: the bonus
+        system, the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a
+        premium. Sharing more then never hurts.
     favourable
         ``"lower"`` (premiums) or ``"higher"`` (approval).
     raw_score
         Return raw scores instead of predictions.
     return_subset
-        Return also which groups were used: a boolean DataFrame, one column per group.
+        Also return which groups were used: a boolean DataFrame, one column per group.
     max_subsets
-        ``"best"`` is exact for people with at most this many subsets, and refuses beyond.
+        ``"best"`` is exact for people with at most this many subsets, and raises for people with more.
     search
-        ``"greedy"`` lets people with more subsets be searched: starting from everything and from nothing, the one group
-        whose change helps most is changed until none helps. The result is never worse than either start.
+        ``"greedy"`` searches the subsets of people with more. It starts from everything and from nothing, and changes
+        the group that helps most until no change helps. The result is never worse than either start.
+    target_class
+        Predict this class only, for a model with several: its number, or one of the labels of a classifier. ``"best"``
+        needs it then.
     num_threads
         Threads for the kernels; None means all cores.
 
@@ -119,6 +122,7 @@ def predict(
     --------
     >>> import numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
     >>> best = puc.predict(booster, X, sharing="best")
     >>> bool((best <= puc.predict(booster, X)).all() and (best <= puc.predict(booster, X, sharing="withheld")).all())
@@ -129,17 +133,15 @@ def predict(
     sign = favourable_sign(favourable)
     if search not in ("exact", "greedy"):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
-    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
+    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
     if sharing == "best":
         prediction, used = best_predictions(predictor, sign, max_subsets, search)
     else:
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         prediction = predictor.everybody(used)
-    return (prediction, _groups_used(used, predictor.consent)) if return_subset else prediction
+    return (prediction, _groups_used(used, predictor)) if return_subset else prediction
 
 
-def _groups_used(masks: Array, consent: Consent) -> pd.DataFrame:
-    import pandas as pd
-
-    bits = (masks[:, None] >> np.arange(consent.n_groups, dtype=np.uint64)) & np.uint64(1)
-    return pd.DataFrame(bits.astype(bool), columns=list(consent.group_names))
+def _groups_used(masks: Array, predictor: MaskedPredictor) -> pd.DataFrame:
+    bits = (masks[:, None] >> np.arange(predictor.consent.n_groups, dtype=np.uint64)) & np.uint64(1)
+    return predictor.frame(bits.astype(bool), list(predictor.consent.group_names))

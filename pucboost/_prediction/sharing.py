@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 MAX_GROUPS_OF_SHAPLEY = 12
 
 
-def sharing_value(booster: Any, X: Any, *, raw_score: bool = False, num_threads: int | None = None) -> pd.DataFrame:
+def sharing_value(
+    booster: Any, X: Any, *, raw_score: bool = False, target_class: Any = None, num_threads: int | None = None
+) -> pd.DataFrame:
     """Return how much each shared group moves each prediction: the Shapley value over the person's own groups.
 
     φ_g = Σ_{s ⊆ a∖g} |s|!·(k−|s|−1)!/k! · [f(b, s ∪ g) − f(b, s)], k = |a|. The values of a person add up to the
@@ -29,11 +31,13 @@ def sharing_value(booster: Any, X: Any, *, raw_score: bool = False, num_threads:
     Parameters
     ----------
     booster
-        As returned by :func:`pucboost.train`; at most 12 groups.
+        As in :func:`predict`; at most 12 groups.
     X
         A table with the columns of training.
     raw_score
         Attribute raw scores instead of predictions.
+    target_class
+        The class to look at, for a model with several, as in :func:`predict`.
     num_threads
         Threads for the kernels; None means all cores.
 
@@ -47,14 +51,13 @@ def sharing_value(booster: Any, X: Any, *, raw_score: bool = False, num_threads:
     --------
     >>> import numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> X[::4, 1] = X[::3, 2] = np.nan
     >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 20)
     >>> values = puc.sharing_value(booster, X)
     >>> bool(np.allclose(values["withheld"] + values["Column_1"] + values["Column_2"], booster.predict(X)))
     True
     """
-    import pandas as pd
-
-    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
+    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
     r = predictor.consent.n_groups
     if r > MAX_GROUPS_OF_SHAPLEY:
         raise ValueError(f"Shapley values need all 2^r subsets; {r} groups are more than {MAX_GROUPS_OF_SHAPLEY}.")
@@ -66,7 +69,7 @@ def sharing_value(booster: Any, X: Any, *, raw_score: bool = False, num_threads:
         for some, values in predictor.all_subsets(people, submasks):
             out[some, 0], out[some, r + 1] = values[:, 0], values[:, -1]
             out[some[:, None], np.array(groups, dtype=np.int64) + 1] = values @ weights
-    return pd.DataFrame(out, columns=["withheld", *predictor.consent.group_names, "as_given"])
+    return predictor.frame(out, ["withheld", *predictor.consent.group_names, "as_given"])
 
 
 def shapley_weights(k: int) -> Array:
@@ -84,17 +87,17 @@ def shapley_weights(k: int) -> Array:
 
 @dataclass(frozen=True)
 class Monotonicity:
-    """Whether sharing can hurt: who would have been told something more favourable, had they shared less."""
+    """Whether sharing can hurt: how many people would have been told something more favourable had they shared less."""
 
     people: int
     share_worse_than_withheld: float
-    """Share of people for whom all they share gives a less favourable prediction than sharing nothing."""
+    """Share of people who get a less favourable prediction with all they share than with nothing."""
     largest_loss_against_withheld: float
     share_worse_than_best: float
     """Share of people for whom some subset of what they share would have been more favourable."""
     largest_loss_against_best: float
     share_worse_with_bonus: float
-    """The same for the bonus system; 0 by construction, measured all the same."""
+    """The same under the bonus system; 0 by construction, but measured anyway."""
 
 
 def monotonicity(
@@ -103,28 +106,30 @@ def monotonicity(
     *,
     favourable: str = "lower",
     max_subsets: int = DEFAULT_MAX_SUBSETS,
+    target_class: Any = None,
     num_threads: int | None = None,
 ) -> Monotonicity:
-    """Measure how often, and by how much, sharing made the prediction less favourable, with and without bonus.
+    """Measure how often, and by how much, sharing makes predictions less favourable, with and without the bonus system.
 
     Parameters
     ----------
     booster, X
         As in :func:`predict`.
-    favourable, max_subsets, num_threads
+    favourable, max_subsets, target_class, num_threads
         As in :func:`predict`.
 
     Examples
     --------
     >>> import numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
     >>> found = puc.monotonicity(booster, X, favourable="lower")
     >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus
     (200, True, 0.0)
     """
     sign = favourable_sign(favourable)
-    predictor = MaskedPredictor(booster, X, num_threads=num_threads)
+    predictor = MaskedPredictor(booster, X, num_threads=num_threads, target_class=target_class)
     given = sign * predictor.everybody(predictor.shared)
     withheld = sign * predictor.everybody(np.zeros_like(predictor.shared))
     best = sign * best_predictions(predictor, sign, max_subsets)[0]

@@ -1,4 +1,4 @@
-"""Subsets of groups: which are asked for, what they are called, and who shares them."""
+"""Subsets of groups: their masks, their names, and who shares them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
     consent
         The schema.
     subsets
-        None for all 2^r (up to 6 groups), or a list of families ``"nothing"``, ``"alone"`` (each group alone),
-        ``"all_but_one"``, ``"all"`` and of lists of group names.
+        None for all 2^r (up to 6 groups), or a list whose items are families (``"nothing"``, ``"alone"`` for each group
+        alone, ``"all_but_one"``, ``"all"``) or lists of group names.
     """
     r = consent.n_groups
     everything = (1 << r) - 1
@@ -45,7 +45,7 @@ def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
         if isinstance(wanted, str):
             if wanted not in families:
                 raise ValueError(
-                    f"subsets must be of {', '.join(map(repr, FAMILIES))} or lists of groups; got {wanted!r}."
+                    f"subsets must be among {', '.join(map(repr, FAMILIES))} or lists of groups; got {wanted!r}."
                 )
             masks += families[wanted]
         else:
@@ -54,7 +54,7 @@ def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
 
 
 def mask_of(groups: Iterable[str], consent: Consent) -> int:
-    """Return the mask of some groups by name."""
+    """Return the mask of some groups, given by name."""
     mask = 0
     for group in groups:
         if group not in consent.groups:
@@ -66,7 +66,7 @@ def mask_of(groups: Iterable[str], consent: Consent) -> int:
 
 
 def subset_name(mask: int, consent: Consent) -> str:
-    """Return what tables call a subset: its groups, joined by `` + ``, or ``nothing``."""
+    """Return the name of a subset in tables: its groups, joined by `` + ``, or ``nothing``."""
     return " + ".join(consent.groups_of(mask)) or "nothing"
 
 

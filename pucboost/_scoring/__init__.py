@@ -1,1 +1,1 @@
-"""How models are scored on virtual rows; ``pucboost.metrics`` is its public face."""
+"""Scores of models on virtual rows; ``pucboost.metrics`` is the public module."""

@@ -1,4 +1,4 @@
-"""Models of any kind, asked about virtual rows through what a scorer takes for an estimator."""
+"""Stand-in estimators, through which a scorer asks any kind of model about virtual rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function
 def as_estimator(
     model: Any, people: ScoredPeople, cells: list[Cell], scorer: Any, response: str | None, num_threads: int | None
 ) -> Any:
-    """Return what a scorer takes for an estimator, and which answers for the virtual rows of all cells, in order."""
+    """Return a stand-in estimator for a scorer, which answers for the virtual rows of all cells, in order."""
     if not is_tree_model(model) and hasattr(model, "predict"):
         return _MaskedEstimator(model, people, cells)
     values = _Values(model, people, cells, num_threads)
@@ -31,12 +31,12 @@ def as_estimator(
 
 
 def _ask(call: Callable[[Any], Any], people: ScoredPeople, cells: list[Cell]) -> Array:
-    """Call a function of tables for all virtual rows."""
+    """Return what a function of tables answers for all virtual rows."""
     return np.concatenate([predict_tables(call, people.container, c.rows, people.consent, c.mask) for c in cells])
 
 
 class _MaskedEstimator:
-    """A fitted estimator whose methods answer for virtual rows; it has those that the estimator has."""
+    """A fitted estimator whose methods answer for virtual rows; it has the same methods as the original."""
 
     def __init__(self, model: Any, people: ScoredPeople, cells: list[Cell]) -> None:
         self._model = model
@@ -89,7 +89,7 @@ class _MaskedValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _MaskedProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A booster or function that returns the probability of class 1, or those of classes 0, 1, …."""
+    """A booster or function that returns the probability of class 1, or the probabilities of classes 0, 1, …."""
 
     def __init__(self, values: _Values) -> None:
         self.values = values

@@ -1,4 +1,4 @@
-"""The metric: a scorer of scikit-learn's that takes weights."""
+"""The metric: a scikit-learn scorer that takes weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 
 
 def scorer_of(metric: Any, response: str | None, greater_is_better: bool | None, params: dict[str, Any]) -> Any:
-    """Return scikit-learn's scorer for a metric, if it takes weights."""
+    """Return scikit-learn's scorer for a metric; raise if it takes no weights."""
     is_function = callable(metric) and not hasattr(metric, "_score_func")
     if is_function:
         if greater_is_better is None:
@@ -22,7 +22,7 @@ def scorer_of(metric: Any, response: str | None, greater_is_better: bool | None,
     else:
         if greater_is_better is not None or params:
             given = ", ".join([*params, *(["greater_is_better"] if greater_is_better is not None else [])])
-            raise ValueError(f"{given} can be given for a metric that is a function; {metric!r} has its own.")
+            raise ValueError(f"{given} can only be given for a metric that is a function; {metric!r} has its own.")
         scorer = _named(metric) if isinstance(metric, str) else metric
         if not callable(scorer):
             raise ValueError(f"metric must be a name or a function, got {metric!r}.")

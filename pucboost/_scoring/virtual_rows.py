@@ -1,4 +1,4 @@
-"""Which virtual rows count, and how much."""
+"""Which virtual rows count in a score, and how much."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def virtual_rows(shared: Array, weight: Array, shares: Mapping[int, float], max_
         if len(found) == max_masks:
             break
     if not found:
-        raise ValueError("Nobody in X shares at least one of the sets in frequencies.")
+        raise ValueError("Nobody in X shares any of the sets in frequencies.")
     total = sum(shares[mask] for mask, _ in found)
     return [Cell(mask, rows, shares[mask] / total * weight[rows] / weight[rows].sum()) for mask, rows in found]
 
@@ -52,7 +52,7 @@ def given_shares(frequencies: Mapping[Any, float], consent: Consent) -> dict[int
     shares: dict[int, float] = {}
     for groups, share in frequencies.items():
         if not np.isreal(share) or not 0 <= float(share) < np.inf:
-            raise ValueError(f"The frequency of {groups!r} is {share!r}; it must be a number that is not negative.")
+            raise ValueError(f"The frequency of {groups!r} is {share!r}; it must be a non-negative number.")
         mask = _mask_of_set(groups, consent)
         shares[mask] = shares.get(mask, 0.0) + float(share)
     if not any(shares.values()):

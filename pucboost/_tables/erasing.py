@@ -1,7 +1,8 @@
-"""Copies of tables with some columns erased, in the container they came in."""
+"""Copies of tables with some columns erased, left out or put in order, in the container they came in."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,27 @@ def select_columns(frame: Any, columns: list[int]) -> Any:
     import narwhals as nw
 
     return nw.from_native(frame, eager_only=True)[:, columns].to_native()
+
+
+def named_columns(frame: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a DataFrame or Arrow table with these names, in this order; those it lacks are missing."""
+    if hasattr(frame, "iloc"):
+        import pandas as pd
+
+        place = {str(label): j for j, label in enumerate(frame.columns)}
+        nothing = pd.Series(np.full(len(frame), np.nan), index=frame.index)
+        columns = [frame.iloc[:, place[name]] if name in place else nothing for name in names]
+        return pd.concat(columns, axis=1, keys=list(names))
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    absent = [nw.lit(None, dtype=nw.Float64).alias(name) for name in names if name not in table.columns]
+    return table.with_columns(*absent).select(*names).to_native() if absent else table.select(*names).to_native()
+
+
+def column_names(frame: Any) -> list[str]:
+    """Return the names of the columns of a DataFrame or Arrow table."""
+    return [str(name) for name in getattr(frame, "column_names", frame.columns)]
 
 
 def _all_missing(column: Any) -> Any:

@@ -13,6 +13,11 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """What stands for a missing value in a CSV file."""
 
 
+def is_table_file(path: Path) -> bool:
+    """Return whether a file is a table by its ending."""
+    return path.name.lower().endswith((*DELIMITERS, *PARQUET))
+
+
 def ending_of(path: Path) -> str:
     """Return which of the known endings a table file has; raise if it has none of them."""
     for ending in (*DELIMITERS, *PARQUET):

@@ -49,6 +49,10 @@ class SparseSource(RowSource):
         return self._matrix[rows]
 
     @property
+    def is_sparse(self) -> bool:
+        return True
+
+    @property
     def values_per_row(self) -> int:
         return -(-int(self._matrix.nnz) // max(1, self.n_rows))
 

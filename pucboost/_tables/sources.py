@@ -155,15 +155,25 @@ class RowSource(abc.ABC):
         """How many values a row really holds; fewer than columns in a sparse table."""
         return self.n_columns
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether there are zeros that are not stored; :meth:`present` tells which."""
+        return False
+
     def with_columns(self, columns: ColumnTypes) -> Self:
         """Return the same rows with other column types."""
         source = copy.copy(self)
         source._columns = columns
         return source
 
+    @property
+    def rows_per_block(self) -> int:
+        """How many rows are about :data:`BLOCK_BYTES` as numbers."""
+        return max(1, BLOCK_BYTES // (self.n_columns * self.dtype.itemsize))
+
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Yield ranges of rows that cover the table, each of about :data:`BLOCK_BYTES` as numbers."""
-        step = max(1, BLOCK_BYTES // (self.n_columns * self.dtype.itemsize))
+        step = self.rows_per_block
         for lo in range(0, self.n_rows, step):
             yield lo, min(lo + step, self.n_rows)
 
@@ -213,6 +223,10 @@ class SubsetSource(RowSource):
     @property
     def values_per_row(self) -> int:
         return self._whole.values_per_row
+
+    @property
+    def is_sparse(self) -> bool:
+        return self._whole.is_sparse
 
     def matrix_of(self, rows: Array) -> Any:
         return self._whole.matrix_of(self._rows[rows])

@@ -1,1 +1,1 @@
-"""``train`` and ``cv``: read what is given → augment → engine → model."""
+"""``train`` and ``cv``: read the request → augment → engine → model."""

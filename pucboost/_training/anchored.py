@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import math
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._arrays import Array
+from .._engines import is_booster
 from .._engines.base import Hooks, OwnGradient, Validation
 from .._losses import Objective
 from .._models.anchor import Anchor
@@ -17,6 +20,12 @@ from .._tables.containers import SourceTable
 from .._virtual.rows import SelectedTable, VirtualTable, erased_table
 from .augmenting import Augmenter
 from .request import TrainingRequest, ValidationTables
+
+FAR_OFF = 2.0
+"""An anchor whose mean prediction is off by more than this factor is suspicious …"""
+
+NEAR = 1.5
+"""… and taken for predictions if these would be off by less than this factor."""
 
 
 def train_anchored(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
@@ -29,15 +38,14 @@ def train_anchored(request: TrainingRequest, valid_tables: ValidationTables | No
     anchor = Anchor(request.settings.anchor, request.consent)
     if isinstance(anchor.model, str):
         anchor = _train_base(request, valid, hooks)
+    score = _anchor_scores(request.table, anchor)
+    _check_scale(anchor, score, request.table, objective)
     if request.settings.anchor_strength is not None:
-        booster = _train_soft(request, objective, anchor, virtual, valid, hooks)
+        booster = _train_soft(request, objective, score, virtual, valid, hooks)
         return augmenter.finish(booster, virtual)
-    trees = request.engine.train(
-        start_from(virtual, anchor, "train_set"),
-        request.params,
-        None if valid is None else [(v and start_from(v, anchor, name), name) for v, name in valid],
-        hooks,
-    )
+    others = [(v and start_from(v, _anchor_scores(v.table, anchor), name), name) for v, name in valid or ()]
+    start = start_from(virtual, score, "train_set")
+    trees = request.engine.train(start, request.params, None if valid is None else others, hooks)
     trees = request.engine.boosters.up_to_best_round(trees)
     return AnchoredModel(anchor, trees, objective, request.consent, augmenter.summary(virtual))
 
@@ -60,47 +68,76 @@ def _check_can_be_anchored(
     return request.objective
 
 
+def _check_scale(anchor: Anchor, score: Array, table: SourceTable, objective: Objective) -> None:
+    """Refuse an anchor that gives predictions where raw scores are meant, and warn of one that is far off.
+
+    With a link, raw scores s and predictions h(s) are different things. If a callable returns probabilities, everybody
+    who shares nothing is told about ½. The mean tells the two apart: that of h(s) should be near the mean outcome.
+    """
+    if score.ndim != 1 or np.array_equal(objective.response(score), score):
+        return
+    outcome, told, given = (
+        float(np.average(values, weights=table.weight)) for values in (table.label, objective.response(score), score)
+    )
+    if not outcome > 0 or not told > 0:
+        return
+    off = abs(math.log(told / outcome))
+    if off <= math.log(FAR_OFF):
+        return
+    means = f"a mean prediction of {told:.4g}, where the mean outcome is {outcome:.4g}"
+    if not is_booster(anchor.model) and given > 0 and abs(math.log(given / outcome)) < math.log(NEAR):
+        raise ValueError(
+            f"The anchor's scores give {means}; taken as predictions, their mean is {given:.4g}. An anchor must return "
+            f"raw scores, before the link of objective {objective.name!r}. Return the logarithm, or for probabilities "
+            "log(p / (1 − p))."
+        )
+    warnings.warn(
+        f"The anchor's scores give {means}. Is it for another population, or does it not return raw scores?",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
 def _train_base(request: TrainingRequest, valid: Validation | None, hooks: Hooks) -> Anchor:
-    """Train a model of base features, to be the anchor."""
+    """Train a model on base features and return it as the anchor."""
     engine, consent, threads = request.engine, request.consent, request.options.num_threads
     params = replace(request.params, values=copy.deepcopy(request.params.values))
     base = engine.train(
         erased_table(request.table, consent, threads),
         params,
         None if valid is None else [(v and erased_table(v.table, consent, threads), name) for v, name in valid],
-        # Copies of what stops early, and no other callback: those belong to the result.
+        # Only copies of early-stopping callbacks: the user's callbacks belong to the final model.
         replace(hooks, callbacks=[copy.deepcopy(one) for one in hooks.callbacks or () if engine.stops_early(one)]),
     )
     return Anchor(engine.boosters.up_to_best_round(base), consent)
 
 
-def start_from(virtual: VirtualTable, anchor: Anchor, name: str) -> SelectedTable:
-    """Return the virtual rows that share something, with the anchor's raw scores to start from."""
+def start_from(virtual: VirtualTable, score: Array, name: str) -> SelectedTable:
+    """Return the virtual rows that share something, with the anchor's raw ``score`` of each person to start from."""
     selection = np.flatnonzero(virtual.shares_something())
     if len(selection) == 0:
         raise ValueError(f"Nobody in {name} shares anything, so there is nothing to add to the anchor.")
-    table = replace(virtual.table, init_score=_anchor_scores(virtual.table, anchor))
-    return SelectedTable.of(virtual, selection, table)
+    return SelectedTable.of(virtual, selection, replace(virtual.table, init_score=score))
 
 
 def _anchor_scores(table: SourceTable, anchor: Anchor) -> Array:
-    """Return the anchor's raw score of each person."""
+    """Return the anchor's raw score for each person."""
     return anchor.raw(table.container(), table.source.categories).astype(np.float64)
 
 
 def _train_soft(
     request: TrainingRequest,
     objective: Objective,
-    anchor: Anchor,
+    anchor_score: Array,
     virtual: VirtualTable,
     valid: Validation | None,
     hooks: Hooks,
 ) -> Any:
-    """Train from the best constant, with a pull towards the anchor on copies that share nothing."""
+    """Train from the best constant, pulling copies that share nothing towards the anchor."""
     pull = PullTowardsAnchor(
         objective,
         request.settings.anchor_strength or 0.0,
-        virtual.rows.plan.spread(_anchor_scores(request.table, anchor)),
+        virtual.rows.plan.spread(anchor_score),
         ~virtual.shares_something(),
         request.options.num_threads,
     )
@@ -112,7 +149,7 @@ def _train_soft(
 class PullTowardsAnchor:
     """ℓ(s, y) + λ/2·(s − anchor)² on copies that share nothing, ℓ(s, y) on all others.
 
-    Copy weights are applied by the engine's adapter, to both parts alike.
+    The engine's adapter applies the copy weights to both parts.
     """
 
     objective: Objective

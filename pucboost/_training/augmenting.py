@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 
 from .._engines.base import EngineParams, Validation
-from .._models.schema import TrainingSummary, attach_schema
+from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
-from .._virtual.rows import MaskedRows, VirtualTable
+from .._virtual.rows import MaskedRows, VirtualTable, shown_table
+from .._virtual.sketch import RowSketch
+from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, ValidationTables
 
 logger = logging.getLogger("pucboost")
 
 MEMORY_SHARE = 0.5
-"""How much of the machine's memory the virtual rows may take by default."""
+"""The share of the machine's memory that virtual rows may take by default."""
 
 
 class Augmenter:
@@ -30,7 +32,7 @@ class Augmenter:
     Parameters
     ----------
     request
-        What is to be trained.
+        What to train.
     parallel_tables
         How many training tables will be in memory at once.
     """
@@ -40,7 +42,10 @@ class Augmenter:
         self._max_rows = request.settings.max_virtual_rows or _default_budget(request, parallel_tables)
 
     def training(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
-        """Return the virtual training table (of a fold, if given)."""
+        """Return the virtual training table, or that of a fold if ``table`` is given.
+
+        Warn if the whole table seems to encode silence.
+        """
         request = self._request
         return self._augment(
             request.table if table is None else table,
@@ -52,13 +57,13 @@ class Augmenter:
         )
 
     def validation(self, table: SourceTable, seed: int) -> VirtualTable:
-        """Return a virtual validation table: the validation scheme, a seed of its own, nothing merged."""
-        # A budget meant for training must not refuse a validation set that is there anyway.
+        """Return a virtual validation table, with the validation scheme and its own seed, and nothing merged."""
+        # A budget meant for training must not refuse a validation set that already exists.
         limit = max(self._max_rows, table.source.n_rows)
         return self._augment(table, self._request.settings.valid_augmentation, seed, limit, "validation")
 
     def validation_sets(self, tables: ValidationTables | None) -> Validation | None:
-        """Return all validation sets augmented; the training set among them stays None, a set given twice is one."""
+        """Return the augmented validation sets; None stands for the training set, and a repeated set is built once."""
         if tables is None:
             return None
         built: dict[int, VirtualTable] = {}
@@ -75,16 +80,20 @@ class Augmenter:
         shared = request.consent.visible(
             table.source, table.available, zero_as_missing=request.options.zero_as_missing, num_threads=threads
         )
+        if what == "training" and table is request.table:  # not for every fold
+            warn_of_encoded_silence(request, shared)
         copies = request.settings.copies
         merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
-        if merge and augmentation != "fixed":  # which draws as many rows as there are people
+        before = None
+        if merge and augmentation != "fixed":  # fixed draws as many rows as people
+            before = shown_table(table, request.consent, shared, threads)
             table, shared = merge_people(table, shared, request.objective, threads)
-            # The budget stays that of the people; merged, it usually covers every virtual row.
+            # The budget still counts people before merging; it then usually covers every virtual row.
             copies = max(1.0, (copies or default_copies(people)) * people / len(shared))
         plan = plan_masks(shared, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, num_threads=threads)
         logger.info("%s: %s", what, plan.summary(table.weight))
         virtual = VirtualTable(MaskedRows(table.source, request.consent, plan, num_threads=threads), table)
-        return merge_virtual_rows(virtual, people, request.objective) if merge else virtual
+        return replace(merge_virtual_rows(virtual, people, request.objective), before=before) if merge else virtual
 
     def params_for(self, virtual: VirtualTable, values: dict[str, Any] | None = None) -> EngineParams:
         """Return the engine's parameters for a training table, which may consist of merged rows."""
@@ -98,20 +107,23 @@ class Augmenter:
         return replace(params, values=request.engine.for_merged_rows(params.values, objective, per_person))
 
     def summary(self, virtual: VirtualTable) -> TrainingSummary:
-        """Return what a model keeps of its training."""
-        return TrainingSummary.of(virtual, self._request.table)
+        """Return what a model keeps from its training."""
+        sketch = None
+        if self._request.settings.training_sketch:
+            sketch = RowSketch.of(virtual.people_as_given(), virtual.rows.plan.seed)
+        return TrainingSummary.of(virtual, self._request.table, sketch)
 
     def finish(self, booster: Any, virtual: VirtualTable) -> Any:
-        """Give the booster its consent schema, if there is one."""
+        """Return the booster, with its consent schema if something is optional."""
         request = self._request
         if request.consent.n_groups == 0:
-            return booster
+            return unprotected(booster, request.engine.title)
         summary, categories = self.summary(virtual), request.table.pandas_categorical
         return attach_schema(booster, request.engine.boosters, request.consent, summary, categories)
 
 
 def _default_budget(request: TrainingRequest, parallel_tables: int) -> int:
-    """Return how many virtual rows the default share of the memory holds, but at least one per person."""
+    """Return how many virtual rows fit into the default share of the memory, but at least one per person."""
     source = request.table.source
     per_row = request.engine.bytes_per_virtual_row(source.values_per_row, request.options.n_classes)
     fitting = int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * _memory_bytes() / (per_row * parallel_tables)))
@@ -119,7 +131,7 @@ def _default_budget(request: TrainingRequest, parallel_tables: int) -> int:
 
 
 def _memory_bytes() -> float:
-    """Return the memory of the machine or container; infinite where the system does not tell."""
+    """Return the memory of the machine or container; infinite if the system does not report it."""
     known = [float("inf")]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         known.append(float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE"))

@@ -1,4 +1,4 @@
-"""Whether a training may continue an earlier model."""
+"""Checks whether training may continue an earlier model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
     known = check_same_consent(init_model, request.consent if request.consent.n_groups else None)
     if request.consent.n_groups and not known:
         warnings.warn(
-            "init_model has no consent schema: what its trees concluded from silence stays in the model.",
+            "init_model has no consent schema: what its trees inferred from silence stays in the model.",
             UserWarning,
             stacklevel=3,
         )
@@ -28,18 +28,18 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
 
 
 def _check_same_categories(request: TrainingRequest, init_model: Any) -> None:
-    """Raise if the codes in the trees of ``init_model`` stand for other categories than those of the table."""
+    """Raise if category codes in the trees of ``init_model`` mean other categories than those in the table."""
     before, now = categories_of(init_model), request.table.source.categories
     if before is None or not before.values or not now.values:
-        return  # nothing known, or codes given by hand
+        return  # nothing is known, or the user assigned the codes
     there, here = before.by_column(request.table.source.coded), now.by_column(())
     for j, name in enumerate(request.table.names):
         known, given = list(there.get(j, ())), list(here.get(j, ()))
-        if given[: len(known)] != known:  # more of them may follow
+        if given[: len(known)] != known:  # new categories may follow
             raise ValueError(
-                f"Column {name!r} has the categories {given[:5]} …, init_model was trained on {known[:5]} …, so "
-                "its codes would be misread. Give the column the categories of init_model, in their order, as a "
-                "pandas category, and new ones behind them."
+                f"Column {name!r} has the categories {given[:5]} …, but init_model was trained on {known[:5]} …, so "
+                "its codes would be misread. Make the column a pandas category with the categories of init_model, in "
+                "their order, followed by any new ones."
             )
 
 
@@ -48,7 +48,7 @@ def check_same_consent(init_model: Any, consent: Consent | None) -> bool:
     before = consent_of(init_model)
     if before is not None and before != consent:
         raise ValueError(
-            f"init_model was trained under {before}, this call declares {consent or 'nothing optional'}. Declare the "
-            "same optional features to continue it."
+            f"init_model was trained under {before}, but this call declares {consent or 'nothing optional'}. Declare "
+            "the same optional features to continue it."
         )
     return before is not None

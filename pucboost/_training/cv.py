@@ -11,12 +11,14 @@ import numpy as np
 
 from .._arrays import Array
 from .._engines.base import FoldOptions
+from .._models.schema import say_unprotected
 from .._tables.containers import SourceTable
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import Dataset
+from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, check_validation, read_dataset, split_params
 from .train import NO_METRIC_OF_MERGED_ROWS
 
@@ -41,8 +43,9 @@ def cv(
     """Cross-validate under Protected User Consent, with the signature of ``lgb.cv``.
 
     Folds split people, never copies: the table is split first, then each side is augmented on its own. Metrics are
-    those of the augmented held-out fold (``valid_augmentation`` in ``params`` as in :func:`train`). Each fold has bins
-    of its own, made from its training part; ``lgb.cv`` makes them once from the whole table, held-out rows included.
+    computed on the augmented held-out fold (``valid_augmentation`` in ``params`` works as in :func:`train`). Each fold
+    has its own bins, made from its training part. ``lgb.cv`` makes them once from the whole table, including held-out
+    rows.
 
     Parameters
     ----------
@@ -53,12 +56,12 @@ def cv(
     eval_train_metric, return_cvbooster
         As in ``lgb.cv``.
     fpreproc
-        As in ``lgb.cv``: gets the two Datasets of a fold and the parameters, before they are augmented.
+        As in ``lgb.cv``: receives the two Datasets of a fold, before they are augmented, and the parameters.
 
     Returns
     -------
     dict
-        As ``lgb.cv``; the boosters of a ``cvbooster`` have ``consent`` and ``puc_summary``.
+        As in ``lgb.cv``; the boosters of a ``cvbooster`` have ``consent`` and ``puc_summary``.
 
     Examples
     --------
@@ -74,6 +77,7 @@ def cv(
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
+        say_unprotected("LightGBM")
         _, engine_params = split_params(params)
         return dict(
             lgb.cv(
@@ -84,6 +88,7 @@ def cv(
     check_continues(request, init_model)
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
+    warn_of_encoded_silence(request)
     splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
     builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
     result = request.engine.cv(request.table.label, splits, builder, request.params, options)
@@ -109,7 +114,7 @@ class _FoldBuilder:
         self.training_tables: list[VirtualTable] = []
 
     def __call__(self, fold: int, params: dict[str, Any]) -> tuple[VirtualTable, VirtualTable, dict[str, Any]]:
-        """Return training and held-out rows of a fold, and its parameters."""
+        """Return the training and held-out rows of a fold, and its parameters."""
         table, seed = self._request.table, self._request.options.seed
         train, valid = (table.subset(rows) for rows in self._splits[fold])
         if self._fpreproc is not None:
@@ -151,7 +156,7 @@ def make_folds(
 
 
 def _to_dataset(table: SourceTable) -> Dataset:
-    """Return a table as a Dataset of its own, for a user's ``fpreproc``; here the rows are copied."""
+    """Return a table as a Dataset for a user's ``fpreproc``; this copies the rows."""
     scores = table.init_score
     return Dataset(
         table.source.matrix_of(np.arange(table.source.n_rows)),
@@ -168,7 +173,7 @@ def _to_dataset(table: SourceTable) -> Dataset:
 
 
 def _read_back(table: SourceTable, dataset: lgb.Dataset, name: str) -> SourceTable:
-    """Read what a user's ``fpreproc`` made of :func:`_to_dataset`; the matrix there holds category codes."""
+    """Return the table that a user's ``fpreproc`` made of :func:`_to_dataset`, whose matrix holds category codes."""
     back = read_dataset(dataset, name)
     source = back.source
     if not source.coded and source.n_columns == table.source.n_columns:

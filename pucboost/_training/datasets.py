@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from typing import Any
 
 import lightgbm as lgb
+
+_KEYWORDS = tuple(inspect.signature(lgb.Dataset).parameters)
 
 
 class Dataset(lgb.Dataset):
     """``lgb.Dataset`` that knows which of its columns are optional.
 
     Takes the arguments of ``lgb.Dataset``, and two more. With optional columns, ``data`` may hold text and categories
-    in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them. (Of
-    pandas categories LightGBM's rule holds: those it does not name are read as numbers.)
+    in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
+    (LightGBM's rule still applies to pandas categories: those it does not name are read as numbers.)
 
     Parameters
     ----------
@@ -35,6 +39,11 @@ class Dataset(lgb.Dataset):
     def __init__(
         self, data: Any, label: Any = None, *args: Any, optional: Any = None, available: Any = None, **kwargs: Any
     ):
+        for name in kwargs:
+            if name not in _KEYWORDS:
+                close = difflib.get_close_matches(name, ["optional", "available", *_KEYWORDS], 1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
         super().__init__(data, label, *args, **kwargs)
         self.optional = optional
         self.available = available

@@ -1,8 +1,9 @@
-"""What one call of ``train`` or ``cv`` asks for, read and checked before anything is built."""
+"""One call of ``train`` or ``cv``, read and checked before anything is built."""
 
 from __future__ import annotations
 
 import copy
+import difflib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -31,8 +32,16 @@ OWN_KEYS = (
     "compact",
     "anchor",
     "anchor_strength",
+    "expect_shared",
+    "training_sketch",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
+
+
+INSTEAD = {
+    "class_weight": "Give sample_weight to fit, or weight to the Dataset; for two classes scale_pos_weight also works.",
+}
+"""What to use in place of parameters that other libraries have."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +57,24 @@ class Settings:
     anchor: Any = None
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
+    expect_shared: Any = None
+    training_sketch: bool = True
+
+
+def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
+    """Raise for the first parameter that neither pucboost nor the engine knows, with the one that may be meant.
+
+    A mistyped ``optional`` would otherwise train an ordinary model without a word.
+    """
+    for name in engine.unknown_parameters(params):
+        close = difflib.get_close_matches(name, [*OWN_KEYS, *further, *engine.parameter_names()], 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = f" {INSTEAD[name]}" if name in INSTEAD else hint
+        raise ValueError(f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it.{hint}")
 
 
 def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, Any]]:
-    """Separate pucboost's own parameters from the engine's, which are copied and otherwise left alone."""
+    """Return pucboost's own parameters, checked, and a copy of the engine's, otherwise unchanged."""
     given = {} if params is None else dict(params)
     own = {key: given.pop(key) for key in OWN_KEYS if key in given}
     engine_params = copy.deepcopy(given)
@@ -59,6 +82,9 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     compact = own.get("compact", False)
     if compact not in (True, False, None, "auto"):
         raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
+    sketch = own.get("training_sketch", True)
+    if not isinstance(sketch, bool):
+        raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
     augmentation = check_augmentation(own.get("augmentation", "balanced"))
     valid = own.get("valid_augmentation")
     copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
@@ -73,13 +99,15 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             anchor=check_anchor(own.get("anchor")),
             anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
+            expect_shared=own.get("expect_shared"),
+            training_sketch=sketch,
         ),
         engine_params,
     )
 
 
 ValidationTables: TypeAlias = list[tuple[SourceTable | None, str]]
-"""Validation sets with their names, before they are augmented; None is the training set itself."""
+"""Validation sets with their names, before they are augmented; None stands for the training set."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +120,7 @@ class TrainingRequest:
     options: RunOptions
     table: SourceTable
     consent: Consent
-    """Without groups if nothing is optional."""
+    """Has no groups if nothing is optional."""
     objective: Objective | None
     """The loss in closed form; None for a callable, or a loss pucboost does not know."""
 
@@ -100,7 +128,7 @@ class TrainingRequest:
     def read(
         cls, params: Any, train_set: Any, num_boost_round: int, caller: str, metrics: Any = None
     ) -> TrainingRequest | None:
-        """Return None if nothing is optional and the engine can be handed the Dataset as it is.
+        """Return the request; None if nothing is optional and the engine can train on the Dataset itself.
 
         Parameters
         ----------
@@ -109,11 +137,13 @@ class TrainingRequest:
         caller
             ``"train"`` or ``"cv"``, for errors.
         metrics
-            What ``cv`` was given.
+            The argument of ``cv``.
         """
         settings, engine_params = split_params(params)
         engine = engine_named(settings.engine)
+        check_known(engine, engine_params)
         train_set = _as_dataset(train_set, engine, caller)
+        check_known(engine, train_set.params or {})
         optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
         if settings.anchor is not None and not optional:
             raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
@@ -143,7 +173,7 @@ class TrainingRequest:
         metrics: Any = None,
         label_name: str = "label of train_set",
     ) -> TrainingRequest:
-        """Check parameters and labels for a table that was read already; errors call the labels ``label_name``."""
+        """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
         prepared = engine.prepare(engine_params, table.params, num_boost_round)
         # LightGBM also reads parameters from the Dataset, unless the call gives them …
         effective: Mapping[str, Any] = {**table.params, **prepared.values}
@@ -157,19 +187,19 @@ class TrainingRequest:
 
 
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
-    """Return the consent schema of a table, whether it is declared on the Dataset, in the parameters, or on both."""
-    # The Dataset's own declaration first: the columns of its `available` are in that order.
+    """Return the consent schema of a table, declared on the Dataset, in the parameters, or in both."""
+    # The Dataset's own declaration goes first: the columns of its `available` are in that order.
     given = [optional for optional in (table.optional, optional_in_params) if declares_something(optional)]
     declared = [Consent.of(optional, table.source, table.names) for optional in given]
     if len(declared) == 2 and declared[0] != declared[1]:
         raise ValueError(
-            f"params['optional'] and the optional of {name} differ: {declared[1]} and {declared[0]}. Declare it once."
+            f"params['optional'] and the optional of {name} differ: {declared[1]} and {declared[0]}. Declare only one."
         )
     return declared[0] if declared else Consent({}, tuple(table.names))
 
 
 def _as_dataset(train_set: Any, engine: Engine, caller: str) -> lgb.Dataset:
-    """Return a Dataset; for some engines a pair (X, y) will do."""
+    """Return a Dataset; some engines also take a pair (X, y)."""
     if isinstance(train_set, lgb.Dataset):
         return train_set
     if not engine.takes_pairs:
@@ -202,7 +232,7 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
     dataset
         An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
     name
-        What errors call it.
+        Its name in errors.
     categories
         Categories of the training table.
     """
@@ -212,13 +242,13 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
     if dataset.data is None:
         raise ValueError(
             f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
-            "with free_raw_data=False, or pass one that was not used yet."
+            "with free_raw_data=False, or pass one that has not been used yet."
         )
     data = eager(dataset.data)
     source = row_source(data, categories)
     check_categories(source, name)
     if dataset.position is not None:
-        raise ValueError(f"{name} has positions, which belong to ranking; that is not defined with optional features.")
+        raise ValueError(f"{name} has positions, but ranking is not defined with optional features.")
     return SourceTable.of(
         source,
         _field(dataset, "label"),
@@ -236,7 +266,7 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
 
 
 def check_categories(source: RowSource, name: str) -> None:
-    """Refuse categories that a model cannot keep: dates, or the intervals that ``pandas.cut`` makes."""
+    """Raise for categories that a model cannot keep, such as dates or the intervals that ``pandas.cut`` makes."""
     for j, values in zip(source.coded, source.pandas_categorical or (), strict=False):
         other = [value for value in values if not isinstance(value, (str, Real, np.bool_))]
         if other:
@@ -248,7 +278,7 @@ def check_categories(source: RowSource, name: str) -> None:
 
 
 def _field(dataset: lgb.Dataset, name: str) -> Any:
-    """Return label or weight; a constructed Dataset may have got it by ``set_field``."""
+    """Return label or weight; on a constructed Dataset ``set_field`` may have set it."""
     return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)
 
 
@@ -266,7 +296,7 @@ def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> Sour
 def read_validation(
     request: TrainingRequest, valid_sets: Any, valid_names: Any, train_set: Any
 ) -> ValidationTables | None:
-    """Read the validation sets. A set given twice is one table; the training set among them stays itself."""
+    """Return the validation sets as tables; a repeated set is read once, and None stands for the training set."""
     if valid_sets is None:
         return None
     a_pair = isinstance(valid_sets, tuple) and not any(isinstance(p, (lgb.Dataset, tuple)) for p in valid_sets)
@@ -315,18 +345,18 @@ def check_validation(request: TrainingRequest, table: SourceTable, name: str) ->
     if mine.feature_names is not None and theirs.feature_names is not None:
         Consent({}, tuple(mine.feature_names)).check_columns(theirs.feature_names)
     elif theirs.n_columns != mine.n_columns:
-        raise ValueError(f"A validation set has {theirs.n_columns} columns, train_set has {mine.n_columns}.")
+        raise ValueError(f"A validation set has {theirs.n_columns} columns, but train_set has {mine.n_columns}.")
 
 
 def check_anchor(anchor: Any) -> Any:
-    """Return an anchor if it can be one, else raise."""
+    """Return the anchor, taken out of a scikit-learn wrapper; raise if it cannot be an anchor."""
     for unwrap in ("booster_", "get_booster"):  # scikit-learn's wrappers of the engines
         inner = getattr(type(anchor), unwrap, None)
         if inner is not None:
             return anchor.booster_ if unwrap == "booster_" else anchor.get_booster()
     if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster(anchor) or callable(anchor):
         return anchor
-    raise ValueError(f"anchor must be 'base', a booster or a callable that gives raw scores; got {anchor!r}.")
+    raise ValueError(f"anchor must be 'base', a booster or a callable that returns raw scores; got {anchor!r}.")
 
 
 def check_anchor_strength(strength: Any, anchor: Any) -> float | None:

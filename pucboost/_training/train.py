@@ -8,6 +8,7 @@ from typing import Any
 import lightgbm as lgb
 
 from .._engines.base import Hooks
+from .._models.schema import unprotected
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
@@ -40,34 +41,45 @@ def train(
         - ``optional``: list of columns, or dict group → columns (or on ``puc.Dataset``)
         - ``augmentation``: ``"balanced"`` (default), ``"exhaustive"``, ``"fixed"``, ``"none"``
         - ``copies``: virtual rows per row for ``"balanced"``; default 4, and 2 above 200,000 rows
-        - ``valid_augmentation``: scheme for the validation sets, default as ``augmentation``. On raw validation data
-          (``"none"``) early stopping rewards the inference that is forbidden.
-        - ``max_virtual_rows``: row budget; default what half of the memory holds
+        - ``valid_augmentation``: scheme for the validation sets; default: the same as ``augmentation``. On raw
+          validation data (``"none"``) early stopping rewards the forbidden inference.
+        - ``max_virtual_rows``: row budget; default: as many rows as fit into half of the memory
         - ``engine``: ``"lightgbm"`` (default) or ``"xgboost"``
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
-        - ``anchor``: a booster, a callable giving raw scores, or ``"base"``; people who share nothing get exactly its
-          prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are pulled towards it.
+        - ``anchor``: a booster, a callable that returns raw scores, or ``"base"``. People who share nothing get exactly
+          its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are only pulled
+          towards it.
+        - ``expect_shared``: groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
+        - ``training_sketch``: False leaves out of the model the 256 hashes by which an audit recognises people that it
+          was trained on. They tell how far two tables overlap. About a single person they can tell something only if
+          that person is one of the 256, and only to somebody who knows all their features and the label.
         - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
-        Not yet constructed, or with raw data kept; with XGBoost also a pair (X, y). Neither it nor ``params`` is
-        changed when something is optional.
+        Not yet constructed, or constructed with its raw data kept. XGBoost also takes a pair (X, y). When something is
+        optional, neither ``train_set`` nor ``params`` is changed.
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
-        As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows; ``feval`` finds the full weights
-        in ``get_weight()``. A callable objective finds the user's own weights there, if any; pucboost multiplies its
-        gradients by the copy weights.
+        As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows. ``get_weight()`` returns the full
+        weights to ``feval``. It returns only the user's own weights, if any, to a callable objective, whose gradients
+        pucboost multiplies by the copy weights.
+
+    Warns
+    -----
+    EncodedSilenceWarning
+        If silence seems to be imputed or encoded in the table, also with ``augmentation="none"``. Only what is missing
+        (NaN) is protected.
 
     Returns
     -------
     lgb.Booster or xgb.Booster
-        with two more attributes: ``consent`` (the :class:`Consent` schema) and ``puc_summary``. XGBoost's has the
-        metrics of validation sets in ``evals_result``.
+        with two more attributes: ``consent`` (the :class:`Consent` schema) and ``puc_summary``. An XGBoost booster also
+        has the metrics of the validation sets in ``evals_result``.
 
     Examples
     --------
     >>> import lightgbm as lgb, numpy as np, pucboost as puc
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 3)); y = X[:, 0] + X[:, 2]
-    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan     # the large values stay away
+    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan     # large values tend to be withheld
     >>> booster = puc.train({"optional": [2], "verbosity": -1}, lgb.Dataset(X, y), 20)
     >>> booster.consent.group_names, booster.puc_summary.augmentation
     (('Column_2',), 'exhaustive')
@@ -77,10 +89,11 @@ def train(
         if init_model is not None:
             check_same_consent(init_model, None)
         _, engine_params = split_params(params)
-        return lgb.train(
+        booster = lgb.train(
             engine_params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
+        return unprotected(booster, "LightGBM")
     if init_model is not None:
         check_continues(request, init_model)
     valid_tables = read_validation(request, valid_sets, valid_names, train_set)
@@ -88,7 +101,7 @@ def train(
 
 
 def train_request(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
-    """Train what was read and checked, and return the model."""
+    """Train a request that was read and checked, and return the model."""
     if request.settings.anchor is not None:
         return train_anchored(request, valid_tables, hooks)
     augmenter = Augmenter(request)

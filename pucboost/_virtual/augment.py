@@ -45,28 +45,29 @@ def augment(
     seed : int
     sample_weight : one per row; multiplies the weight of the copies
     available : bool matrix (rows × groups); default: a group with any value is shared
-    fill_value : what stands for a withheld value; values missing in X stay as they are. Not for category columns.
-    indicators : append one 0/1 column per group that tells whether the copy shares it
-    max_virtual_rows : refuse (or, for "balanced", reduce) beyond this
+    fill_value : replaces withheld values; values missing in X stay missing. Must be NaN for category columns.
+    indicators : append one 0/1 column per group that says whether the copy shares it
+    max_virtual_rows : row budget; beyond it "balanced" reduces ``copies`` and the other schemes raise
     num_threads : default all cores
 
     Returns
     -------
     X_augmented
         A DataFrame of the same library for pandas and polars, an Arrow table for Arrow, else an array. Numbers and
-        booleans are floats there, text and categories are what they were.
+        booleans become floats; text and categories keep their type.
     y_augmented : array
     weight : array, with mean 1 over the copies (times ``sample_weight``)
     source_row : array
-        Number of the row each copy comes from. Split *these* into folds: copies of one person must not end up on both
-        sides.
+        Number of the row that each copy comes from. Split *these* into folds: copies of one person must not end up on
+        both sides.
 
     Notes
     -----
-    A random forest bootstraps the copies, so that almost everybody is in every bag and its trees resemble each other.
-    Give it ``max_samples=len(y)``: bags as large as without consent (measured in ``benchmarks/BENCHMARKS.md``,
-    *several*). Whoever shares has more copies, and so is in more bags than the silent, who are told a little of what
-    sharers get; bags drawn of people, each with all copies (``source_row``), do not have that (*inference* there).
+    A random forest bootstraps the copies, so almost everybody is in every bag and its trees resemble each other. Set
+    ``max_samples=len(y)``, which gives bags as large as without consent (measured in ``benchmarks/BENCHMARKS.md``,
+    *several*). People who share have more copies, so they are in more bags than the silent. This shifts what the silent
+    are told slightly towards what sharers are told. To avoid it, draw bags of people, each with all their copies
+    (``source_row``; *inference* in the same file).
 
     Examples
     --------
@@ -105,17 +106,17 @@ def augment(
 
 
 def _check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
-    """A number in a column of category codes would be read as the category of that number."""
+    """Raise for a number in a category column, where it would be read as the category with that code."""
     coded = [j for j in source.coded if j in consent.group_columns]
     if coded and not math.isnan(fill_value):
         raise ValueError(
             f"fill_value={fill_value!r} cannot stand for a withheld category in column "
-            f"{consent.feature_names[coded[0]]!r}; leave it out, or encode the column as numbers first."
+            f"{consent.feature_names[coded[0]]!r}; leave fill_value out, or encode the column as numbers first."
         )
 
 
 def _like(original: Any, table: Array, source: RowSource, names: list[str]) -> Any:
-    """Put the table into the kind of container the caller uses; without copying, for pandas."""
+    """Return the table in the caller's kind of container; for pandas without copying."""
     if not is_frame(original):
         return table
     codes = {j: np.nan_to_num(table[:, j], nan=-1).astype(np.int32) for j in source.coded}

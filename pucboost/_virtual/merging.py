@@ -1,8 +1,8 @@
 """Merge virtual rows that are equal after masking into one, with the sum of their weights and the mean of their labels.
 
-For a loss that is linear in the label, Σ_i w_i·ℓ(s, y_i) = W·ℓ(s, ȳ) + const with W = Σ w_i and ȳ = Σ w_i·y_i / W:
-gradients and hessians of the merged row are the sums of those of its parts, so the trees are those of the uncompacted
-table, up to rounding. Class labels have no mean; there only rows with the same label are merged.
+For a loss that is linear in the label, Σ_i w_i·ℓ(s, y_i) = W·ℓ(s, ȳ) + const with W = Σ w_i and ȳ = Σ w_i·y_i / W. The
+gradient and hessian of the merged row are the sums over its parts, so the trees are those of the table before merging,
+up to rounding. Class labels have no mean, so only rows with the same class are merged.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._kernels.cells import assign_cells, hash_rows
-from .._kernels.threads import run_in_ranges, thread_count
+from .._kernels.cells import assign_cells
+from .._kernels.threads import thread_count
 from .._losses import Objective, Softmax
 from .._tables.containers import SourceTable
 from .._tables.sources import SubsetSource
+from .hashing import hash_block
 from .rows import MergedTable, SelectedRows, VirtualTable
 
 logger = logging.getLogger("pucboost")
@@ -33,7 +34,7 @@ def check_compactable(objective: Objective | None, table: SourceTable) -> None:
     """Raise if merging rows would change the model."""
     if objective is None:
         raise ValueError(
-            "compact needs one of the built-in losses whose rows can be merged; this objective is not known."
+            "compact needs a built-in loss whose rows can be merged; pucboost does not know this objective."
         )
     if not objective.linear_in_label:
         raise ValueError(
@@ -45,7 +46,7 @@ def check_compactable(objective: Objective | None, table: SourceTable) -> None:
 
 
 def wants_compaction(compact: Any, objective: Objective | None, table: SourceTable, shared: Array) -> bool:
-    """Decide: True and False as given; ``"auto"`` by the share of distinct rows in a sample."""
+    """Return ``compact`` if it is True or False; decide ``"auto"`` by the share of distinct rows in a sample."""
     if compact is False or compact is None:
         return False
     if compact is True:
@@ -65,29 +66,22 @@ def wants_compaction(compact: Any, objective: Objective | None, table: SourceTab
 
 
 def _extra(table: SourceTable, shared: Array, objective: Objective | None) -> Array:
-    """What distinguishes rows besides their values: who shares what, and the class where labels have no mean."""
+    """Return what distinguishes rows besides their values: the mask, and the class where labels have no mean."""
     if isinstance(objective, Softmax):
         return np.asarray(shared * np.uint64(0x9E3779B97F4A7C15) + table.label.astype(np.uint64))
     return shared
 
 
 def _cells(blocks: Iterable[Array], n_rows: int, extras: Iterable[Array], threads: int) -> tuple[int, Array]:
-    """Return the number of distinct rows, and the cell of each."""
+    """Return the number of distinct rows (cells), and the cell of each row."""
     cell = np.empty(n_rows, dtype=np.int64)
     slots, keys = np.full(1 << 10, -1, dtype=np.int64), np.empty((1 << 9, 2), dtype=np.uint64)
     n_cells = start = 0
     for block, extra in zip(blocks, extras, strict=True):
-        values = np.ascontiguousarray(block)
-        bits = values.view(np.uint32 if values.dtype == np.float32 else np.uint64)
-        hashes = np.empty((len(values), 2), dtype=np.uint64)
-        run_in_ranges(
-            lambda lo, hi, v=values, b=bits, e=extra, h=hashes: hash_rows(v, b, e, lo, hi, h),  # type: ignore[misc]
-            len(values),
-            threads,
-        )
-        slots, keys = _make_room(slots, keys, n_cells, n_cells + len(values))
+        hashes = hash_block(block, extra, threads)
+        slots, keys = _make_room(slots, keys, n_cells, n_cells + len(hashes))
         n_cells = assign_cells(hashes, start, slots, keys, n_cells, cell)
-        start += len(values)
+        start += len(hashes)
     return n_cells, cell
 
 
@@ -134,7 +128,7 @@ def merge_people(
 
 
 def _merged(cell: Array, n_cells: int, label: Array, weight: Array, first: Array) -> tuple[Array, Array]:
-    """Return weighted-mean label and total weight of each cell."""
+    """Return the weighted mean of the labels and the total weight of each cell."""
     total = np.bincount(cell, weights=weight, minlength=n_cells)
     mean = np.bincount(cell, weights=weight * label, minlength=n_cells) / np.where(total > 0, total, 1.0)
     return np.where(total > 0, mean, label[first]), total
@@ -167,7 +161,7 @@ def merge_virtual_rows(virtual: VirtualTable, n_people: int, objective: Objectiv
 
 
 def mean_hessian(objective: Objective, label: Array, weight: Array) -> float:
-    """Return the average hessian of a person at the initial score: what one counts in ``min_sum_hessian_in_leaf``."""
+    """Return the mean hessian per person at the initial score: what one person adds to ``min_sum_hessian_in_leaf``."""
     start = np.asarray(objective.initial_score(label, weight), dtype=np.float64)
     score = np.ascontiguousarray(np.broadcast_to(start, (len(label), len(start)) if start.ndim else len(label)))
     _, hessian = objective.gradient(score, label)

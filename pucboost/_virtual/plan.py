@@ -11,7 +11,7 @@ scheme         copies of row i                                             weigh
                each shared group is kept with probability ½
 `balanced`     c_i ≈ max(1, τ·2^k), τ such that Σ c_i = copies·N;          2^k / c_i
                distinct sub-masks in antithetic order
-`none`         the row as it is                                            1
+`none`         the row itself                                              1
 =============  ==========================================================  ================
 
 Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the 2^k sub-masks, so a given
@@ -80,7 +80,7 @@ def seed_bits(seed: int) -> int:
 
 
 def child_seed(seed: int, number: int) -> int:
-    """Return an independent seed, a pure function of (seed, number): every table augmented has its own."""
+    """Return an independent seed, a pure function of (seed, number); every augmented table has its own."""
     return _random_bits(seed_bits(seed), kernel.STREAM_CHILD_SEED, number)
 
 
@@ -91,14 +91,14 @@ def _random_bits(seed: int, stream: Any, number: int = 0) -> int:
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """What a plan amounts to."""
+    """The size of a plan: its scheme, its rows and its effective sample size."""
 
     augmentation: str
     seed: int
     source_rows: int
     virtual_rows: int
     complete_rows: int
-    """Source rows all of whose 2^k virtual rows are in the table."""
+    """Number of source rows that have all their 2^k virtual rows in the table."""
     effective_sample_size: float
     """(Σ w)² / Σ w² over the virtual rows, w the weight of a copy."""
 
@@ -113,7 +113,7 @@ class PlanSummary:
 
 @dataclass(frozen=True)
 class MaskPlan:
-    """Which virtual rows there are. Holds arrays over source rows only; masks are computed when asked for.
+    """The virtual rows of a table. Holds arrays over source rows only; masks are computed on request.
 
     Parameters
     ----------
@@ -150,14 +150,14 @@ class MaskPlan:
         return np.diff(self.offsets)
 
     def rows_and_masks(self, start: int, stop: int, threads: int = 1) -> tuple[Array, Array]:
-        """Return source row and mask of the virtual rows start … stop − 1."""
+        """Return the source row and mask of each of the virtual rows start … stop − 1."""
         n = stop - start
         rows, copies = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
         run_in_ranges(lambda lo, hi: kernel.walk_rows(self.offsets, start, lo, hi, rows, copies), n, threads)
         return rows, self._masks(rows, copies, threads)
 
     def rows_and_masks_at(self, index: Array, threads: int = 1) -> tuple[Array, Array]:
-        """Return source row and mask of the virtual rows with the given numbers."""
+        """Return the source row and mask of each of the virtual rows with the given numbers."""
         rows = np.searchsorted(self.offsets, index, side="right") - 1
         return rows, self._masks(rows, index - self.offsets[rows], threads)
 
@@ -172,7 +172,7 @@ class MaskPlan:
         return masks
 
     def spread(self, values: Array) -> Array:
-        """Repeat one value per source row for each of its copies."""
+        """Repeat the value of each source row for all its copies."""
         return values if self.scheme == "none" else np.repeat(values, self.copies, axis=0)
 
     def weights(self, user_weight: Array | None = None, scale: float = 1.0) -> Array | None:
@@ -186,7 +186,7 @@ class MaskPlan:
         return self.spread(per_row.astype(np.float32))
 
     def summary(self, user_weight: Array | None = None) -> PlanSummary:
-        """Describe the plan."""
+        """Return the size of the plan."""
         copies = self.copies
         shared = shared_counts(self.available)
         weight = np.ones(self.n_source) if self.copy_weight is None else self.copy_weight
@@ -220,7 +220,7 @@ def plan_masks(
     max_virtual_rows: int = ENGINE_MAX_ROWS,
     num_threads: int | None = None,
 ) -> MaskPlan:
-    """Decide how many copies each row gets.
+    """Return a plan: how many copies each row gets, and their weights.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def plan_masks(
     seed
         Any integer.
     max_virtual_rows
-        Row budget: ``balanced`` reduces ``copies`` to fit and warns, the other schemes refuse.
+        Row budget: beyond it ``balanced`` warns and reduces ``copies``, and the other schemes raise.
     num_threads
         Threads to use; None means all cores.
 
@@ -299,7 +299,7 @@ def _offsets(copies: Array) -> Array:
 
 
 def _fit_to_budget(copies: float, n: int, all_virtual: int, limit: int) -> float:
-    """Return the largest ``copies`` up to the wanted one whose virtual rows fit into the budget."""
+    """Return the largest number of copies, up to ``copies``, whose virtual rows fit into the budget."""
     if min(copies * n, all_virtual) <= limit:
         return copies
     # Rounding at random adds at most N/4 of variance to the total: five standard deviations stay free.
@@ -316,8 +316,8 @@ def _fit_to_budget(copies: float, n: int, all_virtual: int, limit: int) -> float
 def _balanced_copies(how_many: Array, budget: float) -> Array:
     """Return E[c] for k = 0 … 64: max(1, τ·2^k), with τ < 1 such that the budget is met.
 
-    ``how_many[k]`` rows share k groups. If just the rows with k ≤ K get the minimum of one copy, then
-    τ = (budget − #rows with k ≤ K) / Σ_{k > K} how_many[k]·2^k; the smallest K with τ·2^(K+1) ≥ 1 is the right one.
+    ``how_many[k]`` rows share k groups. If exactly the rows with k ≤ K get the minimum of one copy, then
+    τ = (budget − #rows with k ≤ K) / Σ_{k > K} how_many[k]·2^k. The smallest K with τ·2^(K+1) ≥ 1 is the right one.
     """
     power = np.ldexp(1.0, np.arange(len(how_many)))
     for cut in range(len(how_many) - 1):

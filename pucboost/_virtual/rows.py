@@ -1,4 +1,4 @@
-"""The virtual table: masked rows built when they are read, never stored, with label, weight and score of each."""
+"""The virtual table: masked rows, built when they are read and never stored, with their labels, weights and scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .._tables.sources import ArraySource, RowSource
 from .plan import MaskPlan, plan_masks
 
 BATCH_BYTES = 4 << 20
-"""Size of a batch buffer: large enough to keep two threads busy, small enough to stay out of the way."""
+"""Size of a batch buffer: large enough to keep two threads busy, small enough to be negligible."""
 
 
 def gather_masked(
@@ -39,11 +39,11 @@ def gather_masked(
 
 
 class MaskedRows:
-    """The virtual table of a plan: ``len``, single rows, slices and index arrays; always fresh arrays.
+    """The virtual table of a plan. Takes ``len``, row numbers, slices and index arrays; returns fresh arrays.
 
-    Virtual row v = (i, s) has the base columns of source row i, its optional columns of the groups in s, and
+    Virtual row v = (i, s) has the base columns of source row i, its optional columns in the groups of s, and
     ``fill_value`` elsewhere. It is a pure function of v: the table may be read in any order, in pieces, by
-    several threads, and as often as an engine likes.
+    several threads, and any number of times.
 
     Parameters
     ----------
@@ -52,11 +52,11 @@ class MaskedRows:
     consent
         Which columns belong to which group.
     plan
-        Which virtual rows there are.
+        The virtual rows.
     num_threads
         Threads for the kernels; None means all cores.
     fill_value
-        What stands for a withheld value.
+        Replaces withheld values.
 
     Examples
     --------
@@ -93,12 +93,12 @@ class MaskedRows:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 or float64, as the source."""
+        """float32 or float64, like the source."""
         return self.source.dtype
 
     @property
     def batch_rows(self) -> int:
-        """Rows of a batch of about :data:`BATCH_BYTES`."""
+        """Number of rows in a batch of about :data:`BATCH_BYTES`."""
         return max(1, BATCH_BYTES // (self.source.n_columns * self.dtype.itemsize))
 
     def __getitem__(self, index: int | slice | Array | list[int]) -> Array:
@@ -200,7 +200,7 @@ class SelectedRows(MaskedRows):
 
 @dataclass(frozen=True)
 class VirtualTable:
-    """Masked rows together with what belongs to each of them."""
+    """Masked rows with their labels, weights and initial scores."""
 
     rows: MaskedRows
     table: SourceTable
@@ -221,24 +221,28 @@ class VirtualTable:
         """φ = min(1, N / V): the share of the V virtual rows that each tree is grown on, drawn afresh."""
         return min(1.0, self.people / len(self))
 
+    def people_as_given(self) -> VirtualTable:
+        """Return the people themselves: one row for each, with what they share."""
+        return shown_table(self.table, self.rows.consent, self.rows.plan.available, self.rows.threads)
+
     def label(self) -> Array:
-        """Label of every virtual row."""
+        """Return the label of every virtual row."""
         return self.rows.plan.spread(self.table.label)
 
     def weight(self, scale: float = 1.0) -> Array | None:
-        """User weight × copy weight × ``scale`` of every virtual row, None if all are 1."""
+        """Return user weight × copy weight × ``scale`` for every virtual row; None if all are 1."""
         return self.rows.plan.weights(self.table.weight, scale)
 
     def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """The part of the weight that is pucboost's."""
+        """Return copy weight × ``scale`` for every virtual row, the factor that comes from pucboost."""
         return self.rows.plan.weights(None, scale)
 
     def user_weight(self) -> Array | None:
-        """The part of the weight that is the user's."""
+        """Return the user weight for every virtual row; None if there are none."""
         return None if self.table.weight is None else self.rows.plan.spread(self.table.weight.astype(np.float32))
 
     def init_score(self) -> Array | None:
-        """Initial scores of every virtual row, one column per class."""
+        """Return the initial scores of every virtual row, one column per class; None if there are none."""
         scores = self.table.init_score
         if scores is None:
             return None
@@ -246,46 +250,46 @@ class VirtualTable:
         return np.stack([self.rows.plan.spread(one) for one in by_class], axis=1)
 
     def shares_something(self) -> Array:
-        """Whether each virtual row has a group that is not erased."""
+        """Return whether each virtual row shares at least one group."""
         _, masks = self.rows.plan.rows_and_masks(0, len(self.rows.plan), self.rows.threads)
         return np.asarray(masks != 0)
 
 
 @dataclass(frozen=True)
 class SelectedTable(VirtualTable):
-    """Some rows of a virtual table, with what belongs to them."""
+    """Some rows of a virtual table, with their labels, weights and scores."""
 
     selection: Array
 
     @classmethod
     def of(cls, virtual: VirtualTable, selection: Array, table: SourceTable) -> SelectedTable:
-        """Select rows of a virtual table by their numbers; ``table`` may differ from its own in scores."""
+        """Return some rows of a virtual table, by number; ``table`` may have other scores than the virtual table's."""
         return cls(SelectedRows(virtual.rows, selection), table, selection)
 
     @property
     def people(self) -> int:
-        """Number of people who have at least one of the rows."""
+        """Number of people with at least one of the rows."""
         owners = np.searchsorted(self.rows.plan.offsets, self.selection, side="right")
         return len(np.unique(owners))
 
     def label(self) -> Array:
-        """Label of every row."""
+        """Return the label of every row."""
         return super().label()[self.selection]
 
     def weight(self, scale: float = 1.0) -> Array | None:
-        """Weight of every row."""
+        """Return the weight of every row."""
         return self._pick(super().weight(scale))
 
     def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """Copy weight of every row."""
+        """Return the copy weight of every row."""
         return self._pick(super().copy_weight(scale))
 
     def user_weight(self) -> Array | None:
-        """User weight of every row."""
+        """Return the user weight of every row."""
         return self._pick(super().user_weight())
 
     def init_score(self) -> Array | None:
-        """Initial scores of every row."""
+        """Return the initial scores of every row."""
         return self._pick(super().init_score())
 
     def _pick(self, values: Array | None) -> Array | None:
@@ -294,32 +298,38 @@ class SelectedTable(VirtualTable):
 
 @dataclass(frozen=True)
 class MergedTable(VirtualTable):
-    """Virtual rows of which equal ones were merged; ``people`` and the total weight are still those of the people."""
+    """Virtual rows after equal ones were merged; ``people`` and the total weight are still those before merging."""
 
     merged: ClassVar[bool] = True
     cell_label: Array
     cell_weight: Array
     n_people: int
+    before: VirtualTable | None = None
+    """The people themselves, if people were merged, too."""
 
     @property
     def people(self) -> int:
         """Number of source rows before merging."""
         return self.n_people
 
+    def people_as_given(self) -> VirtualTable:
+        """Return the people themselves, before any were merged."""
+        return super().people_as_given() if self.before is None else self.before
+
     def label(self) -> Array:
-        """Mean label of each cell."""
+        """Return the mean label of each cell."""
         return self.cell_label
 
     def weight(self, scale: float = 1.0) -> Array | None:
-        """Total weight of each cell."""
+        """Return the total weight of each cell."""
         return np.asarray(self.cell_weight * scale, dtype=np.float32)
 
     def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """Cells have no separate copy weights; callable objectives are refused."""
+        """Raise: cells have no separate copy weights. Only callable objectives need them, and those are refused."""
         raise NotImplementedError
 
     def init_score(self) -> None:
-        """Cells have none."""
+        """Return None: cells have no initial scores."""
         return
 
 
@@ -329,6 +339,6 @@ def erased_table(table: SourceTable, consent: Consent, num_threads: int | None) 
 
 
 def shown_table(table: SourceTable, consent: Consent, masks: Array, num_threads: int | None) -> VirtualTable:
-    """Return a table with one row per person, in which each shows the groups of the mask given for them."""
+    """Return a table with one row per person, showing the groups of that person's mask."""
     plan = plan_masks(masks, "none", num_threads=num_threads)
     return VirtualTable(MaskedRows(table.source, consent, plan, num_threads=num_threads), table)

@@ -17,12 +17,14 @@ coins of ±1, each a group, the mean squared error is 5 under PUC with strategic
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._encoded_silence.findings import EncodedSilenceWarning
 from .checks import require
 from .families import BoolArray, Family
 from .odds import FloatArray
@@ -186,7 +188,10 @@ def play(
     played: list[Round] = []
     quiet = 0
     for number in range(1, rounds + 1):
-        model = fit(_stack([X for X, _ in cohorts]), np.concatenate([y for _, y in cohorts]))
+        with warnings.catch_warnings():
+            # What these people withhold is missing, and often nobody withholds anything.
+            warnings.simplefilter("ignore", EncodedSilenceWarning)
+            model = fit(_stack([X for X, _ in cohorts]), np.concatenate([y for _, y in cohorts]))
         response = best_response(model, people, consent, favourable=favourable)
         gain = factor * (quotes_of(model, consent)(people, decision) - response.prediction)
         changed = float(((response.shared != decision).any(axis=1) & (gain >= indifference)).mean())

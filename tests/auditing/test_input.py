@@ -80,7 +80,7 @@ def test_assert_consent() -> None:
     with pytest.raises(AssertionError, match="inconclusive"):
         puc.testing.assert_consent(HARMLESS.puc_prediction, *few, **options)
     assert not puc.testing.assert_consent(HARMLESS.puc_prediction, *few, fail_on="violated", **options).passed
-    with pytest.raises(ValueError, match="fail_on must be of"):
+    with pytest.raises(ValueError, match="fail_on must be among"):
         puc.testing.assert_consent(dear, people.X, people.y, fail_on="certified", **options)
 
 
@@ -148,6 +148,20 @@ def test_zero_weights_are_left_out() -> None:
     alone = puc.audit(TEASER.puc_prediction, people.X[1::2], people.y[1::2], optional=[2], margin=0.02, num_threads=1)
     assert numbers(report) == numbers(alone)
     assert "500 rows with weight 0 are left out." in report.warnings
+
+
+def test_clusters_of_weight_zero_are_left_out() -> None:
+    """They count neither in standard errors nor in the test of informativeness, and fill no folds."""
+    people = TEASER.sample(400, 0)
+    clusters = np.arange(400) // 2
+    keep = clusters % 2 == 1
+    options = {"optional": [2], "margin": 0.02, "min_count": 20, "nuisance": {"num_leaves": 4}, "num_threads": 1}
+    f = TEASER.puc_prediction
+    report = puc.audit(f, people.X, people.y, weight=keep, clusters=clusters, **options)
+    alone = puc.audit(f, people.X[keep], people.y[keep], clusters=clusters[keep], **options)
+    assert report.penalties == alone.penalties
+    assert report.informativeness == alone.informativeness
+    assert report.balance == alone.balance
 
 
 def with_value(values: Any, row: int, value: float) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import FrozenInstanceError, fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,3 +87,42 @@ def test_bound_is_the_margin_in_units_of_the_prediction() -> None:
     assert JudgementOptions(0.1, relative=True).bound(-3.0) == pytest.approx(0.3)
     with pytest.raises(ValueError, match="mean prediction other than 0"):
         JudgementOptions(0.1, relative=True).bound(0.0)
+
+
+PROBABILITY_MARGIN = (
+    r"margin is 2, but penalties are probabilities: no model could exceed it. Did you mean 0.02, 2 percentage points\?"
+)
+WIDE_MARGIN = r"margin is 3, more than the standard deviation of the outcomes \(0\.9791\): any model would be certified"
+
+
+def a_surcharge(X: np.ndarray) -> np.ndarray:
+    """What no audit may certify: everybody who is silent is told 0.3 more than justified."""
+    return np.clip(TEASER.puc_prediction(X) + 0.3 * np.isnan(X[:, 2]), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"margin": 2}, PROBABILITY_MARGIN),
+        ({"margin": 1.0}, "margin is 1, but penalties are probabilities"),
+        ({"margin": 5, "relative": True}, r"margin is 5 with relative=True, which is 500% .* Did you mean 0\.05\?"),
+    ],
+)
+def test_margins_that_certify_anything_are_refused(options: dict[str, Any], message: str) -> None:
+    people = TEASER.sample(400, seed=0)
+    given = {"optional": [2], "num_threads": 1, **options}
+    with pytest.raises(ValueError, match=message):
+        puc.audit(a_surcharge, people.X, people.y, **given)
+    with pytest.raises(ValueError, match=message):
+        puc.testing.assert_consent(a_surcharge, people.X, people.y, **given)
+
+
+def test_margins_wider_than_the_outcomes_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    y = X.sum(axis=1) / np.sqrt(2)
+    X[::2, 1] = np.nan
+    given: dict[str, Any] = {"optional": [1], "num_threads": 1}
+    with pytest.raises(ValueError, match=WIDE_MARGIN):
+        puc.audit(lambda rows: np.nan_to_num(rows).sum(axis=1), X, y, margin=3, **given)
+    assert puc.audit(lambda rows: np.nan_to_num(rows).sum(axis=1), X, y, margin=0.9, **given).margin == 0.9

@@ -103,7 +103,7 @@ def test_judge_is_the_audit() -> None:
         assert penalty.estimate.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
     found = judge(predict)
     assert found["penalty"] > 2
-    assert sum(found[one] for one in judging.VERDICTS) == len(ours) - (judging.ALL_SILENT in ours)
+    assert sum(found[one] for one in judging.VERDICTS) == len(ours) - (judging.ALL_WITHHOLDING in ours)
 
 
 @pytest.mark.parametrize("method", methods.METHODS)

@@ -101,6 +101,31 @@ def test_few_data_are_inconclusive_and_fail_on_chooses(folder: Path) -> None:
     assert audit(folder, "plain.txt", "--optional", "score", "--fail-on", "inconclusive") == 0
 
 
+def test_people_it_was_trained_on_are_not_certified(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four fifths of a file are trained on; the split is the command's own."""
+    model, drawn = tmp_path / "model.txt", people(5000, 7).assign(region=lambda t: np.where(t["age"] > 0, "s", "n"))
+    for ending in ("csv", "parquet"):
+        data = tmp_path / f"people.{ending}"
+        drawn.to_csv(data, index=False) if ending == "csv" else drawn.to_parquet(data, index=False)
+        train = ["train", data, "--label", "claim", "--optional", "score", "--rounds", 20, "--quiet", "--out", model]
+        assert run(*train, "--valid-fraction", 0.2) == 0
+        judge = ["audit", model, data, "--label", "claim", "--margin", 0.1]
+        assert run(*judge, "--json", tmp_path / "a.json") == 2
+        found = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))["support"]["trained_on"]
+        assert found["lower"] < 0.8 < found["upper"]
+        assert found["share"] == pytest.approx(0.8, abs=0.08)
+        assert "The model was trained on about" in capsys.readouterr().out
+        people(4000, 8).assign(region=lambda t: np.where(t["age"] > 0, "s", "n")).to_csv(
+            tmp_path / "o.csv", index=False
+        )
+        assert run("audit", model, tmp_path / "o.csv", "--label", "claim", "--margin", 0.1, "--quiet") == 0
+    assert run(*train, "--param", "training_sketch=false") == 0
+    assert run(*judge) == 0
+    assert "keeps no sketch of its training rows" in " ".join(capsys.readouterr().out.split())
+
+
 def test_weights_and_exposure(folder: Path) -> None:
     assert audit(folder, "fair.txt", "--weight", "years") == 0
     assert audit(folder, "fair.txt", "--exposure", "years", "--quiet") == 0
@@ -115,7 +140,7 @@ def test_weights_and_exposure(folder: Path) -> None:
         ("fair.txt", ["--exposure", "region"], "Exposures must be numbers"),
         ("fair.txt", ["--margin", "-1"], "margin must be a positive number"),
         ("fair.txt", ["--level", "2"], "level must lie between"),
-        ("fair.txt", ["--fail-on", "certified"], "fail_on must be of"),
+        ("fair.txt", ["--fail-on", "certified"], "fail_on must be among"),
         ("fair.txt", ["--optional", "score"], "knows what is optional"),
         ("plain.txt", [], "no consent schema"),
         ("plain.txt", ["--optional", "scores"], "no column 'scores' (--optional)"),

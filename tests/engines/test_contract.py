@@ -185,6 +185,7 @@ def test_consent_of_any_form_of_a_model(kit: EngineKit, tmp_path: Path) -> None:
         ({"max_virtual_rows": 20}, "The table has 60 rows, more than max_virtual_rows = 20"),
         ({"augmentation": "exhaustive", "max_virtual_rows": 70}, "augmentation='exhaustive' makes"),
         ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
+        ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
         ({"compact": 3}, "compact must be True, False or 'auto'"),
     ],
 )

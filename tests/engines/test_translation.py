@@ -428,12 +428,13 @@ def test_bagging_without_frequency(name: str, freq: dict[str, int]) -> None:
 
 
 def test_sampling_off_and_on() -> None:
-    with pytest.raises(ValueError, match=r"bagging_freq=0 switches row sampling off, subsample=0\.8 on"):
+    message = r"bagging_freq=0 switches row sampling off, but subsample=0\.8 switches it on"
+    with pytest.raises(ValueError, match=message):
         to_xgboost({"subsample": 0.8, "bagging_freq": 0})
 
 
 def test_leaves_with_the_exact_method() -> None:
-    with pytest.raises(ValueError, match="num_leaves=7 with tree_method='exact': XGBoost then knows max_depth only"):
+    with pytest.raises(ValueError, match="num_leaves=7 with tree_method='exact': XGBoost then has only max_depth"):
         to_xgboost({"num_leaves": 7, "tree_method": "exact", "max_depth": 3})
 
 

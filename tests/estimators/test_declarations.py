@@ -63,7 +63,7 @@ def test_names_that_do_not_arrive_are_errors() -> None:
         columns_by_name("default").fit(X, y)
     renamed = (
         "optional names column 'steps', which the table does not have. Its columns are: scaled__pulse, scaled__age, "
-        "kept__glucose, kept__steps. 'kept__steps' may be it: set verbose_feature_names_out=False"
+        "kept__glucose, kept__steps. If 'kept__steps' is meant, set verbose_feature_names_out=False"
     )
     with pytest.raises(ValueError, match=renamed):
         columns_by_name("pandas").fit(X, y)

@@ -108,14 +108,17 @@ def test_a_pipeline_transforms_validation_people() -> None:
 def test_wrong_validation_people() -> None:
     X, y = make_table(100)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"eval_set": [(X, y, y)]}, r"eval_set must be a pair \(X, y\) or a list of pairs; item 0 is 3 things"),
+        (
+            {"eval_set": [(X, y, y)]},
+            r"eval_set must be a pair \(X, y\) or a list of pairs; item 0 is a sequence of length 3",
+        ),
         ({"eval_set": [X, y]}, "eval_set must be a pair .* item 0 is ndarray"),
         ({"eval_set": [(X[:, :4], y)]}, r"eval_set\[0\]: X has 4 features, but PUCClassifier is expecting 6 features"),
         ({"eval_set": [(X, y), (X, y[:50])]}, r"eval_set\[1\]: Found input variables with inconsistent numbers"),
         ({"eval_set": (X, None)}, r"eval_set\[0\]: This PUCClassifier estimator requires y to be passed"),
         ({"eval_set": (X, y), "eval_X": X}, "Give eval_set, or eval_X and eval_y, but not both"),
         ({"eval_X": X}, "eval_X and eval_y belong together"),
-        ({"eval_X": (X, X), "eval_y": y}, "eval_X holds 2 tables, eval_y outcomes for 1"),
+        ({"eval_X": (X, X), "eval_y": y}, "eval_X holds 2 tables, but eval_y holds outcomes for 1"),
         ({"eval_set": (X, y), "eval_sample_weight": [y, y]}, "eval_sample_weight has 2 items for 1 validation sets"),
         ({"eval_set": (X, y), "eval_sample_weight": -np.ones(100)}, r"eval_set\[0\]: Negative values"),
         ({"eval_sample_weight": y}, "eval_sample_weight needs eval_set"),

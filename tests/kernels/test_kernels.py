@@ -58,6 +58,40 @@ def test_copy_masks(scheme: str, seed: int, available: list[int], copies: list[i
     assert out.tolist() == twin
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_copy_masks_in_any_order_and_in_pieces(scheme: str) -> None:
+    """Copies that follow one another are counted up from the last; every other order must start anew."""
+    available = [0b1011, 0b1101, 0b110, 0, 2**63 + 5, 2**64 - 1]
+    ordered = [(row, copy) for row, mask in enumerate(available) for copy in range(min(8, 2 ** mask.bit_count()))]
+    shuffled = [ordered[i] for i in np.random.default_rng(0).integers(0, len(ordered), 300)]
+    across = [
+        (0, 0),
+        (1, 1),
+        (0, 2),
+        (1, 3),
+        (1, 4),
+        (1, 4),
+        (1, 6),
+        (1, 5),
+        (5, 6),
+        (2, 7 % 4),
+        (0, 7),
+        (1, 7),
+        (1, 0),
+    ]
+    for pairs in (ordered, ordered[::-1], shuffled, across):
+        rows, copies = (np.array(part) for part in zip(*pairs, strict=True))
+        wanted = [naive.copy_mask(scheme, 7, row, copy, available[row]) for row, copy in pairs]
+        for size in (1, 3, len(pairs)):
+            out = np.full(len(pairs), 0b1000_0001, dtype=np.uint64)  # a piece must not read what another will write
+            for lo in reversed(range(0, len(pairs), size)):
+                hi = min(lo + size, len(pairs))
+                kernel.copy_masks(
+                    SCHEMES[scheme], u(7), np.array(available, dtype=np.uint64), rows, copies, lo, hi, out
+                )
+            assert out.tolist() == wanted
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.data())
 def test_walk_rows(copies: list[int], data: Any) -> None:
     offsets = np.concatenate([[0], np.cumsum(copies)]).astype(np.int64)

@@ -36,7 +36,8 @@ def test_same_model(kit: EngineKit, params: dict[str, Any], container: str, weig
     plain = kit.fit_alone({**kit.params, **params}, X, y, 10, weight=weight)
     ours = kit.fit(X, y, 10, {"weight": weight}, optional=None, **params)
     assert kit.model(ours) == kit.model(plain)
-    assert not hasattr(ours, "consent")
+    assert ours.consent is None
+    assert ours.puc_summary is None
 
 
 @every_engine

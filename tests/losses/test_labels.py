@@ -35,7 +35,7 @@ from pucboost.objectives import Gamma, Logistic, Objective, Poisson, Quantile, S
         (
             Softmax(2),
             [[0.5, 0.5], [0.5, 0.6]],
-            r"label is \[0.5, 0.6\] in row 1; .* shares: not negative, and 1 in sum",
+            r"label is \[0.5, 0.6\] in row 1; .* shares: not negative, and adding up to 1",
         ),
         (Softmax(2), [[1.5, -0.5]], r"label is \[1.5, -0.5\] in row 0"),
         (Softmax(2), [[np.inf, -np.inf]], r"label is \[inf, -inf\] in row 0"),

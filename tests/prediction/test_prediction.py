@@ -107,7 +107,7 @@ def test_chosen_subsets() -> None:
     assert len(subsets.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
     with pytest.raises(ValueError, match="Group 'sugar' is not in the consent schema; its groups are"):
         puc.quote(booster, X, subsets=[["sugar"]])
-    with pytest.raises(ValueError, match="subsets must be of 'nothing'"):
+    with pytest.raises(ValueError, match="subsets must be among 'nothing'"):
         puc.quote(booster, X, subsets="some")
 
 
@@ -266,7 +266,7 @@ def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
         (
             lambda b: puc.quote(b, X[:, :5]),
             ValueError,
-            "The table has 5 columns, the consent schema was declared for 7",
+            "The table has 5 columns, but the consent schema was declared for 7",
         ),
         (
             lambda b: puc.quote(lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1), X),
@@ -281,11 +281,7 @@ def test_bad_input(call: Any, error: Any, message: str) -> None:
         call(model())
 
 
-def test_columns_in_another_order_are_refused() -> None:
-    frame = pd.DataFrame(X, columns=list("abcdefg"))
-    booster = model(LIGHTGBM, frame, optional={"app": ["d", "e"]})
-    with pytest.raises(ValueError, match="Column 0 is 'b', the consent schema expects 'a' there"):
-        puc.quote(booster, frame[list("bacdefg")])
+def test_several_classes_have_no_best_prediction() -> None:
     several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
     with pytest.raises(ValueError, match="no single most favourable"):
         puc.predict(several, X, sharing="best")

@@ -197,5 +197,5 @@ def test_bad_arguments_of_best_response() -> None:
         best_response(zero, np.zeros((2, 14)), list(range(1, 14)))
     with pytest.raises(ValueError, match="X must be a DataFrame or a 2-d ndarray"):
         best_response(zero, [[0.0, 1.0]], [1])
-    with pytest.raises(ValueError, match="The table has 2 columns, the consent schema was declared for 3"):
+    with pytest.raises(ValueError, match="The table has 2 columns, but the consent schema was declared for 3"):
         best_response(zero, X[:, :2], puc.Consent.declare([1], ["a", "b", "c"]))

@@ -70,7 +70,9 @@ def test_training_continues_with_the_same_categories_only(engine: str) -> None:
     more = puc.train({**ENGINES[engine]}, dataset(pl.DataFrame(DATA)), 2, init_model=booster)
     assert categories_of(more) == categories_of(booster)
     fewer = {**DATA, "region": [None if v == "east" else v for v in DATA["region"]]}
-    with pytest.raises(ValueError, match=r"Column 'region' has the categories \['north', 'south', 'Äland'\] …, init_m"):
+    with pytest.raises(
+        ValueError, match=r"Column 'region' has the categories \['north', 'south', 'Äland'\] …, but init_m"
+    ):
         puc.train({**ENGINES[engine]}, dataset(pl.DataFrame(fewer)), 2, init_model=booster)
     regions = ["east", "north", "south", "Äland", "west"]
     longer = categories(fewer).assign(region=pd.Categorical(fewer["region"], categories=regions))
@@ -122,7 +124,7 @@ def test_anchors_have_codes_of_their_own(engine: str) -> None:
     # XGBoost loses names of categories that are not ASCII, LightGBM keeps none of a matrix.
     lost = frame.assign(region=frame["region"].cat.rename_categories(str.upper).cat.rename_categories({"A": "Ä"}))
     legacy, _ = premiums(lost if engine == "xgboost" else lost.assign(region=lost["region"].cat.codes).to_numpy())
-    with pytest.raises(ValueError, match="The anchor does not tell the categories it was trained on, so column 'reg"):
+    with pytest.raises(ValueError, match="The anchor does not say which categories it was trained on, so column 'reg"):
         puc.train(
             {**ENGINES[engine], "anchor": legacy}, dataset(arrow(data).select(["age", "region", *list(DATA)[4:]])), 3
         )

@@ -260,7 +260,7 @@ def test_anchor_gets_its_own_columns() -> None:
     other = lgb.train(ALONE, lgb.Dataset(pd.DataFrame({"q": TRAIN.X[:, 0]}), TRAIN.y), 2)
     with pytest.raises(ValueError, match="The anchor was trained on a column 'q', which the table does not have"):
         puc.train({**params, "anchor": other}, puc.Dataset(frame, TRAIN.y), 2)
-    with pytest.raises(ValueError, match="Column 0 is 'z two', the consent schema expects 'z one' there"):
+    with pytest.raises(ValueError, match="Column 0 is 'z two', but the consent schema expects 'z one' there"):
         model.predict(frame[frame.columns[::-1]])
 
 
@@ -319,3 +319,30 @@ def test_refused_combinations(tmp_path: Path) -> None:
     puc.save_model(model, tmp_path / "model.json")
     with pytest.raises(ValueError, match="is an anchored model, which cannot be continued"):
         puc.train({**PARAMS, "optional": FAMILY.optional}, data, 2, init_model=tmp_path / "model.json")
+
+
+RARE = (np.random.default_rng(3).normal(size=(3_000, 2)), (np.random.default_rng(4).random(3_000) < 0.05) * 1.0)
+RARE[0][::2, 1] = np.nan
+WRONG_SCALE = {
+    "binary": r"a mean prediction of 0\.5125, where the mean outcome is 0\.04867; taken as predictions, .* is 0\.05\.",
+    "poisson": r"a mean prediction of 1\.051, where the mean outcome is 0\.04867; taken as predictions, .* is 0\.05\.",
+}
+
+
+@pytest.mark.parametrize("strength", [None, 1.0])
+@pytest.mark.parametrize("objective", WRONG_SCALE)
+def test_predictions_in_place_of_raw_scores_are_refused(objective: str, strength: float | None) -> None:
+    """Probabilities as raw scores would tell the silent 0.51 instead of 0.05."""
+    params = {**PARAMS, "objective": objective, "optional": [1], "anchor": lambda X: np.full(len(X), 0.05)}
+    if strength is not None:
+        params["anchor_strength"] = strength
+    with pytest.raises(ValueError, match=WRONG_SCALE[objective]):
+        puc.train(params, puc.Dataset(*RARE), 3)
+
+
+def test_an_anchor_that_is_far_off_is_warned_of() -> None:
+    params = {**PARAMS, "objective": "binary", "optional": [1]}
+    with pytest.warns(UserWarning, match=r"a mean prediction of 0\.5, where the mean outcome is 0\.04867"):
+        puc.train({**params, "anchor": lambda X: np.zeros(len(X))}, puc.Dataset(*RARE), 3)
+    right = puc.train({**params, "anchor": lambda X: np.full(len(X), np.log(0.05 / 0.95))}, puc.Dataset(*RARE), 3)
+    np.testing.assert_allclose(right.predict(RARE[0])[::2], 0.05)

@@ -54,6 +54,7 @@ def small() -> tuple[Any, Any]:
         ({"objective": "xentlambda"}, "reads weights as exposures"),
         ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),
         ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
+        ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
     ],
 )
 @pytest.mark.parametrize("function", ["train", "cv"])
@@ -120,14 +121,14 @@ def test_bad_validation_sets() -> None:
     X, y = small()
     frame = pd.DataFrame(X, columns=list("abcdef"))
     cases: list[tuple[Any, Any, type[Exception], str]] = [
-        (X, lgb.Dataset(X[:, :5], y), ValueError, "A validation set has 5 columns, train_set has 6"),
+        (X, lgb.Dataset(X[:, :5], y), ValueError, "A validation set has 5 columns, but train_set has 6"),
         (X, lgb.Dataset(X, y).construct(), ValueError, "validation set 0 is already constructed"),
         (X, lgb.Dataset(X, with_value(y, 1, np.nan)), ValueError, "label of validation set 0 is nan in row 1"),
         (
             frame,
             lgb.Dataset(frame[list("bacdef")], y),
             ValueError,
-            "Column 0 is 'b', the consent schema expects 'a' there",
+            "Column 0 is 'b', but the consent schema expects 'a' there",
         ),
         (X, puc.Dataset(X, y, optional=[3]), ValueError, "Validation set 0 declares other groups"),
         (X, "valid.csv", TypeError, "Every item in valid_sets must be a Dataset object. Item 0 has type 'str'"),

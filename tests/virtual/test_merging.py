@@ -237,8 +237,8 @@ def absolute(preds: Any, data: Any) -> tuple[Any, Any]:
     ("params", "dataset", "message"),
     [
         ({"objective": "quantile"}, {}, "compact with objective 'quantile': its loss is not linear in the label"),
-        ({"objective": "huber"}, {}, "compact needs one of the built-in losses"),
-        ({"objective": absolute}, {}, "compact needs one of the built-in losses"),
+        ({"objective": "huber"}, {}, "compact needs a built-in loss whose rows can be merged"),
+        ({"objective": absolute}, {}, "compact needs a built-in loss whose rows can be merged"),
         ({"objective": "l2"}, {"init_score": np.zeros(6_000)}, "compact with init_score"),
         ({"objective": "l2", "compact": "yes"}, {}, "compact must be True, False or 'auto', got 'yes'"),
     ],

@@ -40,7 +40,7 @@ def informativeness(people: AuditPeople, nothing: MaskScores, view: View) -> lis
         product = people.weight * residual * sharing
         if people.cluster is not None:
             product = np.bincount(people.cluster, weights=product)
-        spread = float(np.sqrt((product**2).mean() - product.mean() ** 2))
+        spread = float(np.sqrt(max(0.0, (product**2).mean() - product.mean() ** 2)))
         scale = float(np.sqrt(_mean_square(residual, people) * _mean_square(sharing, people)))
         if spread == 0 or scale == 0:
             found.append(Informativeness(group, rate, None, None, None, None, "No variation: not testable."))

@@ -57,6 +57,11 @@ class Loss:
         }[self.name]
 
     @property
+    def unit_is_probability(self) -> bool:
+        """Whether a penalty is a probability, or a difference of probabilities."""
+        return self.name in ("binary", "quantile")
+
+    @property
     def unit(self) -> str:
         """What a penalty is measured in."""
         return {
@@ -68,7 +73,7 @@ class Loss:
 
     def describe(self, amount: float) -> str:
         """Return a penalty or a margin in words."""
-        return f"{amount:.4g}" if self.name in ("squared", "poisson") else f"{100 * amount:.2f} percentage points"
+        return f"{amount:.4g}" if not self.unit_is_probability else f"{100 * amount:.2f} percentage points"
 
     def pointwise(self, f: Array, y: Array) -> Array:
         """Return the loss of every prediction."""

@@ -24,7 +24,7 @@ from .people import AuditPeople
 from .scores import MaskScores
 from .verdict import decide, rows_to_decide
 
-ALL_SILENT = "all who withhold something"
+ALL_WITHHOLDING = "all who withhold something"
 
 MIN_EVENTS = 10
 """With fewer of either outcome among those compared, the standard error misses the noise in outcomes."""
@@ -170,7 +170,7 @@ def _claims(people: AuditPeople, scored: list[MaskScores], loss: Loss) -> list[_
     """Return what to estimate: each set, all silent sets together, and the same within each subgroup."""
     sets = [(people.name(s.mask), s.mask, [s], s.mask != people.everything or s.mask == 0) for s in scored]
     silent = [s for _, _, (s,), decisive in sets if decisive]
-    pooled = [(ALL_SILENT, None, silent, True)] if len(silent) > 1 else []
+    pooled = [(ALL_WITHHOLDING, None, silent, True)] if len(silent) > 1 else []
     everybody = np.ones(len(people), dtype=bool)
     return [
         _claim(name, mask, subgroup, members, together, decisive, loss)

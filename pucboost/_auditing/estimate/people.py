@@ -112,7 +112,8 @@ def read_audit_people(
         weight=weights[keep] / weights[keep].mean(),
         y=outcome[keep],
         subgroups={name: flags[keep] for name, flags in members.items()},
-        cluster=None if cluster is None else cluster[keep],
+        # Numbered anew: a cluster nobody is left of would count among the units of standard errors and folds.
+        cluster=None if cluster is None else read_clusters(cluster[keep], len(keep)),
         kept=keep,
     )
     return audited, [f"{n - len(keep):,} rows with weight 0 are left out."]

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._encoded_silence.detector import find_encoded_silence
+from ..._encoded_silence.findings import NOBODY, describe
 from ..findings import GroupSupport, Support
 from .people import AuditPeople
+from .training_data import TrainingData
 
 RARE_SHARE = 0.01
 """A group shared or withheld by fewer people than this gets a warning."""
 
 
-def describe_support(
-    people: AuditPeople, tested: list[int], training_masks: frozenset[int] | None
-) -> tuple[Support, list[str]]:
+def describe_support(people: AuditPeople, tested: list[int], training: TrainingData) -> tuple[Support, list[str]]:
     """Say whether the data can support the conclusions, with warnings in words."""
     notes = []
     counts = people.mask_counts
-    unseen = None if training_masks is None else [mask for mask in counts if mask not in training_masks]
+    seen = training.masks_seen
+    unseen = None if seen is None else [mask for mask in counts if mask not in seen]
     unseen_people = None if unseen is None else sum(counts[mask] for mask in unseen)
     if unseen:
         notes.append(
             f"{unseen_people:,} people share sets of groups that training never saw exactly so, for example "
             f"{people.name(unseen[0])!r}."
         )
+    encoded = find_encoded_silence(people.source, people.consent, people.shared)
+    withheld_by_nobody = {one.group for one in encoded if one.kind == NOBODY}
     groups = []
     for g, group in enumerate(people.consent.group_names):
         shared = int(((people.shared >> np.uint64(g)) & np.uint64(1)).sum())
@@ -34,7 +38,14 @@ def describe_support(
             few = shared if rate < RARE_SHARE else len(people) - shared
             notes.append(
                 f"Group {group!r} is {word} by {few:,} of {len(people):,} people; little can be said about it."
+                + (" Was silence imputed or encoded in these data?" if group in withheld_by_nobody else "")
             )
+    values = [one for one in encoded if one.kind != NOBODY]
+    if values:
+        notes.append(
+            f"Silence may have been encoded as a value: {describe(values)}. If so, these people are counted as "
+            "sharing, and the audit does not see what their silence costs them."
+        )
     untested = len(people) - sum(counts[mask] for mask in tested)
     if untested:
         notes.append(
@@ -52,4 +63,5 @@ def describe_support(
         untested_people=untested,
         groups=tuple(groups),
         effective_sample_size=effective,
+        trained_on=training.trained_on,
     ), notes

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from ..._kernels.cells import hash_rows
-from ..._models.schema import label_hash
-from ..._tables.containers import SourceTable, eager, row_source
+from ..._consent import Consent
+from ..._kernels.threads import thread_count
+from ..._models.anchored import is_tree_model
+from ..._models.files import summary_of
+from ..._models.schema import TrainingSummary, categories_of, label_hash
+from ..._tables.containers import SourceTable, as_vector, eager, row_source
 from ..._tables.sources import RowSource
+from ..._virtual.hashing import hash_people
+from ..._virtual.plan import shared_counts
+from ..._virtual.rows import shown_table
+from ..._virtual.sketch import RowSketch
+from ..findings import TrainedOn
 from .labels import outcome_of_class
+from .losses import reads_zero_as_missing
+from .overlap import MANY_TWINS, estimate_overlap
 from .people import AuditPeople
+from .verdict import seen_in_words
 
-SUSPICIOUS_OVERLAP = 0.5
-_SAME_DATA = "{}; a model looks better calibrated on data it has seen. Audit held-out people."
+SKETCH_OF_GIVEN = 1 << 16
+"""How many hashes of ``train_data`` are compared with."""
+
+_NO_SKETCH = (
+    "The model keeps no sketch of its training rows, so this audit cannot tell whether it was trained on these people."
+)
+_CANNOT_TELL = "Whether the model was trained on these people cannot be told: {}. They must be people it has not seen."
 
 
 @dataclass(frozen=True)
@@ -26,10 +42,12 @@ class TrainingData:
     masks_seen: frozenset[int] | None
     table: SourceTable | None = None
     shared: Array | None = None
+    trained_on: TrainedOn | None = None
+    """How many of the audited people were trained on; None if nothing is known about it."""
 
 
 def read_training(
-    train_data: Any, model: Any, people: AuditPeople, given: Any, target_class: Any
+    train_data: Any, model: Any, people: AuditPeople, given: Any, target_class: Any, num_threads: int | None
 ) -> tuple[TrainingData, list[str]]:
     """Return what is known about the training data, with a warning if the audited people are among them.
 
@@ -40,13 +58,19 @@ def read_training(
     given
         The outcomes of the audited people as the user passed them.
     """
-    notes: list[str] = []
-    summary = getattr(model, "puc_summary", None)
-    if train_data is None:
-        seen = getattr(summary, "masks_seen", None)
-        if summary is not None and summary.label_hash is not None and summary.label_hash == _hash_of(given):
-            notes.append(_SAME_DATA.format("The outcomes are exactly those the model was trained on"))
-        return TrainingData(None if seen is None else frozenset(seen)), notes
+    threads = thread_count(num_threads)
+    trained, told, notes = _told_by_model(model, people, given, threads)
+    seen = None if trained is None or trained.masks_seen is None else frozenset(trained.masks_seen)
+    training = TrainingData(seen, trained_on=told)
+    if train_data is not None:
+        training = _read_given(train_data, model, people, target_class, threads)
+        if told is not None and told.too_many:  # whatever was given as training data
+            training = replace(training, trained_on=told)
+        notes = []
+    return training, [*_in_words(training.trained_on), *notes]
+
+
+def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: Any, threads: int) -> TrainingData:
     if not isinstance(train_data, (tuple, list)) or len(train_data) not in (2, 3):
         raise ValueError("train_data must be (X, y) or (X, y, weight), the data the model was trained on.")
     X, y, *weight = train_data
@@ -55,11 +79,71 @@ def read_training(
     people.consent.check_table(source)
     table = SourceTable.of(source, y, weight[0] if weight else None, name="train_data")
     shared = people.consent.presence(source)
-    known = row_hashes(source, table.label)
-    share = float(np.isin(row_hashes(people.source, people.y), known).mean())
-    if share > SUSPICIOUS_OVERLAP:
-        notes.append(_SAME_DATA.format(f"{share:.0%} of the audited rows are rows of train_data"))
-    return TrainingData(frozenset(np.unique(shared).tolist()), table, shared), notes
+    visible = people.consent.visible(source, zero_as_missing=reads_zero_as_missing(model), num_threads=threads)
+    sketch = RowSketch.of(shown_table(table, people.consent, visible, threads), 0, SKETCH_OF_GIVEN)
+    overlap = _overlap(sketch, people.source, people.consent, people.shared, [people.y], threads)
+    return TrainingData(frozenset(np.unique(shared).tolist()), table, shared, overlap)
+
+
+def _told_by_model(
+    model: Any, people: AuditPeople, given: Any, threads: int
+) -> tuple[TrainingSummary | None, TrainedOn | None, list[str]]:
+    """Return what the model keeps of its training, how many of the people it knows, and what to say if it cannot."""
+    if is_tree_model(model):
+        summary = summary_of(model)
+        if summary is None:
+            return None, None, []
+        if summary.training_sketch is None:
+            known = summary.label_hash is not None and summary.label_hash == _hash_of(given)
+            n = len(people)
+            return summary, TrainedOn(1.0, 1.0, 1.0, n, n, 0.0, True) if known else None, [] if known else [_NO_SKETCH]
+        # With an exposure, labels of training are rates, or counts beside the logarithm of the exposure.
+        labels = [_as_trained(given, None, people), people.y]
+        found = _overlap(summary.training_sketch, people.source, people.consent, people.shared, labels, threads)
+        return summary, found, []
+    try:
+        return None, *_told_by_estimator(model, people, given, threads)
+    except Exception:  # steps of pipelines may do and raise anything; then nothing is claimed
+        return None, None, []
+
+
+def _told_by_estimator(model: Any, people: AuditPeople, given: Any, threads: int) -> tuple[TrainedOn | None, list[str]]:
+    """Ask the booster of a fitted estimator of pucboost, be it the last step of a pipeline or the best of a search."""
+    table = people.container
+    model = getattr(model, "best_estimator_", model)
+    if hasattr(model, "steps"):
+        table, model = model[:-1].transform(table) if len(model.steps) > 1 else table, model[-1]
+    booster = getattr(model, "booster_", None)
+    summary = summary_of(booster) if is_tree_model(booster) else None
+    if booster is None or summary is None:
+        return None, []
+    if summary.training_sketch is None:
+        return None, [_NO_SKETCH]
+    consent, source = booster.consent, row_source(eager(table), categories_of(booster))
+    consent.check_table(source)
+    shared = consent.visible(source, zero_as_missing=reads_zero_as_missing(booster), num_threads=threads)
+    labels = [_as_trained(given, getattr(model, "classes_", None), people)]
+    return _overlap(summary.training_sketch, source, consent, shared, labels, threads), []
+
+
+def _as_trained(given: Any, classes: Any, people: AuditPeople) -> Array:
+    """Return the outcomes of the people audited as training had them: the classes of a classifier as numbers."""
+    y = np.asarray(given)
+    y = y if people.kept is None else y[people.kept]
+    return as_vector(y if classes is None else np.searchsorted(classes, y), "y", len(people), np.float64)
+
+
+def _overlap(
+    sketch: RowSketch, source: RowSource, consent: Consent, shared: Array, labels: list[Array], threads: int
+) -> TrainedOn:
+    """Compare people with a sketch; of several ways to read their labels, the one by which most are found."""
+    counts = shared_counts(shared, threads)
+    different = [y for i, y in enumerate(labels) if not any(np.array_equal(y, other) for other in labels[:i])]
+    people = shown_table(SourceTable(source, different[0]), consent, shared, threads)
+    return max(
+        (estimate_overlap(sketch, hash_people(people, y), counts, threads) for y in different),
+        key=lambda overlap: overlap.found,
+    )
 
 
 def _hash_of(y: Any) -> str | None:
@@ -69,12 +153,11 @@ def _hash_of(y: Any) -> str | None:
         return None
 
 
-def row_hashes(source: RowSource, y: Array) -> Array:
-    """Return a hash of every row with its outcome."""
-    parts = []
-    for lo, hi in source.blocks():
-        block = np.column_stack([source.window(lo, hi), y[lo:hi]]).astype(np.float32).astype(np.float64)
-        out = np.empty((len(block), 2), dtype=np.uint64)
-        hash_rows(block, block.view(np.uint64), np.zeros(len(block), dtype=np.uint64), 0, len(block), out)
-        parts.append(out[:, 0])
-    return np.concatenate(parts)
+def _in_words(trained_on: TrainedOn | None) -> list[str]:
+    if trained_on is None:
+        return []
+    if trained_on.share is None:
+        twins = (trained_on.by_chance or 0) > MANY_TWINS
+        few = f"only {trained_on.compared} of their rows can be compared with what the model keeps"
+        return [_CANNOT_TELL.format("the rows of different people are too often equal" if twins else few)]
+    return [seen_in_words(trained_on)] if trained_on.too_many else []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from ..findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
+from ..findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty, TrainedOn
 
 
 def decide(lower: float, upper: float, margin: float) -> str:
@@ -50,6 +51,31 @@ def overall(penalties: Sequence[Penalty], margin: float, describe: Callable[[flo
         f"In each of the {len(tested)} sets of people tested, the average penalty of withholding lies within "
         f"{describe(margin)}."
     )
+
+
+def seen_in_words(trained_on: TrainedOn) -> str:
+    """Say that too many of the audited people were trained on."""
+    return (
+        f"The model was trained on about {trained_on.share:.0%} of the audited people, so it cannot be certified on "
+        "them: a model looks better calibrated on data it has seen. Audit held-out people."
+    )
+
+
+def on_people_seen(
+    verdict: str, reason: str, penalties: Sequence[Penalty], trained_on: TrainedOn | None
+) -> tuple[str, str, list[Penalty]]:
+    """Return verdict, reason and penalties with nothing certified if the model was trained on too many of the people.
+
+    What is violated on people it has seen is violated all the more on others, so that stays.
+    """
+    if trained_on is None or not trained_on.too_many:
+        return verdict, reason, list(penalties)
+    note = "within the margin, but on people the model was trained on"
+    lowered = [replace(p, verdict=INCONCLUSIVE, note=note) if p.verdict == CERTIFIED else p for p in penalties]
+    if verdict == VIOLATED:
+        return verdict, reason, lowered
+    seen = seen_in_words(trained_on)
+    return INCONCLUSIVE, seen if verdict == CERTIFIED else f"{seen} {reason}", lowered
 
 
 def _who(p: Penalty) -> str:

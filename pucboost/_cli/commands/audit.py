@@ -35,7 +35,8 @@ example:
 exit codes:
   0    certified: nobody's average penalty for withholding exceeds the margin
   1    violated: somebody's does
-  2    inconclusive: the data do not decide
+  2    inconclusive: the data do not decide, or the model was trained on these
+       people
   3    wrong usage, or something is wrong with the data, the model or a file;
        nothing was written
   130  interrupted (Ctrl-C); nothing was written

@@ -1,13 +1,13 @@
-"""LightGBM's parameter names in XGBoost's words.
+"""LightGBM's parameters, translated into XGBoost's.
 
-With ``engine="xgboost"`` parameters may be XGBoost's own, which pass through untouched, or LightGBM's, which are
+With ``engine="xgboost"`` parameters may be XGBoost's own, which pass through unchanged, or LightGBM's, which are
 translated by the tables below. Three principles decide every case:
 
-- A name that XGBoost has means what XGBoost says. Where LightGBM gives the same name another meaning, the name of the
-  objective tells whose it is; where that does not help, the name is refused.
-- What changes the model is translated or refused, never ignored. A value is dropped only if XGBoost does just that
-  anyway, or if it has no influence on what is learned.
-- Defaults are XGBoost's: what is not said is not translated.
+- A name that XGBoost has means what it means in XGBoost. Where LightGBM gives the same name another meaning, the name
+  of the objective shows which engine is meant. Where it does not, the parameter is refused.
+- What changes the model is translated or refused, never ignored. A value is dropped only if XGBoost does the same
+  anyway, or if it does not affect what is learned.
+- Defaults are XGBoost's: what is not given is not translated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Translated:
     num_boost_round: int | None = None
     early_stopping_rounds: int | None = None
     first_metric_only: bool = False
-    """Stop early on the first metric; XGBoost by itself stops on the last one."""
+    """Stop early on the first metric; XGBoost's default is the last one."""
     early_stopping_min_delta: float = 0.0
 
 
@@ -39,13 +39,13 @@ def to_xgboost(params: Mapping[str, Any]) -> Translated:
     Parameters
     ----------
     params : mapping
-        Parameter names and values; not changed. None counts as not given. Names that neither table knows pass
-        through, XGBoost reports them itself.
+        Parameter names and values; not changed. None counts as not given. Unknown names pass through; XGBoost reports
+        them itself.
 
     Returns
     -------
     Translated
-        The parameters of ``xgboost.train``, and those of LightGBM's that are arguments of it.
+        The ``params`` of ``xgboost.train``, and those of LightGBM's parameters that are separate arguments there.
 
     Raises
     ------
@@ -98,10 +98,10 @@ def _translate(name: str, value: Any, given: Given) -> dict[str, Any]:
 
 
 def _add_defaults_of_lightgbms_words(given: Given, result: Result) -> None:
-    """Add what some of LightGBM's words imply, unless the user says otherwise."""
+    """Add the defaults that some of LightGBM's names imply, unless the user sets them."""
     leaves_first = given.says_in_lightgbms_words("num_leaves")
     if given.unlimited_depth() and not given.says("num_leaves"):
-        # What limits LightGBM then is its default of num_leaves. XGBoost would grow until no row can be split.
+        # LightGBM is then limited by its default num_leaves. XGBoost would grow until no row can be split.
         result.default("max_leaves", 31)
         leaves_first = True
     if leaves_first:
@@ -110,7 +110,7 @@ def _add_defaults_of_lightgbms_words(given: Given, result: Result) -> None:
     if given.lightgbm_objective == "quantile":
         result.default("quantile_alpha", 0.9)
     if given.says_in_lightgbms_words("boosting") and given.is_dart():
-        # By default XGBoost's dart drops no tree, so it would be plain boosting.
+        # By default XGBoost's dart drops no trees, so it would be plain boosting.
         result.default("rate_drop", 0.1)
         result.default("skip_drop", 0.5)
 

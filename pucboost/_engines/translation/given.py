@@ -1,4 +1,4 @@
-"""The parameters as given, XGBoost's parameters as they are collected, and how values are read."""
+"""The given parameters, the XGBoost parameters collected from them, and how values are read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SHARED_NAMES = frozenset({
     "rate_drop", "reg_alpha", "reg_lambda", "scale_pos_weight", "seed", "skip_drop", "subsample", "top_k",
     "tweedie_variance_power",
 })  # fmt: skip
-"""LightGBM's names that are XGBoost's too and pass through.
+"""Names that both engines have, which pass through.
 
 XGBoost also has alpha, interaction_constraints, max_delta_step, max_depth, monotone_constraints, objective and
-verbosity; they are not listed because the table reads values of theirs that only LightGBM knows.
+verbosity. They are not listed because they have values that only LightGBM knows, which the table translates.
 """
 
 _XGBOOST_ALIASES = {
@@ -30,17 +30,17 @@ _XGBOOST_ALIASES = {
 
 
 class Given:
-    """The parameters as given, and what several rules ask of them."""
+    """The given parameters, and answers to what several rules ask about them."""
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         given = {name: value for name, value in params.items() if value is not None}
-        # The objective goes first: if it is refused, there is no point in complaining of its parameters.
+        # The objective goes first: if it is refused, there is no point in complaining about its parameters.
         order = sorted(given, key=lambda name: MAIN_NAME.get(name) != "objective")
         self.items = {name: given[name] for name in order}
         self._check_given_once()
         self.objective: Any = self.get("objective")
         self.lightgbm_objective = main_objective(self.objective)
-        """Main name of the objective in LightGBM's words; None if it is XGBoost's, a function or not given."""
+        """LightGBM's main name of the objective; None if it is XGBoost's, a function or not given."""
 
     def _check_given_once(self) -> None:
         first: dict[str, str] = {}
@@ -76,12 +76,12 @@ class Given:
         return self.lightgbm_objective == "poisson" or self.objective == "count:poisson"
 
     def unlimited_depth(self) -> bool:
-        # 0 is XGBoost's own way to say so, a negative number only LightGBM's.
+        # XGBoost itself writes this as 0; a negative number is LightGBM's way.
         return self.says("max_depth") and number(self.get("max_depth")) < 0
 
 
 class Result:
-    """XGBoost's parameters as they are collected, each with what it was translated from."""
+    """The XGBoost parameters collected so far, each with its origin."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[str, Any, str]] = {}
@@ -107,7 +107,7 @@ def refuse(name: str, value: Any, why: str) -> NoReturn:
 
 
 class NotANumberError(ValueError):
-    """Raised with the value, caught where the name is known."""
+    """Holds the value; caught where the name of the parameter is known."""
 
 
 def number(value: Any) -> float:
@@ -122,7 +122,7 @@ def integer(value: Any) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return arrays and tuples as lists, which compare as a whole."""
+    """Return arrays and tuples as lists, so that ``==`` gives a single answer."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""Conditions, conversions and rules that the table of parameters is made of."""
+"""The conditions, conversions and rules used by the parameter table."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def interactions(value: Any) -> Any:
 
 def num_leaves(name: str, value: Any, given: Given) -> dict[str, Any]:
     if given.items.get("tree_method") == "exact":
-        raise ValueError(f"{name}={value!r} with tree_method='exact': XGBoost then knows max_depth only; use that.")
+        raise ValueError(f"{name}={value!r} with tree_method='exact': XGBoost then has only max_depth; use that.")
     return {"max_leaves": value}
 
 
@@ -84,16 +84,18 @@ def bagging_fraction(name: str, value: Any, given: Given) -> dict[str, Any]:
         return {"subsample": value}
     raise ValueError(
         f"{name}={value!r} has no effect in LightGBM without bagging_freq, so it is not clear what is meant. To draw "
-        f"that share of the rows for every tree, write subsample={value!r}; else leave it out."
+        f"that share of the rows for every tree, write subsample={value!r}; otherwise leave it out."
     )
 
 
 def bagging_freq(name: str, value: Any, given: Given) -> dict[str, Any]:
     if number(value) > 1:
-        refuse(name, value, f"it draws rows anew for every tree; use {name}=1")
+        refuse(name, value, f"it draws new rows for every tree; use {name}=1")
     share = given.items.get("subsample", 1)
     if number(value) <= 0 and number(share) != 1:
-        raise ValueError(f"{name}={value!r} switches row sampling off, subsample={share!r} on; give one of them.")
+        raise ValueError(
+            f"{name}={value!r} switches row sampling off, but subsample={share!r} switches it on; give one of them."
+        )
     return {}
 
 
@@ -131,7 +133,7 @@ def metric(name: str, value: Any, given: Given) -> dict[str, Any]:
         return {"eval_metric": value}
     words = [word for word in _words(value) if word]
     if not words:
-        # As in LightGBM, nothing named means the metric of the objective.
+        # As in LightGBM, no name means the metric of the objective.
         return {}
     metrics = [_one_metric(name, word, given) for word in words if word.lower() not in NO_METRIC]
     if not metrics:
@@ -152,7 +154,7 @@ def _one_metric(name: str, word: str, given: Given) -> str:
 def _words(value: Any) -> Iterable[str]:
     if isinstance(value, str):
         return [word.strip() for word in value.split(",")]
-    # A set has no order; sorted, the same call gives the same model log every time.
+    # A set has no order; sorting makes the same call give the same log every time.
     return sorted(map(str, value)) if isinstance(value, (set, frozenset)) else [str(word) for word in value]
 
 

@@ -1,4 +1,4 @@
-"""Every parameter of LightGBM's, and what becomes of it in XGBoost."""
+"""Every LightGBM parameter, and its translation into XGBoost."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .rules import GOSS, at_most, equals, is_, is_empty
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter of LightGBM's; an empty row is a technicality that is dropped."""
+    """One LightGBM parameter; an empty row is a technical parameter, which is dropped."""
 
     to: str | None = None
     """Name in XGBoost."""
     convert: Callable[[Any], Any] | None = None
-    """Value in XGBoost, if it is another one."""
+    """Converts the value, where XGBoost's is different."""
     rule: Callable[[str, Any, Given], dict[str, Any]] | None = None
-    """Instead of ``to``: XGBoost's parameters, where they depend on the value or on other parameters."""
+    """Instead of ``to``: returns XGBoost's parameters, where they depend on the value or on other parameters."""
     instead: str = ""
     """Why it cannot be translated, and what to use instead."""
     no_effect: Callable[[Any], bool] | None = None
-    """Values that are dropped, because XGBoost does the same without."""
+    """Says which values are dropped, because XGBoost does the same without them."""
     only_if: Callable[[Given], bool] | None = None
-    """When LightGBM reads the parameter at all; else it is dropped."""
+    """Says whether LightGBM reads the parameter at all; if not, it is dropped."""
 
 
 _DISTRIBUTED = "distributed training is set up outside its parameters; train on one machine"
@@ -55,7 +55,7 @@ TABLE: dict[str, Row] = {
     "min_gain_to_split": Row(to="gamma"),
     "max_delta_step": Row(to="max_delta_step", convert=rules.zero_if_negative),
     "monotone_constraints": Row(to="monotone_constraints", convert=rules.monotone, no_effect=is_empty),
-    # A column in no group is never used by LightGBM; XGBoost may split on it, but not together with others.
+    # LightGBM never uses a column that is in no group. XGBoost may split on it, but not together with others.
     "interaction_constraints": Row(to="interaction_constraints", convert=rules.interactions, no_effect=is_empty),
     "max_bin": Row(to="max_bin"),
     "max_cat_to_onehot": Row(to="max_cat_to_onehot"),
@@ -86,7 +86,7 @@ TABLE: dict[str, Row] = {
     # --- objectives
     "alpha": Row(rule=rules.alpha),
     "tweedie_variance_power": Row(to="tweedie_variance_power"),
-    # XGBoost uses the one number for the hessian, as LightGBM does, and as limit of a leaf's value.
+    # XGBoost uses this number for the hessian, as LightGBM does, and also to limit a leaf's value.
     "poisson_max_delta_step": Row(to="max_delta_step", only_if=Given.is_poisson),
     "scale_pos_weight": Row(to="scale_pos_weight"),
     "is_unbalance": Row(
@@ -124,7 +124,7 @@ TABLE: dict[str, Row] = {
     "num_machines": Row(instead=_DISTRIBUTED, no_effect=at_most(1)),
     "machines": Row(instead=_DISTRIBUTED, no_effect=is_empty),
     "machine_list_filename": Row(instead=_DISTRIBUTED, no_effect=is_empty),
-    # --- what changes the model and XGBoost does not have
+    # --- parameters that change the model and that XGBoost lacks
     "min_data_in_leaf": Row(
         instead="it limits the hessian weight of a leaf, not its rows; use min_child_weight (the number of rows for "
         "squared error without weights)",
@@ -147,7 +147,7 @@ TABLE: dict[str, Row] = {
     "cat_smooth": Row(instead=_CATEGORIES, no_effect=equals(0)),
     "min_data_per_group": Row(instead=_CATEGORIES, no_effect=at_most(1)),
     "categorical_feature": Row(
-        instead="it is no parameter; name the categorical columns in the Dataset",
+        instead="it is not a parameter there; name the categorical columns in the Dataset",
         no_effect=rules.is_auto,
     ),
     "max_bin_by_feature": Row(instead="it has one max_bin for all columns", no_effect=is_empty),
@@ -162,7 +162,7 @@ TABLE: dict[str, Row] = {
         no_effect=is_empty,
     ),
     "monotone_constraints_method": Row(
-        instead="it knows one method, close to 'basic'",
+        instead="it has one method, close to 'basic'",
         no_effect=is_("basic"),
     ),
     "monotone_penalty": Row(
@@ -170,12 +170,12 @@ TABLE: dict[str, Row] = {
         no_effect=equals(0),
     ),
     "use_missing": Row(instead="it always sends missing values their own way; fill them in", no_effect=is_(True)),
-    "zero_as_missing": Row(instead="it is no parameter; replace the zeros by NaN", no_effect=is_(False)),
+    "zero_as_missing": Row(instead="it is not a parameter there; replace the zeros by NaN", no_effect=is_(False)),
     "use_quantized_grad": Row(instead="it computes with full gradients", no_effect=is_(False)),
     "cegb_penalty_split": Row(instead="use min_gain_to_split, a penalty per split", no_effect=equals(0)),
     "cegb_penalty_feature_lazy": Row(instead="leave costly columns out", no_effect=is_empty),
     "cegb_penalty_feature_coupled": Row(instead="leave costly columns out", no_effect=is_empty),
-    "input_model": Row(instead="it is no parameter; use init_model", no_effect=is_empty),
+    "input_model": Row(instead="it is not a parameter there; use init_model", no_effect=is_empty),
     # --- ranking
     "label_gain": Row(instead="use ndcg_exp_gain", only_if=Given.is_ranking),
     "lambdarank_norm": Row(instead="use lambdarank_normalization", only_if=Given.is_ranking),
@@ -191,7 +191,7 @@ TABLE: dict[str, Row] = {
     "quant_train_renew_leaf": Row(),
     "stochastic_rounding": Row(),
     "top_rate": Row(),
-    # --- technicalities: speed, memory, files, the command line, prediction
+    # --- technical parameters: speed, memory, files, the command line, prediction
     "bin_construct_sample_cnt": Row(),
     "config": Row(),
     "convert_model": Row(),

@@ -1,4 +1,4 @@
-"""LightGBM's objectives and metrics in XGBoost's words."""
+"""LightGBM's objectives and metrics under XGBoost's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..names import main_objective
 
 @dataclass(frozen=True)
 class Word:
-    """One objective or metric of LightGBM's: XGBoost's name, or why there is none and what to use instead."""
+    """One LightGBM objective or metric: XGBoost's name, or why there is none and what to use instead."""
 
     to: str = ""
     instead: str = ""
@@ -40,7 +40,7 @@ OBJECTIVES: dict[str, Word] = {
     "rank_xendcg": Word(instead=_RANKING),
     "custom": Word(instead="give the function itself as objective"),
 }
-"""LightGBM's objectives. Any other text is taken for XGBoost's."""
+"""LightGBM's objectives. Any other text is taken as an XGBoost name."""
 
 METRICS: dict[str, Word] = {
     "rmse": Word("rmse"),
@@ -70,16 +70,16 @@ METRICS: dict[str, Word] = {
     "ndcg": Word("ndcg"),
     "map": Word("map"),
 }
-"""LightGBM's metrics. Any other text is taken for XGBoost's."""
+"""LightGBM's metrics. Any other text is taken as an XGBoost name."""
 
 NO_METRIC = frozenset({"none", "na", "null", "custom"})
-"""What LightGBM reads as: no metric at all."""
+"""Names that LightGBM reads as no metric at all."""
 
 _LIGHTGBM_NAME = {"reg:logistic": "binary"} | {word.to: main for main, word in reversed(OBJECTIVES.items()) if word.to}
 
 
 def loss_name(objective: Any) -> str | None:
-    """Return LightGBM's main name of an objective named in either engine's words; None for any other."""
+    """Return LightGBM's main name of an objective given under either engine's name; None for any other."""
     if not isinstance(objective, str):
         return None
     return main_objective(objective) or _LIGHTGBM_NAME.get(objective.strip().lower())

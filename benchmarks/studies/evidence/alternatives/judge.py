@@ -13,7 +13,7 @@ from pucboost._auditing.estimate.audited_model import AuditedModel
 from pucboost._auditing.estimate.cross_fitting import CrossFitter, View
 from pucboost._auditing.estimate.learners import NuisanceLoss
 from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.penalty import ALL_SILENT, estimate_penalties
+from pucboost._auditing.estimate.penalty import ALL_WITHHOLDING, estimate_penalties
 from pucboost._auditing.estimate.people import read_audit_people
 from pucboost._auditing.estimate.scores import score_mask
 from pucboost._auditing.estimate.verdict import overall
@@ -72,10 +72,10 @@ class Judge:
         """Return an audit's numbers in points."""
         found = [p for p in self.penalties(predict) if p.estimate is not None]
         verdict, _ = overall(found, MARGIN, self._loss.describe)
-        sets = [p for p in found if p.name != ALL_SILENT]
+        sets = [p for p in found if p.name != ALL_WITHHOLDING]
         if not sets:
             return {"verdict": verdict, **dict.fromkeys(VERDICTS, 0)}
-        pooled = next((p for p in found if p.name == ALL_SILENT), sets[0])
+        pooled = next((p for p in found if p.name == ALL_WITHHOLDING), sets[0])
         worst = max(sets, key=lambda p: abs(p.estimate.value) if p.estimate else 0.0)
         assert pooled.estimate is not None
         assert worst.estimate is not None

@@ -128,7 +128,7 @@ METHODS: dict[str, Callable[[Training], Trained]] = {
     "random dropout, 4 copies": _dropout,
     "base features only": lambda people: Trained(people.learn(people.X[people.base], people.y)),
     "router: all shared / base": _router,
-    "model per set, from who share just it": lambda people: _one_per_set(people, exactly=True),
+    "model per set, from those who share exactly it": lambda people: _one_per_set(people, exactly=True),
     "model per set, from all who share it": lambda people: _one_per_set(people, exactly=False),
     "pucboost, balanced (default)": lambda people: _pucboost(people, "balanced"),
     "pucboost, exhaustive": lambda people: _pucboost(people, "exhaustive"),

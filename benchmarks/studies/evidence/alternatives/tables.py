@@ -16,11 +16,11 @@ from .methods import MORE_TREES, PLAIN
 REMARKS = {
     PLAIN: "reads silence",
     "mean imputation": "reads silence: the mean gives it away",
-    "mean imputation + indicators": "reads silence, and is told to",
-    "random dropout, 4 copies": "silence diluted, not gone: who shares little weighs too much",
+    "mean imputation + indicators": "reads silence by design",
+    "random dropout, 4 copies": "dilutes silence but keeps it: people who share little weigh too much",
     "base features only": "no penalty by design for total silence; throws away what is shared",
     "router: all shared / base": "throws away what is shared in part",
-    "model per set, from who share just it": "reads silence, 2^r models of few people each",
+    "model per set, from those who share exactly it": "reads silence, 2^r models of few people each",
     "model per set, from all who share it": "aims at f*, with 2^r models",
     "pucboost, balanced (default)": "aims at f*, with one model",
     "pucboost, exhaustive": "aims at f*, one model, 2^k copies of whoever shares k groups",
@@ -39,7 +39,10 @@ REMARKS_ON = {  # where a table needs another remark
     ("give_me_some_credit", "mean imputation"): _SAYS_LITTLE,
     ("give_me_some_credit", "mean imputation + indicators"): _SAYS_LITTLE,
     ("give_me_some_credit", "random dropout, 4 copies"): _SAYS_LITTLE,
-    ("give_me_some_credit", "model per set, from who share just it"): "few people share nothing: it learns noise",
+    (
+        "give_me_some_credit",
+        "model per set, from those who share exactly it",
+    ): "few people share nothing: it learns noise",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from ...findings import Findings
+from ...findings import Findings, TrainedOn
 from ..blocks import Bullets, Cell, Fact, Facts, Paragraph, Section, Table
 from ..numbers import count, fixed, share, significant
 from ..text import shorten
@@ -27,6 +27,7 @@ def support(findings: Findings) -> Section:
         Fact("People in sets too rare to be tested", f"{count(s.untested_people)} of {count(rows)}"),
         Fact("Effective number of people, given the weights", count(s.effective_sample_size)),
         Fact("Sets that training never saw", unseen),
+        Fact("People the model was trained on", _trained_on(s.trained_on)),
     )
     table = Table(
         "How often each group of data is shared",
@@ -38,6 +39,13 @@ def support(findings: Findings) -> Section:
         frozenset({"Optional data"}),
     )
     return Section("support", "Do the data support this?", (Facts(facts), *((table,) if s.groups else ())))
+
+
+def _trained_on(found: TrainedOn | None) -> str:
+    if found is None or found.share is None:
+        return "not known"
+    interval = f"95% interval {share(found.lower, 0)} to {share(found.upper, 0)}"
+    return f"about {share(found.share, 0)} ({interval}, from {count(found.compared)} rows)"
 
 
 def limits(findings: Findings) -> Section:

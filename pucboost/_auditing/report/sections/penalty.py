@@ -7,7 +7,19 @@ from collections.abc import Callable, Sequence
 from ...findings import NOT_TESTABLE, Estimate, Findings, Penalty, title
 from ..blocks import Block, Bullets, Cell, Paragraph, Section, Table
 from ..numbers import MISSING, count, fixed, penalty_scale
-from .shared import JOINT, NO_ESTIMATE, PENALTY, PEOPLE, SHARES, VERDICT, figure, is_quantile, level_interval, quoted
+from .shared import (
+    JOINT,
+    NO_ESTIMATE,
+    PENALTY,
+    PEOPLE,
+    SHARES,
+    VERDICT,
+    figure,
+    is_quantile,
+    level_interval,
+    quoted,
+    seen_in_training,
+)
 
 
 def asked(findings: Findings) -> Section:
@@ -47,7 +59,7 @@ def asked(findings: Findings) -> Section:
 
 def penalties(findings: Findings) -> Section:
     """Show the decisive numbers."""
-    tested = sum(p.verdict != NOT_TESTABLE for p in findings.penalties)
+    tested, seen = sum(p.verdict != NOT_TESTABLE for p in findings.penalties), seen_in_training(findings)
     blocks: list[Block] = [
         figure(
             "penalty",
@@ -56,7 +68,8 @@ def penalties(findings: Findings) -> Section:
             "Each mark is a set of people, by what they share. The shaded band is the margin. The thick bar is the "
             "verdict interval: inside the band the set is certified (circle), outside violated (diamond), across its "
             f"edge inconclusive (triangle). The thin line is the {level_interval(findings)} of that set alone. A "
-            "hollow mark stands for people who withhold nothing, shown for comparison.",
+            "hollow mark stands for people who withhold nothing, shown for comparison."
+            + (" Nothing is certified here, since the model was trained on these people." if seen else ""),
         ),
         *penalty_tables(findings),
     ]

@@ -27,6 +27,11 @@ def informative_groups(findings: Findings) -> list[str]:
     return [group for group, p in adjusted.items() if p is not None and p < 1 - findings.level]
 
 
+def seen_in_training(findings: Findings) -> bool:
+    """Return whether the model was trained on so many of the people that nothing is certified."""
+    return findings.support.trained_on is not None and findings.support.trained_on.too_many
+
+
 def quoted(names: Iterable[str]) -> str:
     """Return the first few names in quotation marks, so that they are not read as words of the sentence."""
     shown = [f"“{shorten(name, 60)}”" for name in names]

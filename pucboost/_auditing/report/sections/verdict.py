@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Findings, Penalty
 from ..blocks import Fact, VerdictBox
 from ..numbers import count, finite, penalty_scale, prediction_scale, share
-from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval
+from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval, seen_in_training
 
 _MEANING = {
     CERTIFIED: "Certified means: for every set of people tested, the whole verdict interval lies within the margin. "
@@ -15,13 +15,18 @@ _MEANING = {
     INCONCLUSIVE: "Inconclusive is neither a pass nor a failure: the data neither rule out a penalty beyond the margin "
     "nor prove one. More data would tell.",
 }
+_SEEN = (
+    "Inconclusive is neither a pass nor a failure: the model was trained on some of these people, and how it treats "
+    "them says little about others. People it has not seen would tell."
+)
 
 
 def verdict_box(findings: Findings) -> VerdictBox:
     """Put the verdict and the key figures into words."""
-    return VerdictBox(
-        findings.verdict, findings.reason, _MEANING.get(findings.verdict, ""), tuple(_key_figures(findings))
-    )
+    meaning = _MEANING.get(findings.verdict, "")
+    if findings.verdict == INCONCLUSIVE and seen_in_training(findings):
+        meaning = _SEEN
+    return VerdictBox(findings.verdict, findings.reason, meaning, tuple(_key_figures(findings)))
 
 
 def _key_figures(findings: Findings) -> list[Fact]:

@@ -1,0 +1,217 @@
+"""Where in a table silence seems to be imputed or encoded.
+
+Four things are looked for in every group:
+
+1. **Nobody withholds it**: fewer than one in a thousand, among at least 200 people. Whatever an imputer or encoder made
+   of silence, this remains, and nothing else does for good imputers. In a smaller table nobody may withhold by chance.
+2. **A spike** in a column of numbers (:mod:`.columns`), or values that a CSR matrix does not store, so that they are 0.
+   The latter count where nobody withholds otherwise, or where the stored ones are measurements on both sides of 0;
+   counts and amounts above 0 are stored that way by everybody.
+3. **A word** for silence among the categories of a column (:mod:`.words`).
+4. **One-hot columns**: a 0/1 column whose name ends in such a word, also a base column named after an optional one, or
+   people with 0 in all columns of a group in which everybody else has a single 1. The latter is what ``drop="first"``
+   does too, so it counts only where nobody withholds the group otherwise; the same holds for the category "none".
+
+What is certain enough to be said of a group that people do withhold must be rare in honest tables, because then silence
+seems to be encoded for some only. Where nobody withholds, there is a finding anyway, and the others explain it.
+
+Sharing is counted over all people, everything else in a sample of at most :data:`SAMPLE` rows, evenly spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent
+from .._tables.sources import RowSource
+from .columns import MIN_SPIKE, MIN_VALUES, SPIKE_SHARE, find_spikes
+from .findings import BASE_COLUMN, NOBODY, EncodedSilence
+from .words import indicated_column, may_stand_for_silence, name_says_silence, stands_for_silence
+
+SAMPLE = 20_000
+"""How many rows are read at most."""
+SAMPLE_VALUES = 8_000_000
+"""How many values are kept at most."""
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""Its multiples are spread evenly over the unit interval."""
+MIN_PEOPLE = 200
+"""In a smaller table nobody may withhold by chance."""
+WITHHELD_BY_FEW = 1_000
+"""One in so many."""
+
+_REASONS = {
+    "mean": "the mean of its other values, as an imputer fills it in",
+    "median": "the median of its other values, as an imputer fills it in",
+    "code": "outside the range of its other values, like a code",
+    "zero": "far from all its other values",
+}
+
+
+def find_encoded_silence(
+    source: RowSource, consent: Consent, shared: Array, *, zero_as_missing: bool = False
+) -> list[EncodedSilence]:
+    """Return where silence seems to be imputed or encoded, group by group.
+
+    Parameters
+    ----------
+    source
+        The people.
+    consent
+        What is optional.
+    shared
+        Mask of the groups each person shares.
+    zero_as_missing
+        Whether zeros are missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pucboost._tables.sources import ArraySource
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)); X[:90, 1] = -999
+    >>> consent = Consent.declare([1], ["age", "glucose"])
+    >>> for found in find_encoded_silence(ArraySource(X), consent, consent.availability(X)):
+    ...     print(found)
+    group 'glucose' is withheld by nobody in training (0 of 300 people)
+    column 'glucose' is -999 for 30.0% of the people, outside the range of its other values, like a code
+    """
+    if consent.n_groups == 0 or source.n_rows == 0:
+        return []
+    optional = consent.group_columns
+    telling = _telling_base_columns(consent)
+    rows = _sample(source.n_rows, len(optional) + len(telling))
+    values = _read(source, rows, np.array([*optional, *telling], dtype=np.int64))
+    found = _base_columns(consent, telling, values[:, len(optional) :])
+    if zero_as_missing:
+        values[values == 0] = np.nan
+    stored = source.present(rows, optional) if source.is_sparse else None
+    categories = dict(zip(source.coded, source.pandas_categorical or (), strict=False))
+    for g, group in enumerate(consent.group_names):
+        silent = (shared >> np.uint64(g)) & np.uint64(1) == 0
+        withheld = int(silent.sum())
+        by_few = withheld * WITHHELD_BY_FEW < source.n_rows
+        if by_few and source.n_rows >= MIN_PEOPLE:
+            found.append(EncodedSilence(group, NOBODY, withheld, source.n_rows))
+        mine = slice(consent.group_start[g], consent.group_start[g + 1])
+        values[silent[rows], mine] = np.nan  # with available= there may be something unstored
+        one_hot = _OneHot(consent, group, values[:, mine])
+        for place, position in enumerate(consent.groups[group]):
+            column = _Column(group, consent.feature_names[position], values[:, mine][:, place])
+            if position in categories:
+                found += column.words(categories[position], by_few)
+            elif one_hot.is_binary[place]:
+                found += one_hot.named(column)
+            else:
+                found += column.spikes(None if stored is None else stored[:, mine][:, place], by_few)
+        found += one_hot.all_zero() if by_few else []
+    return found
+
+
+def _sample(n_rows: int, n_columns: int) -> Array:
+    """Return the rows to look at: one from each of as many stretches of equal length.
+
+    Not the first ones of each: a table may have a period, such as three rows per person.
+    """
+    size = min(n_rows, SAMPLE, max(MIN_PEOPLE, SAMPLE_VALUES // n_columns))
+    number = np.arange(size + 1, dtype=np.int64)
+    start = number * n_rows // size
+    within = (number[:-1] * GOLDEN_RATIO) % 1.0
+    return np.asarray(start[:-1] + (within * np.diff(start)).astype(np.int64))
+
+
+def _telling_base_columns(consent: Consent) -> dict[int, str]:
+    """Return the base columns whose names say who withholds, and the optional column they speak of."""
+    names = [consent.feature_names[column] for column in consent.group_columns]
+    base = np.flatnonzero(consent.column_bits == 0).tolist()
+    spoken_of = {column: indicated_column(consent.feature_names[column], names) for column in base}
+    return {column: optional for column, optional in spoken_of.items() if optional is not None}
+
+
+def _base_columns(consent: Consent, telling: dict[int, str], values: Array) -> list[EncodedSilence]:
+    """Indicators of silence left among the base columns."""
+    owner = {consent.feature_names[c]: group for group, columns in consent.groups.items() for c in columns}
+    found = []
+    for place, (position, optional) in enumerate(telling.items()):
+        people, name = int((values[:, place] == 1).sum()), consent.feature_names[position]
+        if people and np.isin(values[:, place], (0, 1)).all():
+            reason = f"and its name says that they withhold {optional!r}: leave it out"
+            found.append(EncodedSilence(owner[optional], BASE_COLUMN, people, len(values), name, "1", reason))
+    return found
+
+
+def _read(source: RowSource, rows: Array, columns: Array) -> Array:
+    """Return some rows and columns; whole rows are in memory a block at a time."""
+    step = source.rows_per_block
+    out = np.empty((len(rows), len(columns)), dtype=source.dtype, order="F")
+    for lo in range(0, len(rows), step):
+        out[lo : lo + step] = source.take(rows[lo : lo + step])[:, columns]
+    return out
+
+
+class _Column:
+    """One optional column in the sample."""
+
+    def __init__(self, group: str, name: str, values: Array) -> None:
+        self.group, self.name, self.values = group, name, values
+
+    def finding(self, kind: str, people: int, value: str, reason: str) -> EncodedSilence:
+        return EncodedSilence(self.group, kind, people, len(self.values), self.name, value, reason)
+
+    def words(self, categories: list[str], by_few: bool) -> Iterator[EncodedSilence]:
+        """Categories that are words for silence."""
+        for code, category in enumerate(categories):
+            if stands_for_silence(category, categories) or (by_few and may_stand_for_silence(category)):
+                people = int((self.values == code).sum())
+                if people:
+                    yield self.finding("word", people, repr(category), "a word for silence")
+
+    def spikes(self, stored: Array | None, by_few: bool) -> Iterator[EncodedSilence]:
+        """Numbers that stand for silence, and values that a sparse matrix does not store."""
+        given = ~np.isnan(self.values)
+        unstored = None if stored is None else given & ~stored
+        if unstored is not None and _are_silence(self.values[given & ~unstored], unstored, by_few):
+            reason = "because it is not stored in the CSR matrix: say with available= if that is silence"
+            yield self.finding("unstored", int(unstored.sum()), "0", reason)
+            given &= ~unstored
+        for spike in find_spikes(self.values[given]):
+            yield self.finding(spike.rule, spike.count, f"{spike.value:.6g}", _REASONS[spike.rule])
+
+
+def _are_silence(stored: Array, unstored: Array, by_few: bool) -> bool:
+    """Return whether unstored values may be silence: the others are measurements, not counts or amounts above 0."""
+    people = int(unstored.sum())
+    if people < max(MIN_SPIKE, SPIKE_SHARE * len(unstored)):
+        return False
+    if by_few:
+        return True
+    both_sides = len(stored) >= MIN_VALUES and min((stored < 0).mean(), (stored > 0).mean()) > 0.05
+    return bool(both_sides and len(np.unique(stored)) > len(stored) / 2)
+
+
+class _OneHot:
+    """The 0/1 columns of a group, if it has any."""
+
+    def __init__(self, consent: Consent, group: str, values: Array) -> None:
+        self._group, self._values = group, values
+        self._names = [consent.feature_names[c] for c in consent.groups[group]]
+        self._all_names = consent.feature_names
+        given = ~np.isnan(values)
+        self.is_binary = ((values == 0) | (values == 1) | ~given).all(axis=0) & given.any(axis=0)
+
+    def named(self, column: _Column) -> Iterator[EncodedSilence]:
+        """A column whose name says that a 1 stands for silence."""
+        people = int((column.values == 1).sum())
+        if people and name_says_silence(column.name, self._all_names):
+            yield column.finding("indicator", people, "1", "and its name says that this stands for silence")
+
+    def all_zero(self) -> Iterator[EncodedSilence]:
+        """People with 0 everywhere, where all others have a single 1."""
+        if self.is_binary.sum() < 2 or not self.is_binary.all():
+            return
+        ones = np.nansum(self._values, axis=1)[~np.isnan(self._values).all(axis=1)]
+        zero = int((ones == 0).sum())
+        if len(ones) >= MIN_VALUES and ones.max() == 1 and MIN_SPIKE <= zero <= len(ones) / 2:
+            reason = "as encoders write silence, unless it is the category they drop"
+            yield EncodedSilence(self._group, "all zero", zero, len(ones), None, "0 in all its columns", reason)

@@ -1,0 +1,365 @@
+"""From scores to penalties: sums, standard errors and thresholds written out in plain Python."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from pucboost._auditing.estimate.intervals import critical_value, normal_quantile, ratio_estimate
+from pucboost._auditing.estimate.losses import Loss
+from pucboost._auditing.estimate.penalty import NO_VARIATION, estimate_penalties
+from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
+from pucboost._auditing.estimate.scores import MaskScores
+from pucboost._auditing.estimate.verdict import decide, overall, rows_to_decide
+from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
+from pucboost._auditing.settings import JudgementOptions
+from pucboost._consent import Consent
+
+SQUARED = Loss("squared")
+
+
+def make_people(shared: Any, y: Any = None, **options: Any) -> AuditPeople:
+    """People with a base feature and two groups; ``shared`` is the mask of each."""
+    masks = np.asarray(shared)
+    table = np.column_stack([np.arange(len(masks)), *(np.where(masks >> g & 1, 1.0, np.nan) for g in (0, 1))])
+    outcome = np.arange(len(masks)) % 2 if y is None else y
+    options = {"optional": {"app": [1], "blood": [2]}, "num_threads": 1, **options}
+    return read_audit_people(table, outcome, **options)[0]
+
+
+def made_up_scores(people: AuditPeople, masks: list[int], seed: int = 0) -> list[MaskScores]:
+    rng = np.random.default_rng(seed)
+    scored = []
+    for mask in masks:
+        rows = np.array([i for i, a in enumerate(people.shared.tolist()) if a & mask == mask])
+        size = people.weight[rows] * np.array([a == mask for a in people.shared[rows].tolist()])
+        score = 0.1 * size + rng.normal(size=len(rows))
+        scored.append(MaskScores(mask, rows, score, size, people.y[rows], (score, score)))
+    return scored
+
+
+def penalties(
+    people: AuditPeople, scored: list[MaskScores], *, loss: Loss = SQUARED, bound: float = 0.1, **judgement: Any
+) -> tuple[list[Penalty], float]:
+    model = SimpleNamespace(given=np.linspace(-1.0, 4.0, len(people)))
+    options = JudgementOptions(**{"margin": 0.1, "min_count": 10, **judgement})
+    return estimate_penalties(people, model, loss, scored, bound, options, 0)  # type: ignore[arg-type]
+
+
+def by_hand(people: AuditPeople, scored: list[MaskScores], members: Any) -> dict[str, Any]:
+    """θ = Σ score / Σ size, and its error from what every person or cluster contributes, in loops."""
+    score: dict[int, float] = defaultdict(float)
+    size: dict[int, float] = defaultdict(float)
+    for s in scored:
+        for row, a, b in zip(s.rows.tolist(), s.score.tolist(), s.size.tolist(), strict=True):
+            if members[row]:
+                score[row] += a
+                size[row] += b
+    total = sum(size.values())
+    theta = sum(score.values()) / total
+    parts: dict[int, float] = defaultdict(float)
+    for row in score:
+        unit = row if people.cluster is None else int(people.cluster[row])
+        parts[unit] += (score[row] - theta * size[row]) / total
+    units = len(people) if people.cluster is None else len(set(people.cluster.tolist()))
+    few = 1.0 if people.cluster is None else units / (units - 1)
+    given = np.linspace(-1.0, 4.0, len(people))
+    return {
+        "theta": theta,
+        "error": math.sqrt(few * sum(part**2 for part in parts.values())),
+        "people": sum(1 for row in size if size[row] > 0),
+        "comparable": len(score),
+        "mean": sum(size[row] * given[row] for row in size) / total,
+        "parts": parts,
+    }
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["people", "clusters"])
+def test_every_penalty_is_its_sum_over_people(clustered: bool) -> None:
+    rng = np.random.default_rng(3)
+    n = 1_000
+    old = rng.random(n) < 0.4
+    clusters = rng.integers(0, 60, n) if clustered else None
+    people = make_people(
+        rng.integers(0, 4, n), weight=rng.uniform(0.5, 2, n), subgroups={"old": old}, clusters=clusters
+    )
+    masks = [0, 1, 2, 3]
+    scored = made_up_scores(people, masks)
+    found, critical = penalties(people, scored, simultaneous="bonferroni")
+    names = ["all who withhold something", "nothing", "app", "blood"]
+    assert [(p.name, p.subgroup) for p in found] == [(m, None) for m in [*names, "everything"]] + [
+        (m, "old") for m in names
+    ]
+    assert [p.decisive for p in found] == [True] * 4 + [False] + [True] * 4
+    assert critical == pytest.approx(stats.norm.isf(0.05 / 8))  # each side errs in 5 % of cases, over eight intervals
+    everybody = np.ones(n, dtype=bool)
+    wanted = [scored[:3], scored[:1], scored[1:2], scored[2:3], scored[3:], scored[:3], *([s] for s in scored[:3])]
+    for p, together in zip(found, wanted, strict=True):
+        hand = by_hand(people, together, old if p.subgroup else everybody)
+        assert p.estimate is not None
+        assert p.estimate.value == pytest.approx(hand["theta"], abs=1e-12)
+        assert p.estimate.standard_error == pytest.approx(hand["error"], rel=1e-10)
+        assert p.estimate.upper - hand["theta"] == pytest.approx(stats.norm.isf(0.025) * hand["error"])
+        assert hand["theta"] - p.estimate.lower == pytest.approx(stats.norm.isf(0.025) * hand["error"])
+        assert p.verdict_upper - hand["theta"] == pytest.approx(critical * hand["error"])
+        assert hand["theta"] - p.verdict_lower == pytest.approx(critical * hand["error"])
+        assert (p.people, p.comparable) == (hand["people"], hand["comparable"])
+        assert p.mean_prediction == pytest.approx(hand["mean"])
+        assert p.percent == pytest.approx(100 * hand["theta"] / abs(hand["mean"]))
+        assert p.verdict == decide(p.verdict_lower, p.verdict_upper, 0.1)
+        undecided = p.verdict == INCONCLUSIVE
+        half = critical * hand["error"]
+        assert p.rows_to_decide == (rows_to_decide(hand["theta"], half, 0.1, n) if undecided else None)
+        assert bool(p.note) is not p.decisive
+
+
+def exact_scores(people: AuditPeople, mask: int, theta: float, noise: float = 1e-4) -> MaskScores:
+    """Scores whose ratio is θ, with a standard error of almost nothing."""
+    rows = people.at_least(mask)
+    size = people.weight[rows] * (people.shared[rows] == np.uint64(mask))
+    wiggle = noise * (-1.0) ** np.arange(len(rows))
+    return MaskScores(mask, rows, theta * size + wiggle - wiggle.mean(), size, people.y[rows], (size, size))
+
+
+def test_decided_sets_need_no_more_rows_and_percentages_have_the_sign_of_the_penalty() -> None:
+    shared = np.repeat([0, 1, 2, 3], 100)  # predictions rise with the row: below 0 at first
+    people = make_people(shared)
+    scored = [exact_scores(people, mask, theta) for mask, theta in ((0, 0.5), (1, -0.4), (2, 0.02))]
+    found, _ = penalties(people, scored)
+    _, nothing, app, blood = found
+    assert [p.verdict for p in (nothing, app, blood)] == [VIOLATED, VIOLATED, CERTIFIED]
+    assert [p.rows_to_decide for p in (nothing, app, blood)] == [None] * 3
+    assert nothing.mean_prediction < 0 < app.mean_prediction
+    assert nothing.percent == pytest.approx(100 * 0.5 / -nothing.mean_prediction)
+    assert app.percent == pytest.approx(100 * -0.4 / app.mean_prediction)
+    quantile, _ = penalties(people, scored, loss=Loss("quantile"))
+    assert [p.percent for p in quantile] == [None] * 4  # a penalty in probability is no share of a prediction
+    assert all(p.estimate is not None for p in quantile)
+    zero = SimpleNamespace(given=np.zeros(400))
+    options = JudgementOptions(margin=0.1)
+    flat, _ = estimate_penalties(people, zero, SQUARED, scored, 0.1, options, 0)  # type: ignore[arg-type]
+    assert [(p.mean_prediction, p.percent) for p in flat] == [(0.0, None)] * 4
+
+
+def test_where_nothing_can_be_withheld_those_who_share_nothing_decide() -> None:
+    table = np.arange(100.0)[:, None]
+    people, _ = read_audit_people(table, np.arange(100) % 2, consent=Consent.declare([], ["age"]), num_threads=1)
+    found, _ = penalties(people, made_up_scores(people, [0]))
+    assert [(p.name, p.decisive) for p in found] == [("nothing", True)]
+
+
+def test_joint_intervals_use_the_correlations_of_the_deciding_estimates() -> None:
+    """Two sets: the critical value solves P(|Z₁| ≤ c, |Z₂| ≤ c) = 0.9 for their correlation, pooled one included."""
+    people = make_people(np.arange(600) % 2 * 3)  # nothing, or everything: one deciding set, so no joint interval
+    _, alone = penalties(people, made_up_scores(people, [0, 3]))
+    assert alone == pytest.approx(stats.norm.isf(0.05))
+    assert len(penalties(people, made_up_scores(people, [0, 3]))[0]) == 2  # nothing to pool either
+    half = np.arange(600) % 2 == 0
+    people = make_people(np.arange(600) // 2 % 2 * 3, subgroups={"half": half})
+    scored = made_up_scores(people, [0, 3])
+    found, critical = penalties(people, scored)
+    assert [p.subgroup for p in found] == [None, None, "half"]  # who shares everything decides nothing
+    first, second = (by_hand(people, scored[:1], who) for who in (np.ones(600, dtype=bool), half))
+    product = sum(value * second["parts"].get(row, 0.0) for row, value in first["parts"].items())
+    rho = product / (first["error"] * second["error"])
+    assert 0.5 < rho < 0.9
+    inside = joint_coverage(critical, rho)
+    assert inside == pytest.approx(0.9, abs=0.006)
+
+
+def joint_coverage(c: float, rho: float) -> float:
+    """P(|Z₁| ≤ c, |Z₂| ≤ c) of two normal numbers with correlation ``rho``, by numerical integration."""
+    z = np.linspace(-c, c, 4001)
+    spread = math.sqrt(1 - rho**2)
+    inner = stats.norm.cdf((c - rho * z) / spread) - stats.norm.cdf((-c - rho * z) / spread)
+    return float(integrate.trapezoid(stats.norm.pdf(z) * inner, z))
+
+
+@pytest.mark.parametrize("level", [0.9, 0.975])
+@pytest.mark.parametrize("rho", [-0.8, 0.0, 0.6])
+def test_max_t_solves_for_the_joint_coverage(rho: float, level: float) -> None:
+    root = np.linalg.cholesky([[1.0, rho], [rho, 1.0]])
+    errors = np.array([0.3, 20.0])  # standard errors differ; only the correlation may matter
+    c = critical_value(errors[:, None] * root, errors, level, "max-t", 0)
+    assert joint_coverage(c, rho) == pytest.approx(2 * level - 1, abs=0.006)
+    assert normal_quantile(level) < c <= normal_quantile(1 - (1 - level) / 2)
+
+
+def test_max_t_is_never_wider_than_bonferroni(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quantile of few draws would be, now and then."""
+    monkeypatch.setattr("pucboost._auditing.estimate.intervals._MAX_T_DRAWS", 30)
+    ones, cap = np.ones(3), normal_quantile(1 - 0.05 / 3)
+    found = [critical_value(np.eye(3), ones, 0.95, "max-t", seed) for seed in range(20)]
+    assert max(found) == cap
+    assert min(found) < cap
+    for simultaneous in ("max-t", "bonferroni"):  # nothing to correct for, and nothing to draw
+        assert critical_value(np.eye(3)[:1], ones[:1], 0.95, simultaneous, 0) == normal_quantile(0.95)
+    assert critical_value(np.eye(2), ones[:2], 0.95, "none", 0) == normal_quantile(0.95)
+
+
+def test_ratio_and_its_error_in_loops() -> None:
+    rng = np.random.default_rng(5)
+    top, bottom, cluster = rng.normal(2, 1, 50), rng.uniform(1, 3, 50), rng.integers(0, 7, 50)
+    ratio = sum(top.tolist()) / sum(bottom.tolist())
+    for who in (None, cluster):
+        parts: dict[int, float] = defaultdict(float)
+        for i in range(50):
+            parts[i if who is None else int(who[i])] += top[i] - ratio * bottom[i]
+        error = math.sqrt(sum(part**2 for part in parts.values())) / sum(bottom.tolist())
+        found = ratio_estimate(top, bottom, 0.9, who)
+        assert (found.value, found.standard_error) == pytest.approx((ratio, error))
+        half = stats.norm.isf(0.05) * error
+        assert (found.lower, found.upper) == pytest.approx((ratio - half, ratio + half))
+
+
+def verdicts_of(people: AuditPeople, loss: Loss = SQUARED, **judgement: Any) -> list[Penalty]:
+    return penalties(people, made_up_scores(people, [0]), loss=loss, **judgement)[0]
+
+
+def test_least_number_of_people() -> None:
+    shared = np.array([0] * 20 + [1] * 30)
+    assert verdicts_of(make_people(shared), min_count=20)[0].estimate is not None
+    few = verdicts_of(make_people(shared), min_count=21)[0]
+    assert (few.verdict, few.estimate, few.decisive) == (NOT_TESTABLE, None, False)
+    assert few.note == "20 people, fewer than the 21 asked for."
+    assert (few.people, few.comparable, few.groups) == (20, 50, ())
+
+
+@pytest.mark.parametrize(
+    ("loss", "outcomes", "enough"),
+    [
+        ("binary", {1.0: 10, 0.0: 90}, True),
+        ("binary", {1.0: 9, 0.0: 91}, False),
+        ("binary", {1.0: 91, 0.0: 9}, False),
+        ("binary", {1.0: 90, 0.0: 10}, True),
+        ("binary", {0.5: 100}, True),  # shares between the two count as either
+        ("quantile", {1.0: 91, 0.0: 9}, False),
+        ("poisson", {3.0: 10, 0.0: 90}, True),
+        ("poisson", {3.0: 9, 0.0: 91}, False),
+        ("poisson", {3.0: 95, 0.0: 5}, True),  # who has no claim is no event
+        ("squared", {1.0: 1, 0.0: 99}, True),
+    ],
+)
+def test_least_number_of_events(loss: str, outcomes: dict[float, int], enough: bool) -> None:
+    y = np.repeat(list(outcomes), list(outcomes.values()))
+    people = make_people(np.arange(100) % 2, y=y)
+    found = verdicts_of(people, loss=Loss(loss))[0]
+    assert (found.estimate is not None) is enough
+    if not enough:
+        assert found.note == "9 people with the rarer outcome among those compared; at least 10 are needed."
+
+
+def test_events_are_counted_within_the_subgroup_and_the_best_set_of_a_pool() -> None:
+    y = np.zeros(200)
+    y[:12] = 1.0
+    shared = np.arange(200) % 2
+    subgroups = {"with": np.arange(200) < 60, "without": np.arange(200) >= 9}
+    people = make_people(shared, y=y, subgroups=subgroups)
+    found, _ = penalties(people, made_up_scores(people, [0, 1]), loss=Loss("binary"))
+    tested = {(p.name, p.subgroup): p.estimate is not None for p in found}
+    # All twelve events are compared for "nothing", six for "app"; three in the second subgroup.
+    assert [tested["nothing", g] for g in (None, "with", "without")] == [True, True, False]
+    assert [tested["app", g] for g in (None, "with", "without")] == [False] * 3
+    assert [tested["all who withhold something", g] for g in (None, "with", "without")] == [True, True, False]
+
+
+def test_least_number_of_clusters_counts_those_of_the_people_themselves() -> None:
+    shared = np.array([0] * 90 + [1] * 90)
+    for clusters, enough in ((30, True), (29, False)):
+        number = np.concatenate([np.arange(90) % clusters, 100 + np.arange(90)])
+        found = verdicts_of(make_people(shared, clusters=number))[0]
+        assert (found.estimate is not None) is enough
+    assert found.note == "29 clusters; at least 30 are needed for a standard error."
+
+
+def test_without_variation_nothing_is_said_and_others_keep_their_numbers() -> None:
+    people = make_people(np.arange(300) % 3)
+    scored = made_up_scores(people, [0, 1, 2])
+    flat = scored[1]
+    scored[1] = MaskScores(1, flat.rows, 0.25 * flat.size, flat.size, flat.target, flat.outcome)
+    found, critical = penalties(people, scored, simultaneous="bonferroni")
+    assert [p.note for p in found] == ["", "", NO_VARIATION, ""]
+    assert [p.verdict == NOT_TESTABLE for p in found] == [False, False, True, False]
+    assert critical == pytest.approx(stats.norm.isf(0.05 / 3))  # it does not count among the joint intervals
+    assert found[3].estimate.value == pytest.approx(by_hand(people, scored[2:], np.ones(300))["theta"])
+    # Without the flat set the critical value of the other three is the same, by their correlations too.
+    assert penalties(people, scored)[1] < critical
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        (-0.02, 0.021, INCONCLUSIVE),
+        (-0.021, 0.02, INCONCLUSIVE),
+        (0.02, 0.03, INCONCLUSIVE),  # touching the margin from outside decides nothing
+        (-0.03, -0.02, INCONCLUSIVE),
+        (-0.03, -0.021, VIOLATED),
+        (0.0201, 9.0, VIOLATED),
+        (0.02, 0.02, CERTIFIED),
+        (-0.02, -0.02, CERTIFIED),
+    ],
+)
+def test_boundaries_of_the_decision(lower: float, upper: float, verdict: str) -> None:
+    assert decide(lower, upper, 0.02) == verdict
+
+
+def test_rows_that_would_decide_make_the_interval_touch_the_margin() -> None:
+    for theta, half, margin, n in [(0.01, 0.03, 0.05, 700), (-0.01, 0.03, 0.05, 700), (-0.2, 0.3, 0.05, 123)]:
+        needed = rows_to_decide(theta, half, margin, n)
+        assert needed is not None
+        width = [half * math.sqrt(n / rows) for rows in (needed - 1, needed)]
+        distance = abs(abs(theta) - margin)
+        assert width[1] <= distance < width[0]
+    assert rows_to_decide(0.0, math.inf, 0.05, 700) is None
+    assert rows_to_decide(0.0, 1.0, 1.0, 10**12 - 1) == 10**12 - 1
+    assert rows_to_decide(0.0, 1.0, 1.0, 10**12) is None  # no number anybody could act on
+
+
+def entry(name: str, theta: float, verdict: str, **fields: Any) -> Penalty:
+    given = {"groups": (name,), "subgroup": None, "decisive": True, "rows_to_decide": None, **fields}
+    numbers = {"verdict_lower": theta, "verdict_upper": theta, "percent": None, "mean_prediction": 1.0}
+    return Penalty(
+        name=name,
+        people=9,
+        comparable=9,
+        verdict=verdict,
+        estimate=Estimate(theta, 0, theta, theta),
+        **numbers,
+        **given,
+    )
+
+
+def test_the_verdict_on_the_whole_and_why() -> None:
+    def say(*found: Penalty) -> tuple[str, str]:
+        return overall(found, 0.05, lambda amount: f"<{amount:g}>")
+
+    fine, unsure = entry("app", 0.01, CERTIFIED), entry("app", 0.04, INCONCLUSIVE, rows_to_decide=7000)
+    other, hopeless = entry("blood", 0.04, INCONCLUSIVE, rows_to_decide=900), entry("gym", 0.05, INCONCLUSIVE)
+    bad, worse = entry("blood", 0.2, VIOLATED), entry("gym", -0.3, VIOLATED, subgroup="old")
+    shown = entry("everything", 0.9, VIOLATED, decisive=False)
+    assert say() == say(shown)
+    assert say()[0] == INCONCLUSIVE
+    assert say(fine, shown) == (
+        CERTIFIED, "In each of the 1 sets of people tested, the average penalty of withholding lies within <0.05>.",
+    )  # fmt: skip
+    verdict, why = say(fine, unsure, other, hopeless, shown)
+    assert verdict == INCONCLUSIVE
+    assert why.startswith("For 3 of 4 sets of people")
+    assert why.endswith("About 7,000 rows would decide.")
+    assert "rows would decide" not in say(hopeless)[1]
+    assert say(bad, unsure, fine) == (
+        VIOLATED,
+        "People who share blood and no more are told <0.2> more than their data justify, beyond the margin of <0.05>.",
+    )
+    assert say(bad, worse, unsure)[1].startswith(
+        "People who share gym and no more (subgroup old) are told <0.3> less than their data justify"
+    )
+    silent, pooled = entry("nothing", 0.2, VIOLATED, groups=()), entry("all", 0.2, VIOLATED, groups=None)
+    assert say(silent)[1].startswith("People who share nothing are told")
+    assert say(pooled)[1].startswith("People who withhold something are told")

@@ -1,0 +1,367 @@
+"""An audit recognises people the model was trained on, says how many, and then certifies nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from audit_tools import HARMLESS
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from tools import QUIET
+
+import pucboost as puc
+from pucboost._auditing.estimate import overlap
+from pucboost._auditing.estimate.overlap import estimate_overlap, judge_overlap
+from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED
+from pucboost._consent import Consent
+from pucboost._models.schema import label_hash, model_schema, read_schema
+from pucboost._tables.containers import SourceTable, row_source
+from pucboost._virtual.hashing import hash_people
+from pucboost._virtual.plan import shared_counts
+from pucboost._virtual.rows import VirtualTable, shown_table
+from pucboost._virtual.sketch import RowSketch
+
+GOLDEN = Path(__file__).parents[1] / "models" / "golden" / "0.1.0"
+SETTINGS: dict[str, Any] = {
+    "margin": 0.2, "num_threads": 1, "folds": 3, "nuisance": {"num_leaves": 4, "learning_rate": 0.3},
+}  # fmt: skip
+PARAMS = {"objective": "binary", "optional": [2], "num_leaves": 7, **QUIET}
+SEEN, FRESH = HARMLESS.sample(1600, 0), HARMLESS.sample(1600, 1)
+
+
+def train(X: Any = SEEN.X, y: Any = SEEN.y, **params: Any) -> Any:
+    return puc.train({**PARAMS, **params}, puc.Dataset(X, y), 3)
+
+
+def audit(model: Any, X: Any, y: Any, **options: Any) -> puc.AuditReport:
+    return puc.audit(model, X, y, **{**SETTINGS, **options})
+
+
+def share(report: puc.AuditReport) -> Any:
+    return report.support.trained_on and report.support.trained_on.share
+
+
+@pytest.fixture(scope="module")
+def booster() -> Any:
+    return train()
+
+
+# What the audit does -------------------------------------------------------------------------------------------------
+
+
+def test_people_the_model_has_not_seen_are_certified(booster: Any) -> None:
+    report = audit(booster, FRESH.X, FRESH.y)
+    assert (report.verdict, share(report)) == (CERTIFIED, 0.0)
+    assert not any("trained on" in warning for warning in report.warnings)
+    assert report.support.trained_on.upper < 0.05
+    assert "about 0% (95% interval 0% to" in report.to_html()
+
+
+def some_rows(n: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).permutation(len(SEEN.y))[:n]
+
+
+@pytest.mark.parametrize("n", [1600, 1599, 700])
+def test_training_people_in_any_order_are_not_certified(booster: Any, n: int) -> None:
+    rows = some_rows(n)
+    report = audit(booster, SEEN.X[rows].astype(np.float32), SEEN.y[rows])
+    assert (report.verdict, report.passed, share(report)) == (INCONCLUSIVE, False, 1.0)
+    assert report.reason.startswith(
+        "The model was trained on about 100% of the audited people, so it cannot be certified"
+    )
+    assert report.warnings[0] == report.reason
+    assert report.support.trained_on.found == report.support.trained_on.compared
+    if n == 1600:
+        assert report.support.trained_on.found == 256
+    assert CERTIFIED not in report.verdicts.values()
+    read = json.loads(report.to_json())
+    assert read["schema_version"] == 1
+    assert read["support"]["trained_on"]["share"] == 1.0
+    assert read["support"]["trained_on"]["too_many"] is True
+    page = report.to_html()
+    assert "People it has not seen would tell." in page
+    assert "More data would tell" not in page
+    assert "about 100% (95% interval" in page
+
+
+@pytest.mark.parametrize(("n_seen", "alarm"), [(800, True), (400, True), (16, False)])
+def test_some_of_the_people(booster: Any, n_seen: int, alarm: bool) -> None:
+    rows = some_rows(n_seen)
+    X, y = np.vstack([SEEN.X[rows], FRESH.X[n_seen:]]), np.r_[SEEN.y[rows], FRESH.y[n_seen:]]
+    report = audit(booster, X, y)
+    found = report.support.trained_on
+    assert found.lower <= n_seen / 1600 <= found.upper
+    assert share(report) == pytest.approx(n_seen / 1600, abs=0.1)
+    assert (found.too_many, report.verdict) == (alarm, INCONCLUSIVE if alarm else CERTIFIED)
+    if alarm:
+        assert f"trained on about {found.share:.0%} of the audited people" in report.warnings[0]
+
+
+def test_what_is_violated_stays_violated() -> None:
+    silent = np.isnan(SEEN.X[:, 2])
+    unlucky = train(SEEN.X, np.where(silent, 0.0, SEEN.y), augmentation="none")
+    report = audit(unlucky, SEEN.X, np.where(silent, 0.0, SEEN.y), margin=0.01)
+    assert (report.verdict, share(report)) == (VIOLATED, 1.0)
+    assert "People who share" in report.reason
+    assert "trained on about 100%" in report.warnings[0]
+
+
+def test_an_inconclusive_audit_says_it_first(booster: Any) -> None:
+    report = audit(booster, SEEN.X, SEEN.y, margin=0.0001)
+    assert report.verdict == INCONCLUSIVE
+    assert report.reason.startswith("The model was trained on about 100%")
+    assert "the data do not decide" in report.reason
+
+
+def test_train_data_are_compared_too() -> None:
+    model = train(training_sketch=False)
+    half = some_rows(800)
+    X, y = np.vstack([SEEN.X[half], FRESH.X[:800]]), np.r_[SEEN.y[half], FRESH.y[:800]]
+    report = audit(model, X, y, train_data=(SEEN.X, SEEN.y))
+    assert report.verdict == INCONCLUSIVE
+    assert share(report) == pytest.approx(0.5, abs=0.01)
+    assert audit(model, FRESH.X, FRESH.y, train_data=(SEEN.X, SEEN.y)).verdict == CERTIFIED
+    # Rows of weight 0 were not trained on.
+    held_out = np.where(np.isin(np.arange(1600), half), 0.0, 1.0)
+    assert share(audit(model, SEEN.X[half], SEEN.y[half], train_data=(SEEN.X, SEEN.y, held_out))) == 0
+    # Whatever is said to be the training data, the model knows better.
+    report = audit(train(), SEEN.X, SEEN.y, train_data=(FRESH.X, FRESH.y))
+    assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
+
+
+def test_without_a_sketch_the_audit_says_that_it_cannot_tell() -> None:
+    report = audit(train(training_sketch=False), SEEN.X, SEEN.y)
+    assert report.verdict == CERTIFIED
+    assert report.support.trained_on is None
+    assert report.warnings[0].startswith("The model keeps no sketch of its training rows, so this audit cannot tell")
+    assert ">not known<" in report.to_html()
+
+
+def test_of_too_few_people_nothing_is_said() -> None:
+    X = np.random.default_rng(0).normal(size=(60_000, 3))
+    X[::2, 2] = np.nan
+    y = (X[:, 0] > 0).astype(float)
+    model = train(X, y)
+    report = audit(model, X[:250], y[:250], min_count=10, loss="binary")
+    assert share(report) is None
+    assert report.support.trained_on.compared < 3
+    assert any("of their rows can be compared with what the model keeps" in warning for warning in report.warnings)
+
+
+def test_weights_exposures_and_classes(booster: Any) -> None:
+    weight = np.where(np.arange(1600) < 300, 0.0, 1.5)
+    assert share(audit(booster, SEEN.X, SEEN.y, weight=weight)) == 1.0
+    rates = train(SEEN.X, SEEN.y / 2.5, objective="poisson")
+    assert share(audit(rates, SEEN.X, SEEN.y, exposure=np.full(1600, 2.5), margin=0.1)) == 1.0
+    counts = train(objective="poisson")
+    assert share(audit(counts, SEEN.X, SEEN.y, exposure=np.full(1600, 2.5), margin=0.1)) == 1.0
+    classes = SEEN.y + (SEEN.X[:, 0] > 0.5)
+    several = train(SEEN.X, classes, objective="multiclass", num_class=3)
+    assert share(audit(several, SEEN.X, classes, target_class=1)) == 1.0
+
+
+# Models of every kind ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"engine": "xgboost", "objective": "binary"},
+        {"anchor": "base"},
+        {"anchor": "base", "engine": "xgboost"},
+        {"anchor": "base", "anchor_strength": 1.0},
+        {"compact": True},
+    ],
+)
+def test_models_of_every_kind_and_their_files(params: dict[str, Any], tmp_path: Path) -> None:
+    puc.save_model(train(**params), tmp_path / "model")
+    model, rows = puc.load_model(tmp_path / "model"), some_rows(1000)
+    report = audit(model, SEEN.X[rows], SEEN.y[rows])
+    assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
+    assert share(audit(model, FRESH.X, FRESH.y)) == 0
+
+
+WORDS = np.array(["no", "yes"])[SEEN.y.astype(int)]
+NAMES = ["a", "b", "z"]
+
+
+def with_text(X: Any) -> pd.DataFrame:
+    frame = pd.DataFrame(X, columns=NAMES)
+    frame["region"] = np.where(X[:, 0] > 0, "north", np.where(X[:, 1] > 0, "south", "east"))
+    return frame
+
+
+def test_estimators() -> None:
+    rows = some_rows(900)
+    frame = with_text(SEEN.X)
+    model = puc.PUCClassifier(optional=["z"], n_estimators=3, n_jobs=1).fit(frame, WORDS)
+    seen, labels = frame.iloc[rows].query("region != 'east'"), pd.Series(WORDS).iloc[rows]
+    labels = labels[seen.index]
+    for report in (
+        model.audit(seen, labels, **SETTINGS),
+        model.audit(seen, labels, target_class="no", **SETTINGS),
+        audit(model, seen, labels, optional=["z"]),
+        audit(model.booster_, seen, (labels == "yes") * 1.0),
+    ):
+        assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
+    fresh = model.audit(with_text(FRESH.X), np.array(["no", "yes"])[FRESH.y.astype(int)], **SETTINGS)
+    assert (fresh.verdict, share(fresh)) == (CERTIFIED, 0)
+    without = puc.PUCRegressor(optional=["z"], n_estimators=3, n_jobs=1, training_sketch=False).fit(frame, SEEN.y)
+    assert any("keeps no sketch" in warning for warning in audit(without, frame, SEEN.y, optional=["z"]).warnings)
+
+
+def test_pipelines_and_searches() -> None:
+    rows = some_rows(900)
+    last = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1)
+    pipeline = make_pipeline(StandardScaler(), last).fit(SEEN.X, WORDS)
+    report = audit(pipeline, SEEN.X[rows], WORDS[rows], optional=[2])
+    assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
+    search = GridSearchCV(pipeline, {"pucclassifier__num_leaves": [4]}, cv=2).fit(SEEN.X, WORDS)
+    assert share(audit(search, SEEN.X[rows], WORDS[rows], optional=[2])) == 1.0
+    assert share(audit(make_pipeline(last).fit(SEEN.X, WORDS), SEEN.X, WORDS, optional=[2])) == 1.0
+
+
+def test_where_it_cannot_be_known_nothing_is_claimed(booster: Any) -> None:
+    report = audit(lambda table: puc.predict(booster, table), SEEN.X, SEEN.y, optional=[2])
+    assert report.support.trained_on is None
+    assert report.warnings == ()
+    noise = iter(range(10**6))
+    jitter = FunctionTransformer(lambda X: X + 1e-3 * next(noise))
+    last = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1)
+    assert share(audit(make_pipeline(jitter, last).fit(SEEN.X, WORDS), SEEN.X, WORDS, optional=[2])) == 0
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_earlier_versions_know_their_labels() -> None:
+    """Their hash of labels is still read, recognises the very same table, and is written again."""
+    model = puc.load_model(GOLDEN / "lightgbm.txt")
+    assert model.puc_summary.training_sketch is None
+    assert model.puc_summary.label_hash
+    old = train(training_sketch=False)
+    kept = json.loads(json.dumps(model_schema(old.consent, old.puc_summary)))
+    kept["summary"]["label_hash"] = label_hash(SEEN.y)
+    del kept["summary"]["training_sketch"]
+    _, old.puc_summary = read_schema(kept, "here")
+    assert model_schema(old.consent, old.puc_summary)["summary"]["label_hash"] == label_hash(SEEN.y)
+    report = audit(old, SEEN.X, SEEN.y)
+    assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
+    assert any("keeps no sketch" in warning for warning in audit(old, SEEN.X[1:], SEEN.y[1:]).warnings)
+
+
+def test_what_new_files_hold(booster: Any, tmp_path: Path) -> None:
+    kept = json.loads(json.dumps(model_schema(booster.consent, booster.puc_summary)))
+    assert "label_hash" not in kept["summary"]
+    assert set(kept["summary"]["training_sketch"]) == {"salt", "hashes", "complete", "people", "unique"}
+    puc.save_model(booster, tmp_path / "model.txt")
+    assert "label_hash" not in (tmp_path / "model.txt").read_text()
+    assert puc.load_model(tmp_path / "model.txt").puc_summary == booster.puc_summary
+    again = train()
+    puc.save_model(again, tmp_path / "again.txt")
+    assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "model.txt").read_bytes()
+
+
+def test_what_later_versions_may_add_is_ignored(booster: Any) -> None:
+    kept = json.loads(json.dumps(model_schema(booster.consent, booster.puc_summary)))
+    kept["summary"] |= {"of_tomorrow": [1, 2]}
+    assert read_schema(kept, "here") == (booster.consent, booster.puc_summary)
+    kept["format"] = 2
+    with pytest.raises(ValueError, match="'here' has consent schema format 2; this version of pucboost reads 1"):
+        read_schema(kept, "here")
+
+
+# The estimate against the truth --------------------------------------------------------------------------------------
+
+
+def shown(X: Any, y: Any) -> VirtualTable:
+    source = row_source(X)
+    consent = Consent.of([X.shape[1] - 1], source)
+    return shown_table(SourceTable.of(source, y, name="X"), consent, consent.presence(source), 1)
+
+
+def compare(trained: VirtualTable, audited: VirtualTable) -> Any:
+    counts = shared_counts(audited.rows.plan.available)
+    return estimate_overlap(RowSketch.of(trained, 0), hash_people(audited), counts, 1)
+
+
+def draw(kind: str, n: int, rng: np.random.Generator, silent: float = 0.4) -> tuple[Any, Any]:
+    """Base columns with few or many values, and one optional column."""
+    base = {
+        "distinct": lambda: rng.normal(size=n),
+        "few rows": lambda: rng.integers(0, 20, n),
+        "some twins": lambda: rng.integers(0, 5000, n),
+        "many twins": lambda: rng.integers(0, 500, n),
+        "long tail": lambda: rng.zipf(1.3, n).clip(max=10**6),
+        "few base values": lambda: rng.integers(0, 20, n),
+    }[kind]()
+    z = rng.normal(size=n) if kind in ("distinct", "few base values") else rng.integers(0, 3, n)
+    X = np.column_stack([base, z]).astype(np.float64)
+    X[rng.random(n) < silent, 1] = np.nan
+    return X, (rng.random(n) < 0.3).astype(np.float64)
+
+
+def simulate(kind: str, portion: float, times: int = 25, silent: float = 0.4) -> list[Any]:
+    found = []
+    for seed in range(times):
+        rng = np.random.default_rng(seed)
+        X, y = draw(kind, 2000, rng)
+        k = round(portion * 1000)
+        old = rng.choice(2000, k, replace=False)
+        new_X, new_y = draw(kind, 1000 - k, rng, silent)
+        found.append(compare(shown(X, y), shown(np.vstack([X[old], new_X]), np.r_[y[old], new_y])))
+    return found
+
+
+KINDS = ["distinct", "few rows", "some twins", "many twins", "long tail", "few base values"]
+
+
+@pytest.mark.parametrize("silent", [0.0, 0.4, 0.95])
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_false_alarm(kind: str, silent: float) -> None:
+    """Also where rows are often equal, and where more people share nothing, who are more alike, than in training."""
+    assert not any(found.too_many for found in simulate(kind, 0.0, silent=silent))
+
+
+@pytest.mark.parametrize("kind", ["distinct", "some twins", "few base values"])
+@pytest.mark.parametrize("portion", [0.25, 0.5, 0.8])
+def test_the_share_is_the_true_one(kind: str, portion: float) -> None:
+    found = simulate(kind, portion, 100)
+    assert np.mean([one.share for one in found]) == pytest.approx(portion, abs=0.03)
+    assert np.mean([one.lower <= portion <= one.upper for one in found]) >= 0.9
+    assert np.mean([one.too_many for one in found]) >= (0.95 if portion > 0.25 or kind == "distinct" else 0.0)
+
+
+def test_of_few_distinct_rows_nothing_can_be_said() -> None:
+    assert all(found.share is None and not found.too_many for found in simulate("few rows", 1.0, 5))
+    assert all(found.share is None for found in simulate("many twins", 0.0, 5))
+    assert all(found.too_many for found in simulate("some twins", 1.0, 5))
+
+
+def test_the_rule_by_hand() -> None:
+    """3 of 3 decide, since 0.05³ < 0.001; 2 of 2 do not; 5 % of many do not, 10 % of many do."""
+    nobody = lambda n: np.zeros(n)  # noqa: E731
+    assert judge_overlap(3, 3, nobody(3)).too_many
+    assert judge_overlap(2, 2, nobody(2)).share is None
+    assert judge_overlap(2, 3, nobody(3)).share == pytest.approx(2 / 3)
+    assert not judge_overlap(50, 1000, nobody(1000)).too_many
+    assert judge_overlap(100, 1000, nobody(1000)).too_many
+    assert judge_overlap(0, 0, nobody(0)) == overlap.TrainedOn(None, None, None, 0, 0, None, False)
+    # A fifth has twins: 20 % found are nobody, and 60 % are one half. Three times the odds of a twin are tolerated.
+    twins = np.full(1000, 0.2)
+    assert judge_overlap(200, 1000, twins).share == 0
+    assert judge_overlap(600, 1000, twins).share == pytest.approx(0.5)
+    assert not judge_overlap(450, 1000, twins).too_many
+    assert judge_overlap(520, 1000, twins).too_many
+    assert judge_overlap(450, 1000, np.full(1000, 0.3)).share is None
+
+
+def test_twins_are_counted_by_how_much_people_share() -> None:
+    sketch = RowSketch(0, (), True, (98, 998), (0, 998))
+    assert overlap._twin_chance(sketch).tolist() == [0.99, 0.001]

@@ -1,0 +1,206 @@
+"""Who trains on encoded silence is told so, once, and can say that all is well."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from audit_tools import TEASER
+from cli_tools import run
+from encoded_silence.encodings import ENCODINGS, people
+from engine_kits import EngineKit, every_engine
+from scipy import sparse
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from tools import make_table
+
+import pucboost as puc
+
+SMALL: dict[str, Any] = {"n_estimators": 3, "n_jobs": 1}
+
+
+def said(call: Callable[[], Any]) -> list[warnings.WarningMessage]:
+    """All warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return caught
+
+
+def only_message(call: Callable[[], Any]) -> str:
+    [one] = said(call)
+    assert one.category is puc.EncodedSilenceWarning
+    assert one.filename == __file__  # the user's own call, through pipelines and estimators
+    return str(one.message)
+
+
+@every_engine
+@pytest.mark.parametrize("imputer", [{}, {"strategy": "median"}, {"strategy": "constant", "fill_value": -999}])
+def test_an_imputer_in_a_pipeline(kit: EngineKit, imputer: dict[str, Any]) -> None:
+    table, y = people()
+    model = puc.PUCClassifier(optional=["z"], engine=kit.name, **SMALL)
+    pipeline = make_pipeline(SimpleImputer(**imputer).set_output(transform="pandas"), model)
+    text = only_message(lambda: pipeline.fit(table[["age", "z"]], y))
+    assert text.startswith("Silence may have been imputed or encoded, and then the silent are not protected: ")
+    assert "group 'z' is withheld by nobody in training (0 of 600 people); column 'z' is " in text
+    assert text.endswith("expect_shared=['z'].")
+    assert said(lambda: model.fit(table[["age", "z"]], y)) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["most frequent", "word 'declined'", "one-hot with nan", "one-hot with zeros", "unstored"]
+)
+def test_other_encodings(name: str) -> None:
+    encoding = ENCODINGS[name]
+    table, y = people()
+    text = only_message(lambda: puc.PUCClassifier(optional=encoding.optional, **SMALL).fit(encoding.encode(table), y))
+    value = encoding.value(table)
+    assert value is None or f"is {value} for " in text
+
+
+@every_engine
+@pytest.mark.parametrize("augmentation", ["balanced", "none"])
+@pytest.mark.parametrize("function", [puc.train, puc.cv])
+def test_train_and_cv_say_it_once(kit: EngineKit, function: Any, augmentation: str) -> None:
+    """Not for every fold, nor for validation sets; also where no protection was asked for."""
+    X, y = make_table(600)
+    filled = np.nan_to_num(X, nan=-99.0)
+    params = {**kit.params, "optional": [4, 5], "augmentation": augmentation, "objective": "binary"}
+    more = {"nfold": 3} if function is puc.cv else {"valid_sets": [puc.Dataset(filled[:300], y[:300])]}
+    text = only_message(lambda: function(params, puc.Dataset(filled, y), 3, **more))
+    assert "groups 'Column_4', 'Column_5' are withheld by nobody in training (0 of 600 people)" in text
+    assert "column 'Column_4' is -99 for " in text
+    assert "column 'Column_5' is -99 for " in text
+    assert said(lambda: function(params, puc.Dataset(X, y), 3, **more)) == []
+
+
+def test_other_ways_to_train() -> None:
+    X, y = make_table(600)
+    filled = np.nan_to_num(X, nan=-99.0)
+    params = {"optional": [5], "objective": "binary", "verbosity": -1, "num_threads": 1}
+    for more in ({"compact": True}, {"anchor": "base"}):
+        only_message(lambda more=more: puc.train({**params, **more}, puc.Dataset(filled, y), 3))
+    only_message(lambda: puc.train({**params, "zero_as_missing": True}, puc.Dataset(filled, y), 3))
+    zeros = sparse.csr_matrix(np.nan_to_num(X))
+    assert "not stored" in only_message(lambda: puc.train(params, puc.Dataset(zeros, y), 3))
+    assert said(lambda: puc.train({**params, "zero_as_missing": True}, puc.Dataset(zeros, y), 3)) == []
+    available = ~np.isnan(X[:, [5]])
+    assert said(lambda: puc.train(params, puc.Dataset(zeros, y, available=available), 3)) == []
+
+
+def test_nothing_is_said_where_nothing_is_optional() -> None:
+    X, y = make_table(600)
+    params = {"objective": "binary", "verbosity": -1, "num_threads": 1}
+    assert said(lambda: puc.train({**params, "expect_shared": []}, puc.Dataset(np.nan_to_num(X), y), 3)) == []
+
+
+@every_engine
+def test_groups_that_are_really_shared(kit: EngineKit) -> None:
+    X, y = make_table(600)
+    filled = np.nan_to_num(X, nan=-99.0)
+    params = {**kit.params, "optional": {"app": [3, 4], "blood": [5]}, "objective": "binary"}
+
+    def train(expect_shared: Any) -> Any:
+        return puc.train({**params, "expect_shared": expect_shared}, puc.Dataset(filled, y), 3)
+
+    for everything in (["app", "blood"], [3, 5], ("app", np.int64(5))):
+        assert said(lambda everything=everything: train(everything)) == []
+    for some in ("app", ["app"], 4):
+        text = only_message(lambda some=some: train(some))
+        assert "'app'" not in text
+        assert text.endswith("expect_shared=['blood'].")
+    for wrong in (["blod"], [0], ["Column_5"]):
+        with pytest.raises(ValueError, match=rf"expect_shared names {wrong[0]!r}; the groups are \['app', 'blood'\]"):
+            train(wrong)
+    for wrong in (True, 1.5):
+        with pytest.raises(ValueError, match=f"expect_shared must list groups of optional columns, got {wrong}"):
+            train(wrong)
+    model = puc.PUCClassifier(optional=[5], engine=kit.name, expect_shared=["Column_5"], **SMALL)
+    assert said(lambda: model.fit(filled, y)) == []
+
+
+def test_it_can_be_turned_off() -> None:
+    X, y = make_table(600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=puc.EncodedSilenceWarning)
+        puc.PUCClassifier(optional=[5], **SMALL).fit(np.nan_to_num(X), y)
+
+
+def test_the_model_is_the_same_with_and_without_the_warning() -> None:
+    X, y = make_table(600)
+    filled = np.nan_to_num(X, nan=-99.0)
+    with pytest.warns(puc.EncodedSilenceWarning):
+        warned = puc.PUCClassifier(optional=[5], **SMALL).fit(filled, y)
+    told = puc.PUCClassifier(optional=[5], expect_shared=[5], **SMALL).fit(filled, y)
+    assert np.array_equal(warned.predict_proba(filled), told.predict_proba(filled))
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, y = people(400)
+    table = table.assign(z=table["z"].fillna(-999), job=table["job"].fillna("prefer not to say"), claim=y)
+    table.to_csv(tmp_path / "people.csv", index=False)
+    options = ["--label", "claim", "--optional", "z", "--optional", "job", "--rounds", 3, "--quiet"]
+    arguments = [
+        "train",
+        tmp_path / "people.csv",
+        *options,
+        "--param",
+        "num_threads=1",
+        "--out",
+        tmp_path / "model.txt",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert run(*arguments) == 0
+        [line] = capsys.readouterr().err.splitlines()
+        assert line.startswith("pucboost: warning: Silence may have been imputed or encoded")
+        assert "groups 'z', 'job' are withheld by nobody in training (0 of 400 people)" in line
+        assert "column 'z' is -999 for " in line
+        assert "column 'job' is 'prefer not to say' for " in line
+        assert run(*arguments, "--param", "expect_shared=z") == 0
+        assert "expect_shared=['job']" in capsys.readouterr().err
+        assert run(*arguments, "--param", 'expect_shared=["z", "job"]') == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_the_report_of_an_audit_repeats_it() -> None:
+    family = TEASER
+    sample = family.sample(1_500, seed=0)
+    settings: dict[str, Any] = {"optional": family.optional, "margin": 0.05, "num_threads": 1}
+    honest = puc.audit(family.puc_prediction, sample.X, sample.y, **settings)
+    assert not re.search("silence", " ".join(honest.warnings), re.IGNORECASE)
+    mixed = sample.X.copy()
+    column = mixed[:, 2]
+    silent = np.flatnonzero(np.isnan(column))
+    column[silent[::2]] = -999
+    report = puc.audit(lambda X: np.full(len(X), 0.5), mixed, sample.y, **settings)
+    [note] = [one for one in report.warnings if "Silence" in one]
+    assert note.startswith("Silence may have been encoded as a value: column 'Column_2' is -999 for ")
+    assert "counted as sharing" in note
+    assert note in report.to_markdown().replace("\\", "")
+    column[silent] = -999
+    nobody = puc.audit(lambda X: np.full(len(X), 0.5), mixed, sample.y, **settings)
+    withheld = "withheld by 0 of 1,500 people; little can be said about it. Was silence imputed or encoded"
+    assert any(withheld in one for one in nobody.warnings)
+
+
+def test_strategic_users_who_all_share_are_no_reason_to_warn() -> None:
+    family = puc.simulate.DiscreteFamily.random(1, 1, seed=0)
+    params = {"objective": "binary", "optional": family.optional, "verbosity": -1, "num_threads": 1}
+    game = {"cohort": 500, "reference": 500, "rounds": 2}
+    assert said(lambda: puc.simulate.play(lambda X, y: puc.train(params, puc.Dataset(X, y), 3), family, **game)) == []
+
+
+def test_text_and_categories_of_a_frame() -> None:
+    table, y = people()
+    hidden = table.assign(job=pd.Categorical(table["job"].fillna("Unknown")))
+    text = only_message(lambda: puc.PUCClassifier(optional=["z", "job"], **SMALL).fit(hidden, y))
+    assert "'Unknown'" in text
+    assert "'z'" not in text
