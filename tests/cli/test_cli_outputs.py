@@ -146,7 +146,8 @@ def test_interrupted_training(tmp_path: Path, people: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes are POSIX's")
 def test_reader_that_has_seen_enough(tmp_path: Path, models: dict[str, Path]) -> None:
-    many = write_table(pd.concat([PEOPLE] * 10), tmp_path / "many.csv")
+    # More than any pipe holds: a command that can write all of it would end well before its reader leaves.
+    many = write_table(pd.concat([PEOPLE] * 100), tmp_path / "many.csv")
     quoting = start("quote", models["lightgbm"], many, "--out", "-")
     assert quoting.stdout is not None
     assert quoting.stdout.readline().startswith("nothing,fitness,glucose,fitness + glucose,diet")
