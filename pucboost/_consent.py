@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -16,6 +15,7 @@ from ._arrays import Array
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
 from ._tables.containers import row_source
+from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, are_default_names, default_names
 
 MAX_GROUPS = 64
@@ -175,6 +175,16 @@ class Consent:
         """Return the names of the groups in a mask."""
         return tuple(group for g, group in enumerate(self.group_names) if mask >> g & 1)
 
+    def absent_groups(self, columns: Collection[str]) -> dict[str, list[str]]:
+        """Return the groups of which a table with these columns has none, each with the names of its columns."""
+        groups = {group: [self.feature_names[j] for j in places] for group, places in self.groups.items()}
+        return {group: members for group, members in groups.items() if not set(members) & set(columns)}
+
+    def missing_column(self, columns: Collection[str]) -> str | None:
+        """Return the first column that a table must have and lacks; whole groups may be absent."""
+        absent = {name for members in self.absent_groups(columns).values() for name in members}
+        return next((name for name in self.feature_names if name not in columns and name not in absent), None)
+
     def columns_outside(self, mask: int) -> list[int]:
         """Return the positions of the optional columns that are erased when only the groups of a mask are shown."""
         bits = self.column_bits
@@ -325,11 +335,9 @@ def _unknown_column(column: str, names: tuple[str, ...]) -> str:
         )
     renamed = [name for name in names if name.endswith(f"__{column}")]
     hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
-    by_lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(column.lower(), by_lower, 1, cutoff=0.8)
     known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    rest = f"Did you mean {by_lower[close[0]]!r}?" if close else f"Its columns are: {known}.{hint}"
-    return f"optional names column {column!r}, which the table does not have. {rest}"
+    rest = did_you_mean(column, names, cutoff=0.8) or f" Its columns are: {known}.{hint}"
+    return f"optional names column {column!r}, which the table does not have.{rest}"
 
 
 def declares_something(optional: Any) -> bool:

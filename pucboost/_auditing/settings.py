@@ -6,7 +6,6 @@ fields of the three dataclasses are the options of :func:`pucboost.audit`.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
@@ -14,6 +13,7 @@ from numbers import Real
 from typing import Any, TypedDict, TypeVar
 
 from .._prediction.best_subset import favourable_sign
+from .._tables.names import did_you_mean
 
 MIN_COUNT = 10
 SIMULTANEOUS = {
@@ -191,8 +191,8 @@ def group_options(margin: float, options: Mapping[str, Any]) -> tuple[PeopleOpti
     known = option_fields()
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, [*known, "margin", "train_data", "truth"], 1)
-            hint = f" Did you mean {close[0]!r}?" if close else f" The options are {', '.join(known)}."
+            hint = did_you_mean(name, [*known, "margin", "train_data", "truth"])
+            hint = hint or f" The options are {', '.join(known)}."
             raise TypeError(f"audit() got an unexpected keyword argument {name!r}.{hint}")
     people, judgement, fitting = (
         {field.name: options[field.name] for field in fields(group) if field.name in options} for group in _GROUPS

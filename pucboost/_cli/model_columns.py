@@ -20,15 +20,12 @@ def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
     from .._tables.names import similar
 
     consent: Consent = model.consent
-    groups = {group: [consent.feature_names[j] for j in positions] for group, positions in consent.groups.items()}
-    nobodys = {group: members for group, members in groups.items() if not set(members) & set(file.columns)}
-    withheld = {name for members in nobodys.values() for name in members}
-    for name in consent.feature_names:
-        if name not in file.columns and name not in withheld:
-            raise DataError(
-                f"{file.path} has no column {name!r}, which the model was trained on{similar(name, file.columns)}"
-            )
-    for group, members in nobodys.items():
+    lacking = consent.missing_column(file.columns)
+    if lacking is not None:
+        raise DataError(
+            f"{file.path} has no column {lacking!r}, which the model was trained on{similar(lacking, file.columns)}"
+        )
+    for group, members in consent.absent_groups(file.columns).items():
         note(
             f"{file.path} has no column of group {group!r} ({', '.join(members)}), so it counts as withheld by "
             f"everybody{_or_misspelt(members, file)}",
@@ -37,7 +34,7 @@ def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
     categories = category_columns(model, consent.feature_names)
     features: list[Feature] = []
     for name in consent.feature_names:
-        if name in withheld:
+        if name not in file.columns:
             features.append(Withheld(name))
             continue
         file.kind(name)  # raises for dates and the like

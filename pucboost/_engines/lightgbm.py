@@ -28,7 +28,18 @@ from .base import (
 )
 from .lightgbm_boosters import BOOSTERS, with_builtin_objective
 from .lightgbm_dataset import FoldRows, VirtualDataset
-from .names import MAIN_METRIC, MAIN_NAME, RANKING, is_true, main_objective, value_of, whole_number, with_value, without
+from .names import (
+    MAIN_METRIC,
+    MAIN_NAME,
+    RANKING,
+    is_true,
+    main_objective,
+    number_of,
+    value_of,
+    whole_number,
+    with_value,
+    without,
+)
 
 
 class LightGBM(Engine):
@@ -105,20 +116,20 @@ class LightGBM(Engine):
             return SquaredError()
         if name == "binary":
             unbalanced = is_true(value_of(params, "is_unbalance", False))
-            scaled = any(_number(params, key, 1.0) != 1.0 for key in ("sigmoid", "scale_pos_weight"))
+            scaled = any(number_of(params, key, 1.0) != 1.0 for key in ("sigmoid", "scale_pos_weight"))
             return None if unbalanced or scaled else Logistic()
         if name == "cross_entropy":
             return Logistic(soft_labels=True)
         if name == "multiclass":
             return Softmax.with_classes(value_of(params, "num_class"), given)
         if name == "poisson":
-            return Poisson(_number(params, "poisson_max_delta_step", 0.7))
+            return Poisson(number_of(params, "poisson_max_delta_step", 0.7))
         if name == "gamma":
             return Gamma()
         if name == "tweedie":
-            return Tweedie(_number(params, "tweedie_variance_power", 1.5))
+            return Tweedie(number_of(params, "tweedie_variance_power", 1.5))
         if name == "quantile":
-            return Quantile(_number(params, "alpha", 0.9))
+            return Quantile(number_of(params, "alpha", 0.9))
         return None
 
     def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
@@ -260,11 +271,6 @@ def _newer_names() -> frozenset[str]:
     """Return the names the installed LightGBM lists itself, if it does."""
     listed: Any = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return frozenset(name for main, others in listed.items() for name in (main, *others))
-
-
-def _number(params: Mapping[str, Any], name: str, default: float) -> float:
-    value = params.get(name)
-    return default if value is None else float(value)
 
 
 def sample_rows(params: dict[str, Any], share: float, n_virtual: int) -> tuple[dict[str, Any], float]:

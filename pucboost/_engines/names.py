@@ -247,6 +247,12 @@ def main_objective(value: Any) -> str | None:
     return MAIN_OBJECTIVE.get(value.strip().lower()) if isinstance(value, str) else None
 
 
+def number_of(params: Mapping[str, Any], name: str, default: float) -> float:
+    """Return a parameter as a float; None counts as not given, for every engine."""
+    value = params.get(name)
+    return default if value is None else float(value)
+
+
 def is_true(value: Any) -> bool:
     """Read a boolean parameter as LightGBM does, from a bool, a number or a string."""
     if isinstance(value, (bool, int, float)):

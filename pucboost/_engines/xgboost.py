@@ -28,7 +28,7 @@ from .base import (
     Validation,
     times_rows,
 )
-from .names import MAIN_NAME, whole_number
+from .names import MAIN_NAME, number_of, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories
 from .xgboost_matrix import first_given, thread_parameter, virtual_matrix
@@ -100,7 +100,7 @@ class XGBoost(Engine):
         """Return the loss in closed form."""
         given = params.get("objective")
         name = "reg:squarederror" if given is None else given
-        if name in _WEIGHS_ONES and _number(params, "scale_pos_weight", 1.0) != 1.0:
+        if name in _WEIGHS_ONES and number_of(params, "scale_pos_weight", 1.0) != 1.0:
             return None
         if name == "reg:squarederror":
             return SquaredError()
@@ -109,11 +109,11 @@ class XGBoost(Engine):
         if name in ("multi:softprob", "multi:softmax"):
             return Softmax.with_classes(params.get("num_class"), name, hessian_factor=2.0)
         if name == "count:poisson":
-            return Poisson(_number(params, "max_delta_step", 0.7))
+            return Poisson(number_of(params, "max_delta_step", 0.7))
         if name == "reg:gamma":
             return Gamma()
         if name == "reg:tweedie":
-            return Tweedie(_number(params, "tweedie_variance_power", 1.5))
+            return Tweedie(number_of(params, "tweedie_variance_power", 1.5))
         return _quantile(params) if name == "reg:quantileerror" else None
 
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
@@ -265,11 +265,6 @@ def _not_used(params: dict[str, Any]) -> set[str]:
             return set()  # a value it dislikes: so it knows the name
     found = [str(warning.message) for warning in caught]
     return {name for text in found if "not used" in text for name in text.split('"')[1::2]}
-
-
-def _number(params: Mapping[str, Any], name: str, default: float) -> float:
-    value = params.get(name)
-    return default if value is None else float(value)
 
 
 def _quantile(params: Mapping[str, Any]) -> Quantile | None:

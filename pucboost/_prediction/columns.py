@@ -24,13 +24,10 @@ def in_order_of(consent: Consent, X: Any) -> Any:
     given, names = column_names(X), consent.feature_names
     if given == list(names) or len(set(given)) < len(given):
         return X
-    groups = {group: [names[j] for j in columns] for group, columns in consent.groups.items()}
-    nobodys = {group: members for group, members in groups.items() if not set(members) & set(given)}
-    withheld = {name for members in nobodys.values() for name in members}
-    for name in names:
-        if name not in given and name not in withheld:
-            raise ValueError(f"The table has no column {name!r}, which the model was trained on{similar(name, given)}")
-    for group, members in nobodys.items():
+    name = consent.missing_column(given)
+    if name is not None:
+        raise ValueError(f"The table has no column {name!r}, which the model was trained on{similar(name, given)}")
+    for group, members in consent.absent_groups(given).items():
         warnings.warn(
             f"The table has no column of group {group!r} ({', '.join(members)}); it counts as withheld by everybody.",
             UserWarning,

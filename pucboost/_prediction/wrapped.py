@@ -7,7 +7,7 @@ by trial that erasing a group there is silence where the model is, and nothing b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,19 +58,32 @@ class Unwrapped:
         return None if len(labels) == 2 and label == labels[1] else labels.index(label)
 
 
+def pipeline_parts(model: Any) -> tuple[list[Any], Any] | None:
+    """Return the transformers of a pipeline and its last step, None for any other model."""
+    steps = getattr(model, "steps", None)
+    if not isinstance(steps, list) or not steps or is_tree_model(model):
+        return None
+    return [step for _, step in steps[:-1] if step is not None and step != "passthrough"], steps[-1][1]
+
+
+def transformed(steps: Iterable[Any], table: Any) -> Any:
+    """Return what a table becomes by these transformers."""
+    for step in steps:
+        table = step.transform(table)
+    return table
+
+
 def unwrap(model: Any, X: Any) -> Unwrapped:
     """Return the trees within pucboost's own estimators, and within pipelines that end in one.
 
     A pipeline is only unwrapped if silence survives its steps, see :func:`consent_within`.
     """
-    steps = getattr(model, "steps", None)
-    if isinstance(steps, list) and steps and not is_tree_model(model):
+    pipeline = pipeline_parts(model)
+    if pipeline is not None:
+        steps, last = pipeline
         table = eager(X)
         consent_within(model, table, row_source(table))
-        for _, step in steps[:-1]:
-            if step is not None and step != "passthrough":
-                table = step.transform(table)
-        return unwrap(steps[-1][1], table)
+        return unwrap(last, transformed(steps, table))
     if isinstance(getattr(model, "consent_", None), Consent) and is_tree_model(getattr(model, "booster_", None)):
         return Unwrapped(model.booster_, X, getattr(model, "classes_", None))
     return Unwrapped(model, X)
@@ -89,8 +102,7 @@ def consent_within(model: Any, table: Any, source: RowSource) -> Consent | None:
     found = list(_search(model, ()))
     if not found:
         return None
-    schemas = {(one.consent, tuple(map(id, one.steps))) for one in found}
-    if len({consent for consent, _ in schemas}) > 1:
+    if any(one.consent != found[0].consent for one in found):
         raise ConsentError(
             f"The parts of the {type(model).__name__} were trained under different consent schemas. Say with optional "
             "which columns people may withhold."
@@ -115,10 +127,10 @@ def _search(model: Any, steps: tuple[Any, ...]) -> Iterator[_Wrapped]:
         if consent.n_groups:
             yield _Wrapped(consent, steps)
         return
-    pipeline = getattr(model, "steps", None)
-    if isinstance(pipeline, list) and pipeline:
-        before = [step for _, step in pipeline[:-1] if step is not None and step != "passthrough"]
-        yield from _search(pipeline[-1][1], (*steps, *before))
+    pipeline = pipeline_parts(model)
+    if pipeline is not None:
+        before, last = pipeline
+        yield from _search(last, (*steps, *before))
         return
     for fold in getattr(model, "calibrated_classifiers_", ()):
         yield from _search(fold.estimator, steps)
@@ -196,7 +208,5 @@ def _try_out(wrapped: _Wrapped, consent: Consent, table: Any, source: RowSource)
 
 
 def _arrived(wrapped: _Wrapped, table: Any) -> Array:
-    for step in wrapped.steps:
-        table = step.transform(table)
-    source = row_source(table)
+    source = row_source(transformed(wrapped.steps, table))
     return np.asarray(source.window(0, source.n_rows), dtype=np.float64)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
+
+from .._tables.names import did_you_mean
 
 
 def scorer_of(metric: Any, response: str | None, greater_is_better: bool | None, params: dict[str, Any]) -> Any:
@@ -37,8 +38,7 @@ def _named(metric: str) -> Any:
     try:
         return get_scorer(metric)
     except (KeyError, ValueError):
-        close = difflib.get_close_matches(metric, get_scorer_names(), 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = did_you_mean(metric, get_scorer_names())
         raise ValueError(
             f"{metric!r} is not a valid scoring value.{hint} sklearn.metrics.get_scorer_names() lists all names."
         ) from None

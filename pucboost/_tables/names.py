@@ -1,9 +1,24 @@
-"""What a misspelt column name may stand for."""
+"""What a misspelt name may stand for."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the end of an error about an unknown name: the most similar known one, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("copys", ["copies", "compact"])
+    " Did you mean 'copies'?"
+    >>> did_you_mean("blorb", ["copies", "compact"])
+    ''
+    """
+    by_lower = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1, cutoff)
+    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def similar(column: str, columns: Sequence[str]) -> str:

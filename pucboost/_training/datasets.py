@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
 import lightgbm as lgb
+
+from .._tables.names import did_you_mean
 
 _KEYWORDS = tuple(inspect.signature(lgb.Dataset).parameters)
 
@@ -41,8 +42,7 @@ class Dataset(lgb.Dataset):
     ):
         for name in kwargs:
             if name not in _KEYWORDS:
-                close = difflib.get_close_matches(name, ["optional", "available", *_KEYWORDS], 1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
+                hint = did_you_mean(name, ["optional", "available", *_KEYWORDS])
                 raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
         super().__init__(data, label, *args, **kwargs)
         self.optional = optional

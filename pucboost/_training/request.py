@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from .._engines import DEFAULT_ENGINE, engine_named, is_booster
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._losses import Objective
 from .._tables.containers import SourceTable, eager, read_init_score, read_label, read_weight, row_source
+from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
 from .datasets import Dataset
@@ -67,9 +67,8 @@ def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> Non
     A mistyped ``optional`` would otherwise train an ordinary model without a word.
     """
     for name in engine.unknown_parameters(params):
-        close = difflib.get_close_matches(name, [*OWN_KEYS, *further, *engine.parameter_names()], 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        hint = f" {INSTEAD[name]}" if name in INSTEAD else hint
+        known = [*OWN_KEYS, *further, *engine.parameter_names()]
+        hint = f" {INSTEAD[name]}" if name in INSTEAD else did_you_mean(name, known)
         raise ValueError(f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it.{hint}")
 
 

@@ -13,6 +13,7 @@ from ..._kernels.threads import thread_count
 from ..._models.anchored import is_tree_model
 from ..._models.files import summary_of
 from ..._models.schema import TrainingSummary, categories_of, label_hash
+from ..._prediction.wrapped import pipeline_parts, transformed
 from ..._tables.containers import SourceTable, as_vector, eager, row_source
 from ..._tables.sources import RowSource
 from ..._virtual.hashing import hash_people
@@ -111,8 +112,10 @@ def _told_by_estimator(model: Any, people: AuditPeople, given: Any, threads: int
     """Ask the booster of a fitted estimator of pucboost, be it the last step of a pipeline or the best of a search."""
     table = people.container
     model = getattr(model, "best_estimator_", model)
-    if hasattr(model, "steps"):
-        table, model = model[:-1].transform(table) if len(model.steps) > 1 else table, model[-1]
+    pipeline = pipeline_parts(model)
+    if pipeline is not None:
+        steps, model = pipeline
+        table = transformed(steps, table)
     booster = getattr(model, "booster_", None)
     summary = summary_of(booster) if is_tree_model(booster) else None
     if booster is None or summary is None:
