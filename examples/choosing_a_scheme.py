@@ -2,6 +2,8 @@
 
 A person who shares k groups stands for 2^k virtual rows. The schemes differ in how many of these a model is trained on.
 Prints a table and saves ``choosing_a_scheme.png`` in the current folder; needs matplotlib.
+
+What to look at: how little is left to gain beyond four copies, whatever the number of virtual rows.
 """
 
 from __future__ import annotations

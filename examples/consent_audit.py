@@ -1,6 +1,8 @@
 """Audit two models against a margin: plain LightGBM and pucboost, trained on the same people.
 
 Run with ``python examples/consent_audit.py``; it needs only pucboost, and saves two reports for a browser.
+
+What to look at: the two verdicts, and the row of those who share nothing.
 """
 
 from __future__ import annotations

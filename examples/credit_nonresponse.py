@@ -4,6 +4,9 @@ Some state no monthly income or no number of dependants. The script compares thr
 LightGBM, which may read something into the blanks, base features only, and pucboost; a fourth falls into a trap.
 It uses ``give_me_some_credit.parquet`` from the folder that the environment variable ``PUCBOOST_DATA`` names, or from
 ``shared/data`` beside the checkout, else simulated applicants. It saves ``credit_nonresponse.png``; needs matplotlib.
+
+What to look at: the fourth model. A base column that was computed from the withheld income brings the inference back,
+although the model was trained under consent.
 """
 
 from __future__ import annotations

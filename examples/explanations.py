@@ -4,6 +4,8 @@ A booster from pucboost is a LightGBM booster, so ``shap.TreeExplainer`` accepts
 prediction away from the average. ``puc.sharing_value`` says how each group that a person shares moves it away from what
 they would be told without it: that is what people want to know before they share. Saves ``explanations.png`` in the
 current folder; needs matplotlib and shap.
+
+What to look at: SHAP attributes dollars to columns that a person withheld; the value of sharing does not.
 """
 
 from __future__ import annotations

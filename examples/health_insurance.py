@@ -2,6 +2,9 @@
 
 People with poor fitness withhold their score. A plain model learns that silence is expensive; pucboost does not. Prints
 a small table and saves ``health_insurance.png`` in the current folder; needs matplotlib.
+
+What to look at: the left group of bars. Silence costs hundreds of dollars under plain LightGBM and nothing under
+pucboost, and the member with good fitness keeps the discount.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The old tariff is filed with the regulator and must not change. ``anchor`` keeps it, bit for bit, for those who share
 nothing, and adds trees for those who share their driving score or mileage. Saves ``legacy_anchor.png`` in the current
 folder; needs matplotlib.
+
+What to look at: not one premium of the silent changed, and who pays for the discounts of the others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Train under consent, inspect the result, save the model.
 
 Run with ``python examples/quickstart.py``; it needs only pucboost.
+
+What to look at: the three averages. Plain LightGBM tells the silent much more than people of their age are told;
+pucboost tells them the same.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 On people as they are, the model that reads silence has the smaller loss, and an unrestricted search finds it.
 ``puc.metrics.puc_score`` respects consent: it asks what the model would tell the same people if they shared less. Saves
 ``tuning_under_consent.png`` in the current folder; needs matplotlib and optuna.
+
+What to look at: the search on raw data chooses no protection at all, and calls it the better model.
 """
 
 from __future__ import annotations
