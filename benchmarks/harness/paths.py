@@ -6,6 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-README = ROOT / "README.md"
+SUMMARIES = (ROOT / "README.md", ROOT / "docs" / "evidence" / "index.md")
+"""Pages that may show short tables."""
 REPORT = ROOT / "benchmarks" / "BENCHMARKS.md"
 FIGURES = ROOT / "benchmarks" / "figures"

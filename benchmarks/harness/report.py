@@ -1,12 +1,13 @@
-"""Tables and figures of the studies, from their CSVs into BENCHMARKS.md and the README."""
+"""Tables and figures of the studies, from their CSVs into BENCHMARKS.md, the README and the docs."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from .keeping import partial_path
-from .paths import FIGURES, README, REPORT, RESULTS
+from .paths import FIGURES, REPORT, RESULTS, SUMMARIES
 from .rows import write_rows
 from .study import CIRCUMSTANCES, TOOK, Study, from_study
 from .types import Rows
@@ -62,22 +63,29 @@ def between_markers(text: str, name: str, inside: str) -> str:
 
 
 def short_content(study: Study) -> str:
-    """Return the part of the README."""
+    """Return the short table."""
     if study.in_short is None:
         raise ValueError(f"{study.name} has no short table")
     return markdown_table(*study.in_short(all_rows(study)))
 
 
 def publish(study: Study) -> None:
-    """Put a study's table into BENCHMARKS.md, the short form into the README if there is one, and draw its figure."""
+    """Put a study's table into BENCHMARKS.md, its short form, if any, where its markers stand, and draw its figure."""
     if study.figure is not None:
         FIGURES.mkdir(exist_ok=True)
         figure = study.figure(all_rows(study))
         figure.savefig(FIGURES / f"{study.name}.png", dpi=110, bbox_inches="tight", metadata={"Software": None})
     REPORT.write_text(between_markers(REPORT.read_text(encoding="utf-8"), study.name, content(study)), encoding="utf-8")
-    if study.in_short is not None:
-        text = between_markers(README.read_text(encoding="utf-8"), study.name, short_content(study))
-        README.write_text(text, encoding="utf-8")
+    for path in summaries_of(study):
+        text = between_markers(path.read_text(encoding="utf-8"), study.name, short_content(study))
+        path.write_text(text, encoding="utf-8")
+
+
+def summaries_of(study: Study) -> list[Path]:
+    """Return the pages that show the short table of a study."""
+    if study.in_short is None:
+        return []
+    return [path for path in SUMMARIES if f"<!-- {study.name} -->" in path.read_text(encoding="utf-8")]
 
 
 def keep(study: Study, rows: Rows) -> None:

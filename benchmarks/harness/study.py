@@ -31,7 +31,7 @@ def as_it_is(rows: Rows) -> Table:
 
 @dataclass(frozen=True)
 class Study:
-    """A study: units of work, the table and the figure made from their rows, perhaps a short table for the README.
+    """A study: units of work, the table and the figure made from their rows, perhaps a short table for README or docs.
 
     ``units(quick)`` lists the work. Tables and figures read rows as they stand in the CSV, so that they can be made
     again without measuring; ``figure`` returns a matplotlib figure. A study that runs ``alone`` has the

@@ -1,4 +1,4 @@
-"""The table of the alternatives, the short one of the README, and the remarks."""
+"""The table of the alternatives, the short one, and the remarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results on large tables, and their short form for the README."""
+"""The results on large tables, and their short form."""
 
 from __future__ import annotations
 

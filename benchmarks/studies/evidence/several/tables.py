@@ -1,4 +1,4 @@
-"""The table of several optional columns, the short one of the README, and the paper's numbers."""
+"""The table of several optional columns, the short one, and the paper's numbers."""
 
 from __future__ import annotations
 
