@@ -101,8 +101,8 @@ def comparison(ink: Ink) -> Figure:
     ]
     figure, panels = plt.subplots(
         1, 3, figsize=(9.2, 4.0), layout="constrained",
-        label="Seven people. Whoever shares nothing is compared with all seven by base data alone; whoever shares the app, "
-        "with the four who share it, their blood tests erased; whoever shares both, with the two who share both.",
+        label="Seven people. Whoever shares nothing is compared with all seven by base data alone; whoever shares the "
+        "app, with the four who share it, their blood tests erased; whoever shares both, with the two who share both.",
     )  # fmt: skip
     for axes, (title, shared, caption) in zip(panels, sets, strict=True):
         counts = (SHARES | ~shared).all(axis=1)
@@ -141,8 +141,8 @@ def virtual_rows(ink: Ink) -> Figure:
     """One person who shares two groups, and the four virtual rows they stand for."""
     figure, axes = plt.subplots(
         figsize=(8.2, 2.9), layout="constrained",
-        label="A person who shares steps and glucose stands for four rows: with both, with either one erased, and with both "
-        "erased. Base data and outcome are the same in all.",
+        label="A person who shares steps and glucose stands for four rows: with both, with either one erased, and with "
+        "both erased. Base data and outcome are the same in all.",
     )  # fmt: skip
     columns = ["age", "steps", "glucose", "claim"]
     person = ["52", "4,100", "131", "yes"]
