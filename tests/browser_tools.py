@@ -124,7 +124,9 @@ def browser(profile: Path) -> Iterator[Page]:
     running = subprocess.Popen([*command, "about:blank"], stderr=subprocess.PIPE, text=True)
     try:
         assert running.stderr is not None
-        address = next(filter(None, (re.search(r"DevTools listening on ws://([^/]+)/", line) for line in running.stderr)))
+        address = next(
+            filter(None, (re.search(r"DevTools listening on ws://([^/]+)/", line) for line in running.stderr))
+        )
         host = address[1]
         # Chromium goes on talking, and must not wait for a reader.
         import threading
