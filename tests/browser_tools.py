@@ -8,8 +8,10 @@ import os
 import re
 import shutil
 import subprocess
+import threading
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -123,24 +125,26 @@ def browser(profile: Path) -> Iterator[Page]:
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", "--remote-allow-origins=*"]
     running = subprocess.Popen([*command, "about:blank"], stderr=subprocess.PIPE, text=True)
     try:
-        assert running.stderr is not None
-        address = next(
-            filter(None, (re.search(r"DevTools listening on ws://([^/]+)/", line) for line in running.stderr))
-        )
-        host = address[1]
-        # Chromium goes on talking, and must not wait for a reader.
-        import threading
-
-        threading.Thread(target=running.stderr.read, daemon=True).start()
-        import urllib.request
-
-        with urllib.request.urlopen(f"http://{host}/json/list", timeout=SECONDS) as answer:
+        with urllib.request.urlopen(f"http://{_address(running)}/json/list", timeout=SECONDS) as answer:
             tab = next(one for one in json.load(answer) if one["type"] == "page")
-        socket = websocket.create_connection(tab["webSocketDebuggerUrl"], timeout=SECONDS)
-        try:
+        with closing(websocket.create_connection(tab["webSocketDebuggerUrl"], timeout=SECONDS)) as socket:
             yield Page(socket)
-        finally:
-            socket.close()
     finally:
         running.terminate()
         running.wait(timeout=SECONDS)
+        if running.stderr is not None:
+            running.stderr.close()
+
+
+def _address(running: subprocess.Popen[str]) -> str:
+    """Return where the browser listens, which it says once it does."""
+    assert running.stderr is not None
+    said = []
+    for line in running.stderr:
+        said.append(line)
+        found = re.search(r"DevTools listening on ws://([^/]+)/", line)
+        if found:
+            # It goes on talking, and must not wait for a reader.
+            threading.Thread(target=running.stderr.read, daemon=True).start()
+            return found[1]
+    raise AssertionError(f"the browser did not start: {said}")
