@@ -93,12 +93,15 @@ class LetterText:
     )
     always: str = _text("What everybody has to tell us is used in every case.")
 
-    values_heading: str = _text("What difference each part makes")
+    values_heading: str = _text("What difference it makes")
     values: str = _text(
         "Without any of this information your {quantity} would be {without}; with all of it, it is {with_all}. Each "
         "part contributes to this change, averaged over every order in which you could share them (rounded):",
         "without",
         "with_all",
+    )
+    values_one: str = _text(
+        "Without this information your {quantity} would be {without}; with it, it is {with_all}.", "without", "with_all"
     )
     value_lowers: str = _text("lowers it by {difference}", "difference")
     value_raises: str = _text("raises it by {difference}", "difference")
@@ -107,7 +110,7 @@ class LetterText:
     withheld_heading: str = _text("What you have not shared")
     withheld: str = _text("We do not know what this would tell us, so we cannot work out what sharing it would change:")
 
-    table_heading: str = _text("All {count} choices in one table", may=("count",))
+    table_heading: str = _text("Every choice in one table ({count})", may=("count",))
     table_shared: str = _text("If you share")
     table_told: str = _text("Your {quantity}")
     table_compared: str = _text("Compared with today")

@@ -161,6 +161,13 @@ def test_values_in_words() -> None:
     ]
 
 
+def test_one_value_is_no_average() -> None:
+    one, two = letter("watch").to_html(), letter("watch", "app").to_html()
+    assert "Without this information your yearly price would be" in one
+    assert "averaged over every order" not in one
+    assert "averaged over every order" in two
+
+
 def test_the_promise_stands_on_every_page_and_the_bonus_only_where_it_is_given() -> None:
     booster, X = priced()
     for groups in PAGES:
