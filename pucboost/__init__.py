@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ._encoded_silence.findings import EncodedSilenceWarning
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
+    from ._letter.letters import letter, letters
+    from ._letter.numbers import LetterNumber
+    from ._letter.results import Letter
+    from ._letter.text import LetterText
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
@@ -31,12 +35,17 @@ _HOME = {
     "Consent": "_consent",
     "Dataset": "_training.datasets",
     "EncodedSilenceWarning": "_encoded_silence.findings",
+    "Letter": "_letter.results",
+    "LetterNumber": "_letter.numbers",
+    "LetterText": "_letter.text",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
     "consent_of": "_models.files",
     "cv": "_training.cv",
+    "letter": "_letter.letters",
+    "letters": "_letter.letters",
     "load_model": "_models.files",
     "monotonicity": "_prediction.sharing",
     "predict": "_prediction.quotes",
@@ -53,12 +62,17 @@ __all__ = [
     "Consent",
     "Dataset",
     "EncodedSilenceWarning",
+    "Letter",
+    "LetterNumber",
+    "LetterText",
     "PUCClassifier",
     "PUCRegressor",
     "audit",
     "augment",
     "consent_of",
     "cv",
+    "letter",
+    "letters",
     "load_model",
     "metrics",
     "monotonicity",

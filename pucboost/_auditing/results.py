@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._pages import deliver
 from .findings import CERTIFIED, Findings, Penalty, title
 from .report import rendering
 from .report.plotting import show
@@ -62,15 +63,15 @@ class AuditReport(Findings):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return :meth:`to_dict` as JSON, and write it to ``path`` (whole or not at all) if one is given."""
-        return _deliver(json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), path)
+        return deliver(json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), path)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""
-        return _deliver(rendering.render_html(self), path)
+        return deliver(rendering.render_html(self), path)
 
     def to_markdown(self, path: str | Path | None = None) -> str:
         """Return a section for a model card, and write it to ``path`` (whole or not at all) if one is given."""
-        return _deliver(rendering.render_markdown(self), path)
+        return deliver(rendering.render_markdown(self), path)
 
     def _repr_html_(self) -> str:
         return rendering.render_fragment(self)
@@ -129,11 +130,3 @@ def _plain(value: Any) -> Any:
         return [_plain(inner) for inner in value]
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _deliver(text: str, path: str | Path | None) -> str:
-    if path is not None:
-        from .._tables.files import write_whole  # slow to import
-
-        write_whole(Path(path), text.encode("utf-8"))
-    return text

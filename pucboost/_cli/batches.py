@@ -1,9 +1,10 @@
-"""What ``predict`` and ``quote`` have in common: they read a table file in batches and write one batch by batch."""
+"""What ``predict``, ``quote`` and ``letter`` have in common: they read people in batches, and write batch by batch."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,23 @@ from .model_columns import features_of
 from .shared import add_quiet, flat, load, names, note, progress
 
 if TYPE_CHECKING:
+    from .._tables.batches import Batch
+    from .._tables.file_columns import Feature
     from .._tables.sources import ArraySource
+    from .._tables.table_files import TableFile
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of both commands."""
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the model and the table."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="model file, as written by train or puc.save_model")
     parser.add_argument(
         "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, and others are ignored"
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``predict`` and ``quote``."""
+    add_inputs(parser)
     parser.add_argument(
         "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
     )
@@ -37,10 +46,8 @@ def map_file(
 
     ``make`` takes the model and returns a function from a table and the number of its first row to columns.
     """
-    from .._tables.file_columns import Known, Withheld, encode
     from .._tables.files import DataError, check_can_be_written
     from .._tables.formats import ending_of
-    from .._tables.sources import ArraySource, ColumnTypes
     from .._tables.table_files import check_columns, open_table
     from .._tables.table_writer import table_writer
 
@@ -54,22 +61,37 @@ def map_file(
     check_columns(file, kept, "--keep")
     features = features_of(model, file, given.quiet)
     compute = make(model)
-    columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
-    wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
-    with progress(what, given.quiet) as report, table_writer(out) as write:
-        for batch in file.batches([*wanted, *kept], report):
+    with people_in_batches(features, file, kept, what, given.quiet) as batches, table_writer(out) as write:
+        for batch, people in batches:
             columns = {name: batch.as_stored(name) for name in kept}
-            people = ArraySource(encode(features, batch), columns_of_model)
             for name, values in compute(people, batch.first_row).items():
                 if name in columns:
                     raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
                 columns[name] = values
             write(columns)
+    return 0
+
+
+@contextmanager
+def people_in_batches(
+    features: list[Feature], file: TableFile, further: Sequence[str], what: str, quiet: bool
+) -> Iterator[Iterator[tuple[Batch, ArraySource]]]:
+    """Yield batches of a file, each with its people as the model sees them; ``further`` columns are read, too.
+
+    What the model does not know is noted at the end.
+    """
+    from .._tables.file_columns import Known, Withheld, encode
+    from .._tables.sources import ArraySource, ColumnTypes
+
+    columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
+    wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
+    with progress(what, quiet) as report:
+        batches = file.batches([*wanted, *further], report)
+        yield ((batch, ArraySource(encode(features, batch), columns_of_model)) for batch in batches)
     for feature in features:
         if isinstance(feature, Known) and feature.n_unknown:
             note(
                 f"column {feature.name!r} has {feature.n_unknown:,} values that the model does not know, the first "
                 f"{feature.first_unknown}; they were read as missing",
-                given.quiet,
+                quiet,
             )
-    return 0

@@ -61,6 +61,7 @@ class MaskedPredictor:
         self._index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         inner = unwrap(model, X)
         model, X = inner.model, inner.table
+        self.model: Any = model
         consent = consent_of(model) if consent is None else consent
         if consent is None:
             raise ValueError(

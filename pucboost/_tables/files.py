@@ -38,6 +38,26 @@ def write_whole(path: Path, content: bytes) -> None:
         out.write(content)
 
 
+@contextmanager
+def folder_written_whole(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder to write files to; they are moved to ``folder`` when all are there, else none is.
+
+    ``folder`` is made if it does not exist. Files of the same name are replaced, others stay.
+    """
+    folder = Path(os.path.realpath(folder))
+    is_new = not folder.exists()
+    folder.mkdir(exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished.") as temporary:
+            yield Path(temporary)
+            for file in Path(temporary).iterdir():
+                os.replace(file, folder / file.name)
+    except BaseException:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+
+
 def check_can_be_written(path: Path, *inputs: Path) -> None:
     """Raise if a file cannot be written or is one of the inputs; call this before hours of work."""
     if path.exists() and not path.is_file():

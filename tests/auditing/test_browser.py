@@ -3,12 +3,10 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 
 import pytest
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from browser_tools import CHROMIUM, FLAGS
 
 
 def _luminance(colour):
@@ -62,8 +60,9 @@ addEventListener("load", () => {
 
 def _chromium(*arguments, tmp_path):
     profile = f"--user-data-dir={tmp_path / 'profile'}"
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", profile)
-    done = subprocess.run([CHROMIUM, *flags, *arguments], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [CHROMIUM, *FLAGS, profile, *arguments], capture_output=True, text=True, timeout=300, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -47,7 +47,7 @@ def test_unknown_subsets(
     assert "Group 'blood' is not in the consent schema; its groups are ['fitness', " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["predict"], ["quote"], ["demo"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["predict"], ["quote"], ["letter"], ["demo"]])
 def test_help(command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(*command, "--help") == 0

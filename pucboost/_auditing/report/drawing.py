@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..._pages import printable
 from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Findings
 from .numbers import Scale, finite
-from .text import printable, wrap
+from .text import wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..._pages import decimals_for
 from ..findings import Estimate, Findings
 
 MISSING = "–"
@@ -48,14 +49,6 @@ def _scientific(value: float, signed: bool) -> str:
     mantissa, exponent = f"{abs(value):.3e}".split("e")
     sign = _MINUS if value < 0 else "+" if signed else ""
     return f"{sign}{mantissa}×10{str(int(exponent)).translate(_SUPERSCRIPT)}"
-
-
-def decimals_for(scale: float | None, digits: int) -> int:
-    """Return how many decimals show ``scale`` with ``digits`` significant digits, at most 8."""
-    shown = finite(scale)
-    if not shown:
-        return digits - 1
-    return min(8, max(0, digits - 1 - math.floor(math.log10(abs(shown)))))
 
 
 def count(value: float | None) -> str:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import cache
-from typing import TYPE_CHECKING
 
+from ..._pages import printable, templates
 from ..findings import Findings
 from .blocks import Cell, Fact, Table
 from .sections.basis import limits_in_words, provenance_facts
@@ -17,12 +16,10 @@ from .sections.order import SECTIONS
 from .sections.penalty import penalty_tables, untested
 from .sections.shared import JOINT, PENALTY, PEOPLE, SHARES, VERDICT, level_interval
 from .sections.verdict import notices, subject, verdict_box
-from .text import columns_of, pad, printable, shorten
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
+from .text import columns_of, pad, shorten
 
 HEADING = "Consent audit"
+_PACKAGE = "pucboost._auditing.report"
 _TEXT_NAME_WIDTH = 48
 
 
@@ -30,7 +27,7 @@ def render_html(findings: Findings) -> str:
     """Return one complete HTML page: no script, nothing to load, all text escaped."""
     findings = printable(findings)
     made = (make(findings) for make in SECTIONS)
-    page = _templates().get_template("page.html")
+    page = templates(_PACKAGE).get_template("page.html")
     return page.render(
         heading=HEADING,
         verdict=verdict_box(findings),
@@ -44,7 +41,7 @@ def render_fragment(findings: Findings) -> str:
     """Return verdict and penalties as one ``<div>`` for a notebook."""
     findings = printable(findings)
     columns = (SHARES, VERDICT, PENALTY, JOINT, PEOPLE)
-    box = _templates().get_template("fragment.html")
+    box = templates(_PACKAGE).get_template("fragment.html")
     return box.render(
         heading=HEADING,
         verdict=verdict_box(findings),
@@ -98,19 +95,6 @@ def render_text(findings: Findings) -> str:
     if notices(findings):
         parts.append("Warnings\n" + "\n".join(f"  - {notice}" for notice in notices(findings)))
     return "\n\n".join(parts)
-
-
-@cache
-def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    return Environment(
-        loader=PackageLoader("pucboost._auditing.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#!|~$@]|^[-+])")

@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
-
-T = TypeVar("T")
-
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]+")
-
-
-def printable(value: T) -> T:
-    """Return ``value`` with control characters in its texts, however deep, replaced by a space.
-
-    Names come from users. Control characters are not allowed in XML, and they steer terminals or reverse text.
-    """
-    return _printable(value)  # type: ignore[no-any-return]
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return _UNPRINTABLE.sub(" ", value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _printable(getattr(value, field.name)) for field in fields(value)})
-    if isinstance(value, tuple):
-        return tuple(_printable(inner) for inner in value)
-    if hasattr(value, "items"):
-        return {_printable(key): _printable(inner) for key, inner in value.items()}
-    return value
 
 
 def shorten(text: str, width: int) -> str:

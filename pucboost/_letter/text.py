@@ -1,0 +1,251 @@
+"""The words of a letter: texts with named placeholders that a company replaces and translates."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from string import Formatter
+from typing import Any, Self
+
+from .._pages import deliver
+from .._tables.files import DataError
+from .._tables.names import did_you_mean
+from .numbers import LetterNumber
+
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+
+
+def _text(default: str, *needs: str, may: Sequence[str] = ()) -> Any:
+    """A text that must have the placeholders ``needs``; {quantity} and those in ``may`` are allowed."""
+    return field(default=default, metadata={"needs": needs, "known": (*needs, *may, "quantity")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterText:
+    """All that a company words itself in a letter: texts, the names of the groups, and how numbers look.
+
+    Every text may contain ``{quantity}``, the name of what is predicted. Some have further placeholders, and those in
+    their default text are needed. A brace itself is written twice. Texts are plain text, never HTML. The defaults are
+    English; with another ``lang`` every text must be given, so that nobody gets a letter in two languages.
+
+    Parameters
+    ----------
+    lang, direction
+        Language of the letter, such as ``"de-AT"``, and the direction of its script, ``"ltr"`` or ``"rtl"``.
+    quantity
+        What is predicted, such as ``"yearly price"``, as it follows the word "your".
+    groups
+        What people call the groups: ``{"blood": "your blood test"}``.
+    number
+        How numbers look. None shows probabilities as percentages, and everything else with four digits.
+    title, intro, promise, …
+        The texts; :meth:`to_toml` writes all of them to a file.
+
+    Examples
+    --------
+    >>> import pucboost as puc
+    >>> text = puc.LetterText(quantity="yearly price", groups={"blood": "your blood test"})
+    >>> text.fill("title")
+    'What you share, and your yearly price'
+    >>> puc.LetterText(intro="Dear {name}")
+    Traceback (most recent call last):
+    ...
+    ValueError: intro of LetterText has a placeholder {name}; known there: {quantity}.
+    """
+
+    lang: str = "en"
+    direction: str = "ltr"
+    quantity: str = "result"
+
+    sender: str = _text("")
+    title: str = _text("What you share, and your {quantity}")
+    reference: str = _text("Reference: {reference}", "reference")
+    intro: str = _text(
+        "You decide which optional information you share with us. Here you can see what your {quantity} would be if "
+        "you shared less."
+    )
+    intro_nothing: str = _text("You decide which optional information you share with us. Today you share none of it.")
+
+    told: str = _text("Your {quantity}")
+    choose: str = _text("Switch off what you would keep to yourself")
+    compared_now: str = _text("with everything you share today")
+    compared_same: str = _text("the same as today")
+    compared_less: str = _text("{difference} less than today", "difference")
+    compared_more: str = _text("{difference} more than today", "difference")
+    reset: str = _text("Switch everything back on")
+    stays_here: str = _text(
+        "This is only for trying out. Nothing you do on this page is sent to anybody, and it does not change what you "
+        "share with us."
+    )
+
+    promise_heading: str = _text("Keeping something to yourself")
+    promise: str = _text(
+        "If you keep something to yourself, you are treated like everybody with the same remaining data who shares at "
+        "least as much as you; nothing is concluded from the fact that you kept it."
+    )
+    either_way: str = _text("What you share can move your {quantity} in either direction, depending on what it says.")
+    bonus: str = _text(
+        "Of all the numbers that this rule gives for parts of what you share, you are told the most favourable one. "
+        "Sharing more therefore never makes your {quantity} less favourable."
+    )
+    always: str = _text("What everybody has to tell us is used in every case.")
+
+    values_heading: str = _text("What difference it makes")
+    values: str = _text(
+        "Without any of this information your {quantity} would be {without}; with all of it, it is {with_all}. Each "
+        "part contributes to this change, averaged over every order in which you could share them (rounded):",
+        "without",
+        "with_all",
+    )
+    values_one: str = _text(
+        "Without this information your {quantity} would be {without}; with it, it is {with_all}.", "without", "with_all"
+    )
+    value_lowers: str = _text("lowers it by {difference}", "difference")
+    value_raises: str = _text("raises it by {difference}", "difference")
+    value_nothing: str = _text("makes no difference that would show")
+
+    withheld_heading: str = _text("What you have not shared")
+    withheld: str = _text("We do not know what this would tell us, so we cannot work out what sharing it would change:")
+
+    table_heading: str = _text("Every choice in one table ({count})", may=("count",))
+    table_shared: str = _text("If you share")
+    table_told: str = _text("Your {quantity}")
+    table_compared: str = _text("Compared with today")
+    nothing: str = _text("none of it")
+    list_comma: str = _text(", ")
+    list_and: str = _text(" and ")
+
+    estimate: str = _text(
+        "All numbers are estimates by a statistical model that was trained on the data of many people. They hold for "
+        "this model, and for the data about you as they are today."
+    )
+    contact: str = _text("")
+
+    groups: Mapping[str, str] = field(default_factory=dict)
+    number: LetterNumber | None = None
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if one.name not in ("groups", "number") and not isinstance(getattr(self, one.name), str):
+                raise ValueError(f"{one.name} of LetterText must be text, got {getattr(self, one.name)!r}.")
+        if not _LANGUAGE_TAG.fullmatch(self.lang):
+            raise ValueError(f"lang of LetterText must be a language such as 'en' or 'de-AT', got {self.lang!r}.")
+        if self.direction not in ("ltr", "rtl"):
+            raise ValueError(f"direction of LetterText must be 'ltr' or 'rtl', got {self.direction!r}.")
+        if self.number is not None and not isinstance(self.number, LetterNumber):
+            raise ValueError(f"number of LetterText must be a LetterNumber, got {self.number!r}.")
+        self._check_groups()
+        for name, known in _placeholders().items():
+            _check_placeholders(name, getattr(self, name), needs=known["needs"], known=known["known"])
+        self._check_translated()
+
+    def _check_groups(self) -> None:
+        if not isinstance(self.groups, Mapping):
+            raise ValueError(f"groups of LetterText must map groups to what people call them, got {self.groups!r}.")
+        seen: dict[str, str] = {}
+        for group, name in self.groups.items():
+            if not isinstance(name, str) or not name.strip():
+                raise ValueError(f"groups of LetterText: the name of group {group!r} must be text, got {name!r}.")
+            if name in seen:
+                raise ValueError(f"groups of LetterText: groups {seen[name]!r} and {group!r} are both called {name!r}.")
+            seen[name] = group
+
+    def _check_translated(self) -> None:
+        if self.lang.lower().partition("-")[0] == "en":
+            return
+        english = [
+            one.name for one in fields(self) if _is_english(one.default) and getattr(self, one.name) == one.default
+        ]
+        if self.number is None:
+            english.append("number")
+        if english:
+            raise ValueError(
+                f"lang of LetterText is {self.lang!r}, but these are the English ones: {', '.join(english)}."
+            )
+
+    def fill(self, name: str, **values: str) -> str:
+        """Return a text with its placeholders filled in."""
+        text: str = getattr(self, name)
+        return text.format_map({"quantity": self.quantity, **values})
+
+    def listing(self, items: Sequence[str]) -> str:
+        """Return a, b and c."""
+        *first, last = items
+        return f"{self.list_comma.join(first)}{self.list_and}{last}" if first else last
+
+    def to_toml(self, path: str | Path | None = None) -> str:
+        """Return everything as TOML, and write it to ``path`` (whole or not at all) if one is given."""
+        lines = [f"{name} = {_quoted(getattr(self, name))}" for name in ("lang", "direction", "quantity")]
+        lines += [f"{name} = {_quoted(getattr(self, name))}" for name in _placeholders()]
+        if self.number is not None:
+            shown = {one.name: getattr(self.number, one.name) for one in fields(self.number)}
+            lines += ["", "[number]"]
+            lines += [f"{name} = {_quoted(value)}" for name, value in shown.items() if value is not None]
+        if self.groups:
+            lines += ["", "[groups]", *(f"{_quoted(group)} = {_quoted(name)}" for group, name in self.groups.items())]
+        return deliver("\n".join(lines) + "\n", path)
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Read a file as :meth:`to_toml` writes it; texts that it does not have keep their defaults."""
+        import tomllib
+
+        try:
+            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            _check_keys(given, cls, "LetterText")
+            number = given.pop("number", None)
+            if number is not None:
+                if not isinstance(number, dict):
+                    raise ValueError(f"number must be a table [number], got {number!r}.")
+                _check_keys(number, LetterNumber, "LetterNumber")
+                given["number"] = LetterNumber(**number)
+            return cls(**given)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise DataError(f"{path} is not a TOML file in UTF-8: {error}") from None
+        except ValueError as error:
+            raise DataError(f"{path}: {error}") from None
+
+
+def _placeholders() -> dict[str, Mapping[str, Any]]:
+    """Return the texts with placeholders: name → needed and known ones."""
+    return {one.name: one.metadata for one in fields(LetterText) if one.metadata}
+
+
+def _check_placeholders(name: str, text: str, *, needs: Sequence[str], known: Sequence[str]) -> None:
+    try:
+        found = [part for part in Formatter().parse(text) if part[1] is not None]
+    except ValueError as error:
+        raise ValueError(f"{name} of LetterText: {error} in {text!r}. A brace itself is written twice.") from None
+    for _, placeholder, spec, conversion in found:
+        if placeholder not in known:
+            raise ValueError(
+                f"{name} of LetterText has a placeholder {{{placeholder}}}; known there: "
+                f"{', '.join(f'{{{one}}}' for one in known)}.{did_you_mean(str(placeholder), known)}"
+            )
+        if spec or conversion:
+            raise ValueError(f"{name} of LetterText: write {{{placeholder}}} without a format.")
+    for placeholder in needs:
+        if placeholder not in [part[1] for part in found]:
+            raise ValueError(f"{name} of LetterText lacks the placeholder {{{placeholder}}}: {text!r}.")
+
+
+def _is_english(default: Any) -> bool:
+    """Return whether a default has words of its own, apart from placeholders."""
+    if not isinstance(default, str) or default in ("en", "ltr"):
+        return False
+    return any(letter.isalpha() for letter in re.sub(r"\{\w+\}", "", default))
+
+
+def _check_keys(given: Mapping[str, Any], kind: type, name: str) -> None:
+    known = [one.name for one in fields(kind)]
+    for key in given:
+        if key not in known:
+            raise ValueError(f"{name} has no {key!r}.{did_you_mean(key, known) or ' It has ' + ', '.join(known) + '.'}")
+
+
+def _quoted(value: Any) -> str:
+    """Return a string or number in TOML; its basic strings are JSON's, but for one control character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,206 @@
+"""The words and numbers of a letter: formats, placeholders, files."""
+
+from __future__ import annotations
+
+import string
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pucboost as puc
+from pucboost._letter.file_names import LONGEST, file_name
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "shown"),
+    [
+        ({}, 1234.567, "1,234.57"),
+        ({}, -0.001, "0.00"),
+        ({"decimals": 0, "prefix": "€"}, -1234567.8, "−€1,234,568"),
+        ({"decimal_mark": ",", "thousands": ".", "suffix": " €"}, 1234.5, "1.234,50 €"),
+        ({"thousands": "\u202f", "decimal_mark": ","}, 1234567, "1\u202f234\u202f567,00"),
+        ({"thousands": ""}, 1234567, "1234567.00"),
+        ({"factor": 100, "decimals": 1, "suffix": "%"}, 0.12345, "12.3%"),
+        ({"factor": 12, "decimals": 0}, 10.1, "121"),
+    ],
+)
+def test_numbers(given: dict[str, Any], value: float, shown: str) -> None:
+    assert puc.LetterNumber(**given).show(value) == shown
+
+
+def test_differences_are_those_of_the_numbers_shown() -> None:
+    """412.4 and 400.6 are shown as 412 and 401, so they are 11 apart, not 12."""
+    whole = puc.LetterNumber(decimals=0, prefix="€")
+    assert whole.difference(412.4, 400.6) == "€11"
+    assert (whole.compare(412.4, 411.6), whole.compare(412.6, 411.6), whole.compare(400, 412)) == (0, 1, -1)
+    percent = puc.LetterNumber(100, 1, suffix="%", difference_suffix=" points")
+    assert percent.difference(0.2, 0.123) == "7.7 points"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"factor": 0}, "factor of LetterNumber must be a number other than 0, got 0"),
+        ({"factor": "100"}, "factor of LetterNumber must be a number"),
+        ({"factor": float("nan")}, "factor of LetterNumber must be a number"),
+        ({"decimals": 9}, "decimals of LetterNumber must be a whole number from 0 to 8, got 9"),
+        ({"decimals": 1.5}, "decimals of LetterNumber must be a whole number"),
+        ({"prefix": None}, "prefix of LetterNumber must be text, got None"),
+        ({"decimal_mark": ""}, "decimal_mark of LetterNumber must be neither empty nor the separator"),
+        ({"decimal_mark": ","}, "decimal_mark of LetterNumber must be neither empty nor the separator"),
+    ],
+)
+def test_bad_number_formats(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        puc.LetterNumber(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"title": "Your {quantty}"},
+            r"title of LetterText has a placeholder \{quantty\}; .*Did you mean 'quantity'\?",
+        ),
+        ({"intro": "{group}"}, r"intro of LetterText has a placeholder \{group\}; known there: \{quantity\}"),
+        ({"intro": "{}"}, r"intro of LetterText has a placeholder \{\}"),
+        ({"title": "{quantity.__class__}"}, r"has a placeholder \{quantity.__class__\}"),
+        ({"title": "{quantity!r}"}, r"title of LetterText: write \{quantity\} without a format"),
+        ({"title": "{quantity:>9}"}, r"title of LetterText: write \{quantity\} without a format"),
+        ({"title": "50 { off"}, "title of LetterText: .* in '50 { off'. A brace itself is written twice"),
+        ({"compared_less": "less than today"}, r"compared_less of LetterText lacks the placeholder \{difference\}"),
+        ({"values": "from {without}"}, r"values of LetterText lacks the placeholder \{with_all\}"),
+        ({"reference": "Dear customer"}, r"reference of LetterText lacks the placeholder \{reference\}"),
+        ({"promise": None}, "promise of LetterText must be text, got None"),
+        ({"quantity": 7}, "quantity of LetterText must be text, got 7"),
+        ({"lang": "<b>"}, "lang of LetterText must be a language such as 'en' or 'de-AT', got '<b>'"),
+        ({"direction": "up"}, "direction of LetterText must be 'ltr' or 'rtl', got 'up'"),
+        ({"groups": ["blood"]}, "groups of LetterText must map groups to what people call them"),
+        ({"groups": {"blood": " "}}, "the name of group 'blood' must be text, got ' '"),
+        ({"groups": {"a": "x", "b": "x"}}, "groups 'a' and 'b' are both called 'x'"),
+        ({"number": "€"}, "number of LetterText must be a LetterNumber, got '€'"),
+        ({"lang": "de", "title": "Titel"}, "lang of LetterText is 'de', but these are the English ones: quantity, ref"),
+    ],
+)
+def test_bad_texts(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        puc.LetterText(**given)
+
+
+def test_texts_are_filled_and_braces_written_twice() -> None:
+    text = puc.LetterText(quantity="price {x}", title="{{{quantity}}}", list_and=" & ")
+    assert text.fill("title") == "{price {x}}"
+    assert [text.listing(list(some)) for some in ("a", "ab", "abc")] == ["a", "a & b", "a, b & c"]
+
+
+def translated(**given: Any) -> dict[str, Any]:
+    """All texts in another language, as far as a test can speak one."""
+    texts = {
+        one.name: getattr(puc.LetterText(), one.name).replace(" ", " ⸱ ") + "…"
+        for one in fields(puc.LetterText)
+        if one.metadata
+    }
+    return {"lang": "fr-CA", "quantity": "prix", "number": puc.LetterNumber(), **texts, **given}
+
+
+def test_a_letter_is_in_one_language() -> None:
+    assert puc.LetterText(**translated()).lang == "fr-CA"
+    assert puc.LetterText(**translated(list_comma=", ", sender="", contact="")).list_comma == ", "  # no words in them
+    assert puc.LetterText(lang="en-GB").promise == puc.LetterText().promise
+    with pytest.raises(ValueError, match="these are the English ones: promise"):
+        puc.LetterText(**translated(promise=puc.LetterText().promise))
+    with pytest.raises(ValueError, match="these are the English ones: number"):
+        puc.LetterText(**translated(number=None))
+
+
+def test_the_promise_is_what_consent_promises() -> None:
+    """Exactly this, and no more: nothing about being better off, and nothing about single people."""
+    assert puc.LetterText().promise == (
+        "If you keep something to yourself, you are treated like everybody with the same remaining data who shares at "
+        "least as much as you; nothing is concluded from the fact that you kept it."
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        puc.LetterText(),
+        puc.LetterText(
+            quantity='a "price"\\\n\x7f\u2028é',
+            groups={"blood sugar": "your 'test'", "ünï.x": "b"},
+            number=puc.LetterNumber(100, 1, ",", ".", "€", "%", " p"),
+        ),
+        puc.LetterText(**translated()),
+    ],
+)
+def test_files_keep_everything(tmp_path: Path, text: puc.LetterText) -> None:
+    path = tmp_path / "letter.toml"
+    assert text.to_toml(path) == path.read_text(encoding="utf-8")
+    assert puc.LetterText.from_toml(path) == text
+    assert {one.name for one in fields(text) if one.metadata} <= set(tomllib.loads(text.to_toml()))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("titel = 'x'", "letter.toml: LetterText has no 'titel'. Did you mean 'title'?"),
+        ("xyzzy = 'x'", "letter.toml: LetterText has no 'xyzzy'. It has lang, direction"),
+        ("[number]\ndecimal = 3", "letter.toml: LetterNumber has no 'decimal'. Did you mean 'decimals'?"),
+        ("number = 3", r"letter.toml: number must be a table \[number\], got 3"),
+        ("title = 3", "letter.toml: title of LetterText must be text, got 3"),
+        ("title = '{x}'", r"letter.toml: title of LetterText has a placeholder \{x\}"),
+        ("[number]\ndecimals = 1.5", "letter.toml: decimals of LetterNumber must be a whole number"),
+        ("title = ", "letter.toml is not a TOML file in UTF-8: "),
+    ],
+)
+def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "letter.toml").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        puc.LetterText.from_toml(tmp_path / "letter.toml")
+
+
+def test_files_in_other_encodings(tmp_path: Path) -> None:
+    (tmp_path / "letter.toml").write_bytes("title = 'für'".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"letter\.toml is not a TOML file in UTF-8"):
+        puc.LetterText.from_toml(tmp_path / "letter.toml")
+    with pytest.raises(FileNotFoundError):
+        puc.LetterText.from_toml(tmp_path / "nothing.toml")
+
+
+@pytest.mark.parametrize(
+    ("reference", "name"),
+    [
+        ("p-0001", "p-0001"),
+        ("a.b_C", "a.b_C"),
+        ("../../etc/passwd", "_.._etc_passwd"),
+        ("..\\..\\windows", "_.._windows"),
+        ("/root", "_root"),
+        ("C:\\x", "C_x"),
+        ("a\x00b\nc\u202ed", "a_b_c_d"),
+        ("~user $(rm) 'x' \"y\" <z> | *?", "_user_rm_x_y_z_"),
+        ("-rf", "_-rf"),
+        ("CON", "_CON"),
+        ("lpt1.html", "_lpt1.html"),
+        (".hidden", "hidden"),
+        (" Zoë ", "Zoë"),
+        ("Zoe\u0308", "Zoë"),
+        ("数据", "数据"),
+        ("..", ""),
+        ("///", ""),
+        ("", ""),
+    ],
+)
+def test_names_of_files(reference: str, name: str) -> None:
+    assert file_name(reference) == name
+
+
+def test_names_of_files_are_short_and_never_paths() -> None:
+    assert len(file_name("数" * 500).encode("utf-8")) <= LONGEST
+    assert file_name("x" * 500) == "x" * LONGEST
+    for reference in (string.printable, "a/b", "a\\b", "\u2215\u29f8/x", "..%2f..%2fx"):
+        name = file_name(reference)
+        assert name == Path(name).name
+        assert not set(name) & set("/\\:%\x00")
