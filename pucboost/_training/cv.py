@@ -17,7 +17,7 @@ from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
-from .datasets import Dataset
+from .datasets import Dataset, as_dataset
 from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, check_validation, read_dataset, split_params
 from .train import NO_METRIC_OF_MERGED_ROWS
@@ -73,7 +73,8 @@ def cv(
     >>> len(result["valid l2-mean"])
     5
     """
-    request = TrainingRequest.read(params, train_set, num_boost_round, "cv", metrics)
+    data = as_dataset(train_set, "cv")
+    request = TrainingRequest.read(params, data, num_boost_round, metrics)
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
@@ -81,7 +82,7 @@ def cv(
         _, engine_params = split_params(params)
         return dict(
             lgb.cv(
-                engine_params, train_set, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
+                engine_params, data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
                 seed=seed, **vars(options),
             )
         )  # fmt: skip

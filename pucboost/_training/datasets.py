@@ -1,4 +1,4 @@
-"""``puc.Dataset``."""
+"""``puc.Dataset``, and pairs (X, y) in place of Datasets."""
 
 from __future__ import annotations
 
@@ -47,3 +47,48 @@ class Dataset(lgb.Dataset):
         super().__init__(data, label, *args, **kwargs)
         self.optional = optional
         self.available = available
+
+
+def as_dataset(train_set: Any, caller: str) -> lgb.Dataset:
+    """Return a training set, which may be a pair (X, y), as a Dataset; errors name the ``caller``."""
+    if isinstance(train_set, lgb.Dataset):
+        return train_set
+    if _is_pair(train_set):
+        return Dataset(*train_set)
+    if hasattr(train_set, "num_row"):  # XGBoost's matrices
+        package = type(train_set).__module__.partition(".")[0]
+        raise TypeError(
+            f"train_set is an {package} {type(train_set).__name__}, which no longer has the raw rows that must be "
+            "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+        )
+    raise TypeError(
+        f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'. "
+        "Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+    )
+
+
+def as_datasets(valid_sets: Any, train_set: Any, dataset: lgb.Dataset) -> Any:
+    """Return validation sets with every pair (X, y) as a Dataset, and all else as it is.
+
+    Parameters
+    ----------
+    valid_sets
+        As in ``train``: one set or several.
+    train_set, dataset
+        The training set as given, and as a Dataset. A pair of the same two objects is the training set itself.
+    """
+    single = _is_pair(valid_sets) and not any(isinstance(part, lgb.Dataset) or _is_pair(part) for part in valid_sets)
+    given = [valid_sets] if single else valid_sets
+    if not isinstance(given, (list, tuple)):
+        return valid_sets
+    made = {_key(train_set): dataset}
+    return [made.setdefault(_key(one), Dataset(*one)) if _is_pair(one) else one for one in given]
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2
+
+
+def _key(given: Any) -> tuple[int, ...]:
+    """Return what identifies a set: the same two objects in another tuple are the same pair."""
+    return (id(given[0]), id(given[1])) if _is_pair(given) else (id(given),)

@@ -12,6 +12,7 @@ from .._models.schema import unprotected
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
+from .datasets import as_dataset, as_datasets
 from .request import TrainingRequest, ValidationTables, read_validation, split_params
 
 NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
@@ -54,13 +55,13 @@ def train(
           was trained on. They tell how far two tables overlap. About a single person they can tell something only if
           that person is one of the 256, and only to somebody who knows all their features and the label.
         - ``seed``: shared with the engine; without it the masks use 0
-    train_set : lgb.Dataset or puc.Dataset
-        Not yet constructed, or constructed with its raw data kept. XGBoost also takes a pair (X, y). When something is
-        optional, neither ``train_set`` nor ``params`` is changed.
+    train_set : lgb.Dataset, puc.Dataset or pair (X, y)
+        A Dataset must not be constructed yet, or must have kept its raw data. When something is optional, neither
+        ``train_set`` nor ``params`` is changed.
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
-        As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows. ``get_weight()`` returns the full
-        weights to ``feval``. It returns only the user's own weights, if any, to a callable objective, whose gradients
-        pucboost multiplies by the copy weights.
+        As in ``lgb.train``. Validation sets may be pairs, too. ``feval`` and a callable objective see the virtual rows.
+        ``get_weight()`` returns the full weights to ``feval``. It returns only the user's own weights, if any, to a
+        callable objective, whose gradients pucboost multiplies by the copy weights.
 
     Warns
     -----
@@ -84,19 +85,21 @@ def train(
     >>> booster.consent.group_names, booster.puc_summary.augmentation
     (('Column_2',), 'exhaustive')
     """
-    request = TrainingRequest.read(params, train_set, num_boost_round, "train")
+    data = as_dataset(train_set, "train")
+    valid_sets = as_datasets(valid_sets, train_set, data)
+    request = TrainingRequest.read(params, data, num_boost_round)
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
         _, engine_params = split_params(params)
         booster = lgb.train(
-            engine_params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
+            engine_params, data, num_boost_round, valid_sets, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
         return unprotected(booster, "LightGBM")
     if init_model is not None:
         check_continues(request, init_model)
-    valid_tables = read_validation(request, valid_sets, valid_names, train_set)
+    valid_tables = read_validation(request, valid_sets, valid_names, data)
     return train_request(request, valid_tables, Hooks(feval, callbacks, init_model, keep_training_booster))
 
 
