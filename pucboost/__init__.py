@@ -9,13 +9,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import metrics, objectives, simulate, testing
+    from . import metrics, objectives, simulate, testing, typing
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent
     from ._encoded_silence.findings import EncodedSilenceWarning
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
+    from ._models.anchored import AnchoredModel
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AnchoredModel": "_models.anchored",
     "AuditReport": "_auditing.results",
     "Consent": "_consent",
     "Dataset": "_training.datasets",
@@ -46,9 +48,10 @@ _HOME = {
     "train": "_training.train",
 }
 
-_MODULES = ("metrics", "objectives", "simulate", "testing")
+_MODULES = ("metrics", "objectives", "simulate", "testing", "typing")
 
 __all__ = [
+    "AnchoredModel",
     "AuditReport",
     "Consent",
     "Dataset",
@@ -70,6 +73,7 @@ __all__ = [
     "simulate",
     "testing",
     "train",
+    "typing",
 ]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -338,6 +338,10 @@ def _unknown_column(column: str, names: tuple[str, ...]) -> str:
     known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
     rest = did_you_mean(column, names, cutoff=0.8) or f" Its columns are: {known}.{hint}"
     return f"optional names column {column!r}, which the table does not have.{rest}"
+
+
+OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | int]] | Consent | None
+"""What people may withhold: a list of columns, by name or position, or groups of them; None for nothing."""
 
 
 def declares_something(optional: Any) -> bool:

@@ -15,8 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .._arrays import Array
-from .._consent import Consent
-from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster
+from .._consent import Consent, OptionalColumns
+from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named, is_booster
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
@@ -24,6 +24,7 @@ from .._prediction.predictor import MaskedPredictor
 from .._prediction.quotes import quote
 from .._tables.containers import row_source
 from .._tables.sources import RowSource
+from .._virtual.plan import Augmentation
 from .fitting import FitPeople, Fitting
 from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of, thread_count_of
 from .reading import EvalPair, eval_pairs, read_both, read_table, without_weightless
@@ -32,17 +33,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._auditing.results import AuditReport
+    from .._models.trained import TrainedModel
 
 
 class PUCModel(BaseEstimator):  # type: ignore[misc]
     """The base class of both estimators."""
 
+    booster_: TrainedModel
+    consent_: Consent
+    best_iteration_: int
+    evals_result_: dict[str, dict[str, list[float]]]
+
     def __init__(
         self,
         *,
-        optional: Any = None,
-        engine: str = DEFAULT_ENGINE,
-        augmentation: str = "balanced",
+        optional: OptionalColumns = None,
+        engine: EngineName = DEFAULT_ENGINE,
+        augmentation: Augmentation = "balanced",
         copies: float | None = None,
         n_estimators: int = 100,
         learning_rate: float | None = 0.1,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
-from .best_subset import best_predictions, favourable_sign
+from .best_subset import Favourable, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .quotes import DEFAULT_MAX_SUBSETS
 from .subsets import people_by_mask, submasks_of
@@ -104,7 +104,7 @@ def monotonicity(
     booster: Any,
     X: Any,
     *,
-    favourable: str = "lower",
+    favourable: Favourable = "lower",
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     target_class: Any = None,
     num_threads: int | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,26 +17,26 @@ from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
-from .datasets import Dataset, as_dataset
+from .datasets import Dataset, TrainingSet, as_dataset
 from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, check_validation, read_dataset, split_params
-from .train import NO_METRIC_OF_MERGED_ROWS
+from .train import NO_METRIC_OF_MERGED_ROWS, Callbacks, Feval
 
 
 def cv(
-    params: dict[str, Any],
-    train_set: lgb.Dataset,
+    params: Mapping[str, Any],
+    train_set: TrainingSet,
     num_boost_round: int = 100,
     folds: Any = None,
     nfold: int = 5,
     stratified: bool = True,
     shuffle: bool = True,
     metrics: Any = None,
-    feval: Any = None,
+    feval: Feval = None,
     init_model: Any = None,
     fpreproc: Any = None,
     seed: int = 0,
-    callbacks: list[Callable[..., Any]] | None = None,
+    callbacks: Callbacks = None,
     eval_train_metric: bool = False,
     return_cvbooster: bool = False,
 ) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
+from .._consent import OptionalColumns
 from .._tables.names import did_you_mean
-
-_KEYWORDS = tuple(inspect.signature(lgb.Dataset).parameters)
 
 
 class Dataset(lgb.Dataset):
@@ -38,15 +37,45 @@ class Dataset(lgb.Dataset):
     """
 
     def __init__(
-        self, data: Any, label: Any = None, *args: Any, optional: Any = None, available: Any = None, **kwargs: Any
-    ):
-        for name in kwargs:
-            if name not in _KEYWORDS:
-                hint = did_you_mean(name, ["optional", "available", *_KEYWORDS])
-                raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
-        super().__init__(data, label, *args, **kwargs)
+        self,
+        data: Any,
+        label: Any = None,
+        reference: lgb.Dataset | None = None,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+        feature_name: list[str] | Literal["auto"] = "auto",
+        categorical_feature: list[str] | list[int] | Literal["auto"] = "auto",
+        params: dict[str, Any] | None = None,
+        free_raw_data: bool = True,
+        position: Any = None,
+        *,
+        optional: OptionalColumns = None,
+        available: Any = None,
+        **unknown: Never,
+    ) -> None:
+        for name in unknown:
+            hint = did_you_mean(name, inspect.signature(Dataset).parameters)
+            raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
+        super().__init__(
+            data,
+            label,
+            reference=reference,
+            weight=weight,
+            group=group,
+            init_score=init_score,
+            feature_name=feature_name,
+            categorical_feature=categorical_feature,
+            params=params,
+            free_raw_data=free_raw_data,
+            position=position,
+        )
         self.optional = optional
         self.available = available
+
+
+TrainingSet: TypeAlias = lgb.Dataset | tuple[Any, Any]
+"""A Dataset, or a pair (X, y)."""
 
 
 def as_dataset(train_set: Any, caller: str) -> lgb.Dataset:

@@ -2,32 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import lightgbm as lgb
 
+from .._arrays import Array
 from .._engines.base import Hooks
 from .._models.schema import unprotected
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
-from .datasets import as_dataset, as_datasets
+from .datasets import TrainingSet, as_dataset, as_datasets
 from .request import TrainingRequest, ValidationTables, read_validation, split_params
+
+if TYPE_CHECKING:
+    from .._engines.parameter_types import AnchoredParams, LightGBMParams, XGBoostParams
+    from .._models.anchored import AnchoredModel
+    from .._models.trained import LightGBMBooster, TrainedModel, XGBoostBooster
+
+ValidationSets: TypeAlias = TrainingSet | Sequence[TrainingSet] | None
+Feval: TypeAlias = Callable[[Array, Any], Any] | list[Callable[[Array, Any], Any]] | None
+"""Takes predictions and the data set; returns name, value and whether higher is better, or a list of such."""
+Callbacks: TypeAlias = list[Any] | None
+"""The engine's own kind of callbacks."""
 
 NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
 
 
+@overload
 def train(
-    params: dict[str, Any],
-    train_set: lgb.Dataset,
+    params: AnchoredParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> AnchoredModel: ...  # fmt: skip
+@overload
+def train(
+    params: XGBoostParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> XGBoostBooster: ...  # fmt: skip
+@overload
+def train(
+    params: LightGBMParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> LightGBMBooster: ...  # fmt: skip
+@overload
+def train(
+    params: Mapping[str, Any], train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> TrainedModel: ...  # fmt: skip
+def train(
+    params: Mapping[str, Any],
+    train_set: TrainingSet,
     num_boost_round: int = 100,
-    valid_sets: Any = None,
+    valid_sets: ValidationSets = None,
     valid_names: Any = None,
-    feval: Any = None,
+    feval: Feval = None,
     init_model: Any = None,
     keep_training_booster: bool = False,
-    callbacks: list[Callable[..., Any]] | None = None,
+    callbacks: Callbacks = None,
 ) -> Any:
     """Train a booster under Protected User Consent: ``lgb.train`` for data that people may decline to share.
 
@@ -86,20 +122,20 @@ def train(
     (('Column_2',), 'exhaustive')
     """
     data = as_dataset(train_set, "train")
-    valid_sets = as_datasets(valid_sets, train_set, data)
+    validation = as_datasets(valid_sets, train_set, data)
     request = TrainingRequest.read(params, data, num_boost_round)
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
         _, engine_params = split_params(params)
         booster = lgb.train(
-            engine_params, data, num_boost_round, valid_sets, valid_names, feval, init_model,
+            engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
         return unprotected(booster, "LightGBM")
     if init_model is not None:
         check_continues(request, init_model)
-    valid_tables = read_validation(request, valid_sets, valid_names, data)
+    valid_tables = read_validation(request, validation, valid_names, data)
     return train_request(request, valid_tables, Hooks(feval, callbacks, init_model, keep_training_booster))
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
+from .._consent import Consent, OptionalColumns
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.sources import RowSource
-from .plan import check_augmentation, plan_masks
+from .plan import Augmentation, check_augmentation, plan_masks
 from .rows import MaskedRows
 
 
@@ -19,8 +19,8 @@ def augment(
     X: Any,
     y: Any,
     *,
-    optional: Any,
-    augmentation: str = "balanced",
+    optional: OptionalColumns,
+    augmentation: Augmentation = "balanced",
     copies: float | None = None,
     seed: int = 0,
     sample_weight: Any = None,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._consent import Consent
+    from .._prediction.best_subset import Favourable
 
 Draw = Callable[[int, int], tuple[Any, Any]]
 Loss = Callable[[FloatArray, FloatArray], FloatArray]
@@ -95,7 +96,7 @@ def play(
     world: Family | Draw,
     optional: Any = None,
     *,
-    favourable: str = "lower",
+    favourable: Favourable = "lower",
     memory: str = "all",
     bonus: bool = False,
     start: float = 1.0,
