@@ -19,7 +19,7 @@ from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import Dataset, TrainingSet, as_dataset
 from .encoded_silence import warn_of_encoded_silence
-from .request import TrainingRequest, check_validation, read_dataset, split_params
+from .request import TrainingRequest, check_validation, plain_params, read_dataset
 from .train import NO_METRIC_OF_MERGED_ROWS, Callbacks, Feval
 
 
@@ -79,10 +79,9 @@ def cv(
     if request is None:
         check_same_consent(init_model, None)
         say_unprotected("LightGBM")
-        _, engine_params = split_params(params)
         return dict(
             lgb.cv(
-                engine_params, data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
+                plain_params(params, data), data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
                 seed=seed, **vars(options),
             )
         )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from .._consent import Consent, declares_something
 from .._engines import DEFAULT_ENGINE, engine_named, is_booster
 from .._engines.base import Engine, EngineParams, RunOptions
+from .._engines.constraints import by_position, names_columns
 from .._losses import Objective
 from .._tables.containers import SourceTable, eager, read_init_score, read_label, read_weight, row_source
 from .._tables.names import did_you_mean
@@ -104,6 +105,20 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     )
 
 
+def plain_params(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> dict[str, Any]:
+    """Return the engine's parameters for a Dataset that it reads itself, with constraints by position."""
+    _, engine_params = split_params(params)
+    return by_position(engine_params, _names_of(dataset)) if names_columns(engine_params) else engine_params
+
+
+def _names_of(dataset: Any) -> list[str]:
+    if dataset._handle is not None:
+        return list(dataset.get_feature_name())
+    if isinstance(dataset.feature_name, list):
+        return list(dataset.feature_name)
+    return _names_of(dataset.reference) if dataset.data is None else row_source(eager(dataset.data)).names
+
+
 ValidationTables: TypeAlias = list[tuple[SourceTable | None, str]]
 """Validation sets with their names, before they are augmented; None stands for the training set."""
 
@@ -169,6 +184,7 @@ class TrainingRequest:
         label_name: str = "label of train_set",
     ) -> TrainingRequest:
         """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
+        engine_params = by_position(engine_params, table.names)
         prepared = engine.prepare(engine_params, table.params, num_boost_round)
         # LightGBM also reads parameters from the Dataset, unless the call gives them …
         effective: Mapping[str, Any] = {**table.params, **prepared.values}

@@ -14,7 +14,7 @@ from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import TrainingSet, as_dataset, as_datasets
-from .request import TrainingRequest, ValidationTables, read_validation, split_params
+from .request import TrainingRequest, ValidationTables, plain_params, read_validation
 
 if TYPE_CHECKING:
     from .._engines.parameter_types import AnchoredParams, LightGBMParams, XGBoostParams
@@ -91,6 +91,10 @@ def train(
           was trained on. They tell how far two tables overlap. About a single person they can tell something only if
           that person is one of the 256, and only to somebody who knows all their features and the label.
         - ``seed``: shared with the engine; without it the masks use 0
+
+        ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
+        lists of columns that may interact, ``[["age", "bmi"]]``; a column in none of them interacts with no other.
+        Constraints by position are the engine's own, and so is what they mean for columns in no list.
     train_set : lgb.Dataset, puc.Dataset or pair (X, y)
         A Dataset must not be constructed yet, or must have kept its raw data. When something is optional, neither
         ``train_set`` nor ``params`` is changed.
@@ -127,9 +131,8 @@ def train(
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
-        _, engine_params = split_params(params)
         booster = lgb.train(
-            engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
+            plain_params(params, data), data, num_boost_round, validation, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
         return unprotected(booster, "LightGBM")

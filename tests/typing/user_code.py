@@ -1,7 +1,7 @@
 """Documented calls as a user writes them: type checkers read this file, and a test runs it.
 
-``assert_type`` states what a checker must see. Lines with ``type: ignore`` must be errors: both checkers complain if one
-is not.
+``assert_type`` states what a checker must see. Lines with ``type: ignore`` must be errors: both checkers report
+any that is not.
 """
 
 from __future__ import annotations
