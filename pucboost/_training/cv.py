@@ -18,7 +18,6 @@ from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import Dataset, TrainingSet, as_dataset
-from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, check_validation, plain_params, read_dataset
 from .train import NO_METRIC_OF_MERGED_ROWS, Callbacks, Feval
 
@@ -88,7 +87,7 @@ def cv(
     check_continues(request, init_model)
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
-    warn_of_encoded_silence(request)
+    request.warn_of_encoded_silence(request.shared(request.table))
     splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
     builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
     result = request.engine.cv(request.table.label, splits, builder, request.params, options)

@@ -12,7 +12,9 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent, declares_something
+from .._encoded_silence.warning import warn_of_encoded_silence
 from .._engines import DEFAULT_ENGINE, engine_named, is_booster
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._engines.constraints import by_position, names_columns
@@ -170,6 +172,19 @@ class TrainingRequest:
         consent = resolve_consent(table, settings.optional)
         consent.warn_without_base()
         return cls.of(engine, settings, engine_params, table, consent, num_boost_round, metrics)
+
+    def shared(self, table: SourceTable) -> Array:
+        """Return the mask of the groups that each person of a table shares, as training sees it."""
+        zero, threads = self.options.zero_as_missing, self.options.num_threads
+        return self.consent.visible(table.source, table.available, zero_as_missing=zero, num_threads=threads)
+
+    def warn_of_encoded_silence(self, shared: Array) -> None:
+        """Warn if silence seems to be imputed or encoded in the training table, whoever shares what in it.
+
+        With ``augmentation="none"``, too: who asks for it may well believe that ``optional`` protects somebody.
+        """
+        expected, zero = self.settings.expect_shared, self.options.zero_as_missing
+        warn_of_encoded_silence(self.table.source, self.consent, shared, expected, zero_as_missing=zero)
 
     @classmethod
     def of(
