@@ -42,8 +42,13 @@ def quote(
     Returns
     -------
     pandas.DataFrame
-        One column per subset (with several classes: per subset and class), NaN where the person does not share all of
-        its groups.
+        One row per person, with the index of ``X``, and one column per subset: what the person would be told for
+        sharing just these groups, NaN where they do not share all of them.
+
+        - ``nothing``: everything withheld
+        - the name of a group, or several joined by `` + ``, such as ``app + blood``: these groups and no others
+
+        With several classes the columns have two levels, ``shared`` (as above) and ``class``.
 
     Examples
     --------
@@ -138,6 +143,14 @@ def predict(
         needs it then.
     num_threads
         Threads for the kernels; None means all cores.
+
+    Returns
+    -------
+    array
+        One prediction per person; with several classes and no ``target_class``, one column per class.
+    pandas.DataFrame
+        Only with ``return_subset``: one row per person, with the index of ``X``, and one boolean column per group, by
+        its name, whether it was used.
 
     Examples
     --------

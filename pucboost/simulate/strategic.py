@@ -80,7 +80,11 @@ class StrategicWorld:
     response: Response
 
     def table(self) -> pd.DataFrame:
-        """Return the rounds, one per row; column ``shares <group>`` has the share of people who share a group."""
+        """Return the rounds, one per row with its ``number`` as index.
+
+        The columns are those of :class:`Round`. In place of ``shared`` there is a column ``shares <group>`` for each
+        group, the share of people who share it.
+        """
         import pandas as pd
 
         rows = []
