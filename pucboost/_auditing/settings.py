@@ -51,6 +51,13 @@ class AuditOptions(TypedDict, total=False):
     progress: bool | None
 
 
+class AuditKeywords(AuditOptions, total=False):
+    """All keywords of :func:`pucboost.audit` but the margin, for functions that pass them on."""
+
+    train_data: Any
+    truth: Any
+
+
 @dataclass(frozen=True)
 class PeopleOptions:
     """Who is audited, and which prediction about them."""

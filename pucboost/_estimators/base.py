@@ -8,7 +8,7 @@ Named parameters are attributes, as everywhere in scikit-learn. Every other keyw
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._auditing.results import AuditReport
+    from .._auditing.settings import AuditKeywords
     from .._models.trained import TrainedModel
 
 
@@ -290,7 +291,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             table.index = X.index
         return table
 
-    def audit(self, X: Any, y: Any, *, margin: float, **options: Any) -> AuditReport:
+    def audit(self, X: Any, y: Any, *, margin: float, **options: Unpack[AuditKeywords]) -> AuditReport:
         """Return a report on whether people who withhold data are treated as their remaining data justify.
 
         Parameters
@@ -321,7 +322,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         if isinstance(options.get("train_data"), (tuple, list)):
             train_X, train_y, *rest = options["train_data"]
             options["train_data"] = (train_X, self._encode(train_y), *rest)
-        return audit(self.booster_, X, outcome, margin=margin, **{**options, "target_class": target})
+        options["target_class"] = target
+        return audit(self.booster_, X, outcome, margin=margin, **options)
 
     def _target_class(self, label: Any) -> int | None:
         if label is not None:

@@ -149,6 +149,7 @@ def estimators_and_metrics(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
     assert_type(model.predict_proba(X), np.ndarray[Any, Any])
     assert_type(model.quote(X), pd.DataFrame)
     print(model.classes_.tolist(), model.consent_.group_names, model.booster_.consent, model.best_iteration_)
+    assert_type(model.audit(X, y, margin=0.5, folds=3, train_data=(X, y)), puc.AuditReport)
     regressor = puc.PUCRegressor(optional={"app": ["steps"]}, augmentation="fixed", n_estimators=5).fit(X, y)
     assert_type(regressor.predict(X), np.ndarray[Any, Any])
     assert_type(puc.metrics.puc_score(model, X, y, metric="neg_log_loss"), float)
@@ -174,6 +175,7 @@ def what_checkers_refuse(booster: LightGBMBooster, X: pd.DataFrame, y: np.ndarra
     puc.train({"engine": "xgboost"}, (X, y)).model_to_string()  # type: ignore[attr-defined]
     puc.train({"optional": ["steps"]}, (X, y)).num_boosted_rounds()  # type: ignore[attr-defined]
     puc.audit(booster, X, y, margin=0.1, favorable="lower")  # type: ignore[call-arg]
+    puc.testing.assert_consent(booster, X, y, margin=0.1, favorable="lower")  # type: ignore[call-arg]
 
 
 def main(folder: Path) -> None:
