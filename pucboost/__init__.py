@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import metrics, objectives, simulate, testing
+    from . import metrics, objectives, simulate, testing, typing
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._letter.numbers import LetterNumber
     from ._letter.results import Letter
     from ._letter.text import LetterText
+    from ._models.anchored import AnchoredModel
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "AnchoredModel": "_models.anchored",
     "AuditReport": "_auditing.results",
     "Consent": "_consent",
     "Dataset": "_training.datasets",
@@ -55,9 +57,10 @@ _HOME = {
     "train": "_training.train",
 }
 
-_MODULES = ("metrics", "objectives", "simulate", "testing")
+_MODULES = ("metrics", "objectives", "simulate", "testing", "typing")
 
 __all__ = [
+    "AnchoredModel",
     "AuditReport",
     "Consent",
     "Dataset",
@@ -84,6 +87,7 @@ __all__ = [
     "simulate",
     "testing",
     "train",
+    "typing",
 ]
 
 

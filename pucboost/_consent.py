@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -322,22 +322,31 @@ def _position(column: Any, names: tuple[str, ...]) -> int:
         return position
     if not isinstance(column, str):
         raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
+    return position_of_name(column, names, "optional")
+
+
+def position_of_name(column: str, names: Sequence[str], argument: str) -> int:
+    """Return the position of a column that an ``argument`` names; raise if there is none, and say what may be meant."""
     if column not in names:
-        raise ValueError(_unknown_column(column, names))
+        raise ValueError(_unknown_column(column, names, argument))
     return names.index(column)
 
 
-def _unknown_column(column: str, names: tuple[str, ...]) -> str:
+def _unknown_column(column: str, names: Sequence[str], argument: str) -> str:
     if are_default_names(names):
         return (
-            f"optional names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
+            f"{argument} names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
             "let the previous step return one with set_output(transform='pandas')), or give positions instead of names."
         )
     renamed = [name for name in names if name.endswith(f"__{column}")]
     hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
     known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
     rest = did_you_mean(column, names, cutoff=0.8) or f" Its columns are: {known}.{hint}"
-    return f"optional names column {column!r}, which the table does not have.{rest}"
+    return f"{argument} names column {column!r}, which the table does not have.{rest}"
+
+
+OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | int]] | Consent | None
+"""What people may withhold: a list of columns, by name or position, or groups of them; None for nothing."""
 
 
 def declares_something(optional: Any) -> bool:

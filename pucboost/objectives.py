@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._engines import DEFAULT_ENGINE, engine_named
+from ._engines import DEFAULT_ENGINE, EngineName, engine_named
 from ._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def objective_for(params: Mapping[str, Any], engine: str = DEFAULT_ENGINE) -> Objective | None:
+def objective_for(params: Mapping[str, Any], engine: EngineName = DEFAULT_ENGINE) -> Objective | None:
     """Return the objective that ``params`` ask an engine for, with that engine's constants.
 
     Parameters

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from ._auditing.findings import INCONCLUSIVE, VIOLATED
 from ._auditing.results import AuditReport
 from ._auditing.run import audit
+from ._auditing.settings import AuditKeywords
 
 __all__ = ["assert_consent"]
 
@@ -15,7 +16,7 @@ OUTCOMES = (VIOLATED, INCONCLUSIVE)
 
 
 def assert_consent(
-    model: Any, X: Any, y: Any, *, margin: float, fail_on: Any = OUTCOMES, **options: Any
+    model: Any, X: Any, y: Any, *, margin: float, fail_on: Any = OUTCOMES, **options: Unpack[AuditKeywords]
 ) -> AuditReport:
     """Audit a model and raise an AssertionError with the findings unless it is certified.
 

@@ -25,8 +25,8 @@ SCHEMA_VERSION = 1
 class AuditReport(Findings):
     """The result of :func:`pucboost.audit`.
 
-    ``passed`` says whether the model was certified; ``penalty`` is the table that decides; ``to_html``,
-    ``to_markdown``, ``to_json`` write the report, ``plot_*`` draw it.
+    ``passed`` says whether the model was certified; ``penalty`` is the table that decides (a DataFrame, whose columns
+    are documented there); ``to_html``, ``to_markdown``, ``to_json`` write the report, ``plot_*`` draw it.
 
     Examples
     --------
@@ -52,7 +52,24 @@ class AuditReport(Findings):
 
     @property
     def penalty(self) -> pd.DataFrame:
-        """The penalties as a table, one row per set of people."""
+        """The penalties as a table, one row per set of people.
+
+        - ``shares``: the groups they share, ``nothing``, ``everything``, or ``all who withhold something``
+        - ``subgroup``: one of the audit's ``subgroups``; None for everybody
+        - ``people``: how many they are
+        - ``comparable``: how many they are compared with, who share at least as much (themselves included)
+        - ``penalty``: the average penalty θ in units of the prediction, positive where people are told more than their
+          data justify
+        - ``standard_error``: of the penalty
+        - ``lower``, ``upper``: its interval at the audit's ``level``, for this row alone
+        - ``verdict_lower``, ``verdict_upper``: the simultaneous interval, which is compared with the margin
+        - ``percent``: the penalty as a percentage of the mean prediction of these people
+        - ``verdict``: ``certified``, ``violated``, ``inconclusive`` or ``not testable``
+        - ``decisive``: whether the row counts towards the overall verdict
+        - ``rows_to_decide``: how many rows an audit would need to decide, if the penalty stayed the same; None if it is
+          decided
+        - ``note``: why a row cannot be tested, and the like
+        """
         import pandas as pd
 
         return pd.DataFrame([_penalty_row(p) for p in self.penalties])

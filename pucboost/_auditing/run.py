@@ -114,7 +114,7 @@ def audit(
     folds, seed, num_threads
         Folds of the cross-fitting (at least 3), seed, threads.
     progress
-        Show a progress bar; by default on a terminal only.
+        Show a progress bar; by default on a terminal and in notebooks.
 
     Returns
     -------

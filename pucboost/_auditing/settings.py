@@ -12,7 +12,8 @@ from dataclasses import MISSING, Field, dataclass, fields
 from numbers import Real
 from typing import Any, TypedDict, TypeVar
 
-from .._prediction.best_subset import favourable_sign
+from .._consent import OptionalColumns
+from .._prediction.best_subset import Favourable, favourable_sign
 from .._tables.names import did_you_mean
 
 MIN_COUNT = 10
@@ -28,7 +29,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 class AuditOptions(TypedDict, total=False):
     """The options of :func:`pucboost.audit` for type checkers; a test compares them with the dataclasses."""
 
-    optional: Any
+    optional: OptionalColumns
     available: Any
     weight: Any
     exposure: Any
@@ -38,7 +39,7 @@ class AuditOptions(TypedDict, total=False):
     relative: bool
     loss: str
     alpha: float | None
-    favourable: str
+    favourable: Favourable
     level: float
     simultaneous: str
     min_count: int
@@ -50,11 +51,18 @@ class AuditOptions(TypedDict, total=False):
     progress: bool | None
 
 
+class AuditKeywords(AuditOptions, total=False):
+    """All keywords of :func:`pucboost.audit` but the margin, for functions that pass them on."""
+
+    train_data: Any
+    truth: Any
+
+
 @dataclass(frozen=True)
 class PeopleOptions:
     """Who is audited, and which prediction about them."""
 
-    optional: Any = None
+    optional: OptionalColumns = None
     available: Any = None
     weight: Any = None
     exposure: Any = None
@@ -71,7 +79,7 @@ class JudgementOptions:
     relative: bool = False
     loss: str = "auto"
     alpha: float | None = None
-    favourable: str = "lower"
+    favourable: Favourable = "lower"
     level: float = 0.95
     simultaneous: str = "max-t"
     min_count: int = 100

@@ -18,10 +18,11 @@ class EncodedSilenceWarning(UserWarning):
 
     Whoever withholds something must have no value there: NaN, null or None. An imputer, a ``-999``, a word such as
     "prefer not to say" or a one-hot column ``c_nan`` look like shared data, and the model learns what they say about
-    the silent. ``train``, ``cv`` and the estimators warn once per call and list all that they find; audits repeat it.
+    the silent. ``train``, ``cv``, ``augment`` and the estimators warn once per call and list all that they find; audits
+    repeat it.
 
-    If the values are right, say so by name with the parameter ``expect_shared=[groups]``, of ``params`` or of an
-    estimator: every value of these groups was really shared. Or turn off all of these warnings:
+    If the values are right, say so by name with the parameter ``expect_shared=[groups]``, of ``params``, of ``augment``
+    or of an estimator: every value of these groups was really shared. Or turn off all of these warnings:
     ``warnings.filterwarnings("ignore", category=puc.EncodedSilenceWarning)``.
 
     Examples

@@ -7,15 +7,17 @@ class, it also needs a module that defines ``BOOSTERS`` and an entry in :data:`B
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
     from .base import Boosters, Engine
 
-ENGINES = ("lightgbm", "xgboost")
+EngineName: TypeAlias = Literal["lightgbm", "xgboost"]
+
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 """Names of the engines; each is a module of this package that defines ``ENGINE``."""
 
-DEFAULT_ENGINE = ENGINES[0]
+DEFAULT_ENGINE: EngineName = ENGINES[0]
 
 BOOSTER_CLASSES = {
     "lightgbm.basic.Booster": "lightgbm_boosters",

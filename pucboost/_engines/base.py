@@ -221,8 +221,6 @@ class Engine(ABC):
     """Parameters that stop the engine from printing, if it prints by default."""
     trains_plain_datasets: ClassVar[bool] = False
     """Whether the engine's own ``train`` gets the user's Dataset unchanged when nothing is optional (law 2)."""
-    takes_pairs: ClassVar[bool] = True
-    """Whether the training set may be a pair (X, y)."""
     forbidden_in_names: ClassVar[str] = ""
     """Characters that the engine does not allow in feature names. Its own errors do not say which name is wrong."""
 

@@ -50,7 +50,6 @@ class LightGBM(Engine):
     quiet_params: ClassVar[Mapping[str, Any]] = {"verbosity": -1}
     boosters: ClassVar[Boosters] = BOOSTERS
     trains_plain_datasets: ClassVar[bool] = True
-    takes_pairs: ClassVar[bool] = False
     forbidden_in_names: ClassVar[str] = '",:[]{}'
 
     def parameter_names(self) -> Iterable[str]:

@@ -8,15 +8,15 @@ Named parameters are attributes, as everywhere in scikit-learn. Every other keyw
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .._arrays import Array
-from .._consent import Consent
-from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster
+from .._consent import Consent, OptionalColumns
+from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named, is_booster
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
@@ -24,6 +24,7 @@ from .._prediction.predictor import MaskedPredictor
 from .._prediction.quotes import quote
 from .._tables.containers import row_source
 from .._tables.sources import RowSource
+from .._virtual.plan import Augmentation
 from .fitting import FitPeople, Fitting
 from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of, thread_count_of
 from .reading import EvalPair, eval_pairs, read_both, read_table, without_weightless
@@ -32,17 +33,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._auditing.results import AuditReport
+    from .._auditing.settings import AuditKeywords
+    from .._models.trained import TrainedModel
 
 
 class PUCModel(BaseEstimator):  # type: ignore[misc]
     """The base class of both estimators."""
 
+    booster_: TrainedModel
+    consent_: Consent
+    best_iteration_: int
+    evals_result_: dict[str, dict[str, list[float]]]
+
     def __init__(
         self,
         *,
-        optional: Any = None,
-        engine: str = DEFAULT_ENGINE,
-        augmentation: str = "balanced",
+        optional: OptionalColumns = None,
+        engine: EngineName = DEFAULT_ENGINE,
+        augmentation: Augmentation = "balanced",
         copies: float | None = None,
         n_estimators: int = 100,
         learning_rate: float | None = 0.1,
@@ -283,7 +291,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             table.index = X.index
         return table
 
-    def audit(self, X: Any, y: Any, *, margin: float, **options: Any) -> AuditReport:
+    def audit(self, X: Any, y: Any, *, margin: float, **options: Unpack[AuditKeywords]) -> AuditReport:
         """Return a report on whether people who withhold data are treated as their remaining data justify.
 
         Parameters
@@ -314,7 +322,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         if isinstance(options.get("train_data"), (tuple, list)):
             train_X, train_y, *rest = options["train_data"]
             options["train_data"] = (train_X, self._encode(train_y), *rest)
-        return audit(self.booster_, X, outcome, margin=margin, **{**options, "target_class": target})
+        options["target_class"] = target
+        return audit(self.booster_, X, outcome, margin=margin, **options)
 
     def _target_class(self, label: Any) -> int | None:
         if label is not None:

@@ -92,6 +92,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     ['nothing', 'z1', 'z2', 'z1 + z2']
     """
 
+    classes_: Array
+
     def _learn_target(self, y: Array) -> Array:
         check_classification_targets(y)
         encoder = LabelEncoder()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .. import _losses
 from .._consent import Consent
@@ -16,6 +16,9 @@ from .._tables.formats import is_table_file
 from .anchor import Anchor
 from .anchored import AnchoredModel
 from .schema import TrainingSummary, model_schema, read_schema
+
+if TYPE_CHECKING:
+    from .trained import TrainedModel
 
 _ANCHORED = b'{"pucboost_anchored"'
 
@@ -67,7 +70,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     write_whole(path, content)
 
 
-def load_model(filename: str | Path) -> Any:
+def load_model(filename: str | Path) -> TrainedModel:
     """Return the booster from a file written by :func:`save_model`, with its ``consent``.
 
     Parameters
@@ -91,7 +94,7 @@ def load_model(filename: str | Path) -> Any:
     """
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
-        return _anchored_from_dict(json.loads(content), str(filename))
+        return cast("TrainedModel", _anchored_from_dict(json.loads(content), str(filename)))
     if is_table_file(Path(filename)):
         raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
     loaded = _boosters_that_wrote(content).from_file(content)
@@ -102,7 +105,7 @@ def load_model(filename: str | Path) -> Any:
         )
     booster, schema = loaded
     booster.consent, booster.puc_summary = read_schema(schema, str(filename))
-    return booster
+    return cast("TrainedModel", booster)
 
 
 def consent_of(model: Any) -> Consent | None:

@@ -7,7 +7,7 @@ what was shared is used unless that hurts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -16,13 +16,18 @@ from .._virtual.plan import shared_counts
 from .predictor import MaskedPredictor
 from .subsets import people_by_mask, submasks_of
 
+Favourable: TypeAlias = Literal["lower", "higher"]
+"""Which predictions people prefer: lower premiums, or higher chances of approval."""
+
+Search: TypeAlias = Literal["exact", "greedy"]
+
 AllSubsets: TypeAlias = Callable[[Array, Array], Iterator[tuple[Array, Array]]]
 """Takes people and sub-masks; yields batches of (people, predictions: people × sub-masks)."""
 
 
 def favourable_sign(favourable: Any) -> float:
     """Return 1 if lower predictions are favourable, −1 if higher ones are, so that a small sign·f is favourable."""
-    if favourable not in ("lower", "higher"):
+    if favourable not in get_args(Favourable):
         raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
     return 1.0 if favourable == "lower" else -1.0
 

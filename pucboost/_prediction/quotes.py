@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
 from .._arrays import Array
-from .best_subset import best_predictions, favourable_sign
+from .best_subset import Favourable, Search, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .subsets import subset_masks, subset_name
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_MAX_SUBSETS = 4_096
+
+Sharing: TypeAlias = Literal["as_given", "withheld", "best"]
+"""Which of the data that a person shares a prediction uses."""
 
 
 def quote(
@@ -39,8 +42,13 @@ def quote(
     Returns
     -------
     pandas.DataFrame
-        One column per subset (with several classes: per subset and class), NaN where the person does not share all of
-        its groups.
+        One row per person, with the index of ``X``, and one column per subset: what the person would be told for
+        sharing just these groups, NaN where they do not share all of them.
+
+        - ``nothing``: everything withheld
+        - the name of a group, or several joined by `` + ``, such as ``app + blood``: these groups and no others
+
+        With several classes the columns have two levels, ``shared`` (as above) and ``class``.
 
     Examples
     --------
@@ -76,19 +84,37 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     return out
 
 
+@overload
+def predict(
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    return_subset: Literal[False] = ..., max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
+    num_threads: int | None = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def predict(
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    return_subset: Literal[True], max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
+    num_threads: int | None = ...,
+) -> tuple[Array, pd.DataFrame]: ...  # fmt: skip
+@overload
+def predict(
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    return_subset: bool, max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
+    num_threads: int | None = ...,
+) -> Array | tuple[Array, pd.DataFrame]: ...  # fmt: skip
 def predict(
     booster: Any,
     X: Any,
     *,
-    sharing: str = "as_given",
-    favourable: str = "lower",
+    sharing: Sharing = "as_given",
+    favourable: Favourable = "lower",
     raw_score: bool = False,
     return_subset: bool = False,
     max_subsets: int = DEFAULT_MAX_SUBSETS,
-    search: str = "exact",
+    search: Search = "exact",
     target_class: Any = None,
     num_threads: int | None = None,
-) -> Any:
+) -> Array | tuple[Array, pd.DataFrame]:
     """Return predictions under a rule for which of the data that a person shares are used.
 
     Parameters
@@ -118,6 +144,14 @@ def predict(
     num_threads
         Threads for the kernels; None means all cores.
 
+    Returns
+    -------
+    array
+        One prediction per person; with several classes and no ``target_class``, one column per class.
+    pandas.DataFrame
+        Only with ``return_subset``: one row per person, with the index of ``X``, and one boolean column per group, by
+        its name, whether it was used.
+
     Examples
     --------
     >>> import numpy as np, pucboost as puc
@@ -128,10 +162,10 @@ def predict(
     >>> bool((best <= puc.predict(booster, X)).all() and (best <= puc.predict(booster, X, sharing="withheld")).all())
     True
     """
-    if sharing not in ("as_given", "withheld", "best"):
+    if sharing not in get_args(Sharing):
         raise ValueError(f"sharing must be 'as_given', 'withheld' or 'best'; got {sharing!r}.")
     sign = favourable_sign(favourable)
-    if search not in ("exact", "greedy"):
+    if search not in get_args(Search):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
     predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
     if sharing == "best":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
-from .best_subset import best_predictions, favourable_sign
+from .best_subset import Favourable, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .quotes import DEFAULT_MAX_SUBSETS
 from .subsets import people_by_mask, submasks_of
@@ -44,8 +44,11 @@ def sharing_value(
     Returns
     -------
     pandas.DataFrame
-        ``withheld`` (the prediction with everything withheld), one column per group (0 where it is not shared), and
-        ``as_given``, their sum.
+        One row per person, with the index of ``X``.
+
+        - ``withheld``: the prediction with everything withheld
+        - one column per group, by its name: how much sharing it moves the prediction; 0 where it is not shared
+        - ``as_given``: the sum of all these, which is the prediction from all that the person shares
 
     Examples
     --------
@@ -87,24 +90,21 @@ def shapley_weights(k: int) -> Array:
 
 @dataclass(frozen=True)
 class Monotonicity:
-    """Whether sharing can hurt: how many people would have been told something more favourable had they shared less."""
+    """Whether sharing can hurt; :func:`monotonicity` says what the numbers are."""
 
     people: int
     share_worse_than_withheld: float
-    """Share of people who get a less favourable prediction with all they share than with nothing."""
     largest_loss_against_withheld: float
     share_worse_than_best: float
-    """Share of people for whom some subset of what they share would have been more favourable."""
     largest_loss_against_best: float
     share_worse_with_bonus: float
-    """The same under the bonus system; 0 by construction, but measured anyway."""
 
 
 def monotonicity(
     booster: Any,
     X: Any,
     *,
-    favourable: str = "lower",
+    favourable: Favourable = "lower",
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     target_class: Any = None,
     num_threads: int | None = None,
@@ -117,6 +117,18 @@ def monotonicity(
         As in :func:`predict`.
     favourable, max_subsets, target_class, num_threads
         As in :func:`predict`.
+
+    Returns
+    -------
+    Monotonicity
+        Numbers about all people, as attributes:
+
+        - ``people``: how many there are
+        - ``share_worse_than_withheld``: share who do worse with all they share than with nothing
+        - ``largest_loss_against_withheld``: the most that anybody loses that way, in units of the prediction
+        - ``share_worse_than_best``: share for whom some subset of what they share would have been more favourable
+        - ``largest_loss_against_best``: the most that anybody loses that way
+        - ``share_worse_with_bonus``: share who would do better with less under the bonus system; 0 by construction
 
     Examples
     --------

@@ -17,7 +17,6 @@ from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, w
 from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable, shown_table
 from .._virtual.sketch import RowSketch
-from .encoded_silence import warn_of_encoded_silence
 from .request import TrainingRequest, ValidationTables
 
 logger = logging.getLogger("pucboost")
@@ -77,11 +76,9 @@ class Augmenter:
         self, table: SourceTable, augmentation: str, seed: int, limit: int, what: str, compact: bool | str = False
     ) -> VirtualTable:
         request, threads, people = self._request, self._request.options.num_threads, table.source.n_rows
-        shared = request.consent.visible(
-            table.source, table.available, zero_as_missing=request.options.zero_as_missing, num_threads=threads
-        )
+        shared = request.shared(table)
         if what == "training" and table is request.table:  # not for every fold
-            warn_of_encoded_silence(request, shared)
+            request.warn_of_encoded_silence(shared)
         copies = request.settings.copies
         merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
         before = None

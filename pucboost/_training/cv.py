@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,26 +17,25 @@ from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
-from .datasets import Dataset
-from .encoded_silence import warn_of_encoded_silence
-from .request import TrainingRequest, check_validation, read_dataset, split_params
-from .train import NO_METRIC_OF_MERGED_ROWS
+from .datasets import Dataset, TrainingSet, as_dataset
+from .request import TrainingRequest, check_validation, plain_params, read_dataset
+from .train import NO_METRIC_OF_MERGED_ROWS, Callbacks, Feval
 
 
 def cv(
-    params: dict[str, Any],
-    train_set: lgb.Dataset,
+    params: Mapping[str, Any],
+    train_set: TrainingSet,
     num_boost_round: int = 100,
     folds: Any = None,
     nfold: int = 5,
     stratified: bool = True,
     shuffle: bool = True,
     metrics: Any = None,
-    feval: Any = None,
+    feval: Feval = None,
     init_model: Any = None,
     fpreproc: Any = None,
     seed: int = 0,
-    callbacks: list[Callable[..., Any]] | None = None,
+    callbacks: Callbacks = None,
     eval_train_metric: bool = False,
     return_cvbooster: bool = False,
 ) -> dict[str, Any]:
@@ -73,22 +72,22 @@ def cv(
     >>> len(result["valid l2-mean"])
     5
     """
-    request = TrainingRequest.read(params, train_set, num_boost_round, "cv", metrics)
+    data = as_dataset(train_set, "cv")
+    request = TrainingRequest.read(params, data, num_boost_round, metrics)
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
         say_unprotected("LightGBM")
-        _, engine_params = split_params(params)
         return dict(
             lgb.cv(
-                engine_params, train_set, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
+                plain_params(params, data), data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
                 seed=seed, **vars(options),
             )
         )  # fmt: skip
     check_continues(request, init_model)
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
-    warn_of_encoded_silence(request)
+    request.warn_of_encoded_silence(request.shared(request.table))
     splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
     builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
     result = request.engine.cv(request.table.label, splits, builder, request.params, options)

@@ -1,15 +1,14 @@
-"""``puc.Dataset``."""
+"""``puc.Dataset``, and pairs (X, y) in place of Datasets."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
+from .._consent import OptionalColumns
 from .._tables.names import did_you_mean
-
-_KEYWORDS = tuple(inspect.signature(lgb.Dataset).parameters)
 
 
 class Dataset(lgb.Dataset):
@@ -38,12 +37,87 @@ class Dataset(lgb.Dataset):
     """
 
     def __init__(
-        self, data: Any, label: Any = None, *args: Any, optional: Any = None, available: Any = None, **kwargs: Any
-    ):
-        for name in kwargs:
-            if name not in _KEYWORDS:
-                hint = did_you_mean(name, ["optional", "available", *_KEYWORDS])
-                raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
-        super().__init__(data, label, *args, **kwargs)
+        self,
+        data: Any,
+        label: Any = None,
+        reference: lgb.Dataset | None = None,
+        weight: Any = None,
+        group: Any = None,
+        init_score: Any = None,
+        feature_name: list[str] | Literal["auto"] = "auto",
+        categorical_feature: list[str] | list[int] | Literal["auto"] = "auto",
+        params: dict[str, Any] | None = None,
+        free_raw_data: bool = True,
+        position: Any = None,
+        *,
+        optional: OptionalColumns = None,
+        available: Any = None,
+        **unknown: Never,
+    ) -> None:
+        for name in unknown:
+            hint = did_you_mean(name, inspect.signature(Dataset).parameters)
+            raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
+        super().__init__(
+            data,
+            label,
+            reference=reference,
+            weight=weight,
+            group=group,
+            init_score=init_score,
+            feature_name=feature_name,
+            categorical_feature=categorical_feature,
+            params=params,
+            free_raw_data=free_raw_data,
+            position=position,
+        )
         self.optional = optional
         self.available = available
+
+
+TrainingSet: TypeAlias = lgb.Dataset | tuple[Any, Any]
+"""A Dataset, or a pair (X, y)."""
+
+
+def as_dataset(train_set: Any, caller: str) -> lgb.Dataset:
+    """Return a training set, which may be a pair (X, y), as a Dataset; errors name the ``caller``."""
+    if isinstance(train_set, lgb.Dataset):
+        return train_set
+    if _is_pair(train_set):
+        return Dataset(*train_set)
+    if hasattr(train_set, "num_row"):  # XGBoost's matrices
+        package = type(train_set).__module__.partition(".")[0]
+        raise TypeError(
+            f"train_set is an {package} {type(train_set).__name__}, which no longer has the raw rows that must be "
+            "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+        )
+    raise TypeError(
+        f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'. "
+        "Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+    )
+
+
+def as_datasets(valid_sets: Any, train_set: Any, dataset: lgb.Dataset) -> Any:
+    """Return validation sets with every pair (X, y) as a Dataset, and all else as it is.
+
+    Parameters
+    ----------
+    valid_sets
+        As in ``train``: one set or several.
+    train_set, dataset
+        The training set as given, and as a Dataset. A pair of the same two objects is the training set itself.
+    """
+    single = _is_pair(valid_sets) and not any(isinstance(part, lgb.Dataset) or _is_pair(part) for part in valid_sets)
+    given = [valid_sets] if single else valid_sets
+    if not isinstance(given, (list, tuple)):
+        return valid_sets
+    made = {_key(train_set): dataset}
+    return [made.setdefault(_key(one), Dataset(*one)) if _is_pair(one) else one for one in given]
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2
+
+
+def _key(given: Any) -> tuple[int, ...]:
+    """Return what identifies a set: the same two objects in another tuple are the same pair."""
+    return (id(given[0]), id(given[1])) if _is_pair(given) else (id(given),)

@@ -12,15 +12,17 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent, declares_something
+from .._encoded_silence.warning import warn_of_encoded_silence
 from .._engines import DEFAULT_ENGINE, engine_named, is_booster
 from .._engines.base import Engine, EngineParams, RunOptions
+from .._engines.constraints import by_position, names_columns
 from .._losses import Objective
 from .._tables.containers import SourceTable, eager, read_init_score, read_label, read_weight, row_source
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
-from .datasets import Dataset
 
 OWN_KEYS = (
     "optional",
@@ -105,6 +107,20 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     )
 
 
+def plain_params(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> dict[str, Any]:
+    """Return the engine's parameters for a Dataset that it reads itself, with constraints by position."""
+    _, engine_params = split_params(params)
+    return by_position(engine_params, _names_of(dataset)) if names_columns(engine_params) else engine_params
+
+
+def _names_of(dataset: Any) -> list[str]:
+    if dataset._handle is not None:
+        return list(dataset.get_feature_name())
+    if isinstance(dataset.feature_name, list):
+        return list(dataset.feature_name)
+    return _names_of(dataset.reference) if dataset.data is None else row_source(eager(dataset.data)).names
+
+
 ValidationTables: TypeAlias = list[tuple[SourceTable | None, str]]
 """Validation sets with their names, before they are augmented; None stands for the training set."""
 
@@ -125,23 +141,20 @@ class TrainingRequest:
 
     @classmethod
     def read(
-        cls, params: Any, train_set: Any, num_boost_round: int, caller: str, metrics: Any = None
+        cls, params: Any, train_set: lgb.Dataset, num_boost_round: int, metrics: Any = None
     ) -> TrainingRequest | None:
         """Return the request; None if nothing is optional and the engine can train on the Dataset itself.
 
         Parameters
         ----------
         params, train_set, num_boost_round
-            As in ``train``.
-        caller
-            ``"train"`` or ``"cv"``, for errors.
+            As in ``train``, but ``train_set`` is a Dataset.
         metrics
             The argument of ``cv``.
         """
         settings, engine_params = split_params(params)
         engine = engine_named(settings.engine)
         check_known(engine, engine_params)
-        train_set = _as_dataset(train_set, engine, caller)
         check_known(engine, train_set.params or {})
         optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
         if settings.anchor is not None and not optional:
@@ -160,6 +173,19 @@ class TrainingRequest:
         consent.warn_without_base()
         return cls.of(engine, settings, engine_params, table, consent, num_boost_round, metrics)
 
+    def shared(self, table: SourceTable) -> Array:
+        """Return the mask of the groups that each person of a table shares, as training sees it."""
+        zero, threads = self.options.zero_as_missing, self.options.num_threads
+        return self.consent.visible(table.source, table.available, zero_as_missing=zero, num_threads=threads)
+
+    def warn_of_encoded_silence(self, shared: Array) -> None:
+        """Warn if silence seems to be imputed or encoded in the training table, whoever shares what in it.
+
+        With ``augmentation="none"``, too: who asks for it may well believe that ``optional`` protects somebody.
+        """
+        expected, zero = self.settings.expect_shared, self.options.zero_as_missing
+        warn_of_encoded_silence(self.table.source, self.consent, shared, expected, zero_as_missing=zero)
+
     @classmethod
     def of(
         cls,
@@ -173,6 +199,7 @@ class TrainingRequest:
         label_name: str = "label of train_set",
     ) -> TrainingRequest:
         """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
+        engine_params = by_position(engine_params, table.names)
         prepared = engine.prepare(engine_params, table.params, num_boost_round)
         # LightGBM also reads parameters from the Dataset, unless the call gives them …
         effective: Mapping[str, Any] = {**table.params, **prepared.values}
@@ -195,26 +222,6 @@ def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "tr
             f"params['optional'] and the optional of {name} differ: {declared[1]} and {declared[0]}. Declare only one."
         )
     return declared[0] if declared else Consent({}, tuple(table.names))
-
-
-def _as_dataset(train_set: Any, engine: Engine, caller: str) -> lgb.Dataset:
-    """Return a Dataset; some engines also take a pair (X, y)."""
-    if isinstance(train_set, lgb.Dataset):
-        return train_set
-    if not engine.takes_pairs:
-        raise TypeError(f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'.")
-    if isinstance(train_set, tuple) and len(train_set) == 2:
-        return Dataset(*train_set)
-    if hasattr(train_set, "num_row"):  # XGBoost's matrices
-        package = type(train_set).__module__.partition(".")[0]
-        raise TypeError(
-            f"train_set is an {package} {type(train_set).__name__}, which no longer has the raw rows that must be "
-            "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
-        )
-    raise TypeError(
-        f"{caller}() takes a puc.Dataset, an lgb.Dataset or a pair (X, y); train_set has type "
-        f"'{type(train_set).__name__}'."
-    )
 
 
 def _optional_of(dataset: lgb.Dataset) -> Any:
@@ -293,13 +300,12 @@ def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> Sour
 
 
 def read_validation(
-    request: TrainingRequest, valid_sets: Any, valid_names: Any, train_set: Any
+    request: TrainingRequest, valid_sets: Any, valid_names: Any, train_set: lgb.Dataset
 ) -> ValidationTables | None:
     """Return the validation sets as tables; a repeated set is read once, and None stands for the training set."""
     if valid_sets is None:
         return None
-    a_pair = isinstance(valid_sets, tuple) and not any(isinstance(p, (lgb.Dataset, tuple)) for p in valid_sets)
-    given = [valid_sets] if a_pair or isinstance(valid_sets, lgb.Dataset) else list(valid_sets)
+    given = [valid_sets] if isinstance(valid_sets, lgb.Dataset) else list(valid_sets)
     names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
     read: dict[int, SourceTable] = {}
     tables: ValidationTables = []
@@ -313,8 +319,6 @@ def read_validation(
 
 
 def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTable:
-    if isinstance(valid_set, tuple) and request.engine.takes_pairs:
-        valid_set = Dataset(*valid_set)
     if not isinstance(valid_set, lgb.Dataset):
         raise TypeError(
             f"Every item in valid_sets must be a Dataset object. Item {number} has type '{type(valid_set).__name__}'."

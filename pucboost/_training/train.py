@@ -2,31 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import lightgbm as lgb
 
+from .._arrays import Array
 from .._engines.base import Hooks
 from .._models.schema import unprotected
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
-from .request import TrainingRequest, ValidationTables, read_validation, split_params
+from .datasets import TrainingSet, as_dataset, as_datasets
+from .request import TrainingRequest, ValidationTables, plain_params, read_validation
+
+if TYPE_CHECKING:
+    from .._engines.parameter_types import AnchoredParams, LightGBMParams, XGBoostParams
+    from .._models.anchored import AnchoredModel
+    from .._models.trained import LightGBMBooster, TrainedModel, XGBoostBooster
+
+ValidationSets: TypeAlias = TrainingSet | Sequence[TrainingSet] | None
+Feval: TypeAlias = Callable[[Array, Any], Any] | list[Callable[[Array, Any], Any]] | None
+"""Takes predictions and the data set; returns name, value and whether higher is better, or a list of such."""
+Callbacks: TypeAlias = list[Any] | None
+"""The engine's own kind of callbacks."""
 
 NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
 
 
+@overload
 def train(
-    params: dict[str, Any],
-    train_set: lgb.Dataset,
+    params: AnchoredParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> AnchoredModel: ...  # fmt: skip
+@overload
+def train(
+    params: XGBoostParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> XGBoostBooster: ...  # fmt: skip
+@overload
+def train(
+    params: LightGBMParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> LightGBMBooster: ...  # fmt: skip
+@overload
+def train(
+    params: Mapping[str, Any], train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
+    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
+    callbacks: Callbacks = ...,
+) -> TrainedModel: ...  # fmt: skip
+def train(
+    params: Mapping[str, Any],
+    train_set: TrainingSet,
     num_boost_round: int = 100,
-    valid_sets: Any = None,
+    valid_sets: ValidationSets = None,
     valid_names: Any = None,
-    feval: Any = None,
+    feval: Feval = None,
     init_model: Any = None,
     keep_training_booster: bool = False,
-    callbacks: list[Callable[..., Any]] | None = None,
+    callbacks: Callbacks = None,
 ) -> Any:
     """Train a booster under Protected User Consent: ``lgb.train`` for data that people may decline to share.
 
@@ -54,13 +91,17 @@ def train(
           was trained on. They tell how far two tables overlap. About a single person they can tell something only if
           that person is one of the 256, and only to somebody who knows all their features and the label.
         - ``seed``: shared with the engine; without it the masks use 0
-    train_set : lgb.Dataset or puc.Dataset
-        Not yet constructed, or constructed with its raw data kept. XGBoost also takes a pair (X, y). When something is
-        optional, neither ``train_set`` nor ``params`` is changed.
+
+        ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
+        lists of columns that may interact, ``[["age", "bmi"]]``; a column in none of them interacts with no other.
+        Constraints by position are the engine's own, and so is what they mean for columns in no list.
+    train_set : lgb.Dataset, puc.Dataset or pair (X, y)
+        A Dataset must not be constructed yet, or must have kept its raw data. When something is optional, neither
+        ``train_set`` nor ``params`` is changed.
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
-        As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows. ``get_weight()`` returns the full
-        weights to ``feval``. It returns only the user's own weights, if any, to a callable objective, whose gradients
-        pucboost multiplies by the copy weights.
+        As in ``lgb.train``. Validation sets may be pairs, too. ``feval`` and a callable objective see the virtual rows.
+        ``get_weight()`` returns the full weights to ``feval``. It returns only the user's own weights, if any, to a
+        callable objective, whose gradients pucboost multiplies by the copy weights.
 
     Warns
     -----
@@ -84,19 +125,20 @@ def train(
     >>> booster.consent.group_names, booster.puc_summary.augmentation
     (('Column_2',), 'exhaustive')
     """
-    request = TrainingRequest.read(params, train_set, num_boost_round, "train")
+    data = as_dataset(train_set, "train")
+    validation = as_datasets(valid_sets, train_set, data)
+    request = TrainingRequest.read(params, data, num_boost_round)
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
-        _, engine_params = split_params(params)
         booster = lgb.train(
-            engine_params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
+            plain_params(params, data), data, num_boost_round, validation, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
         return unprotected(booster, "LightGBM")
     if init_model is not None:
         check_continues(request, init_model)
-    valid_tables = read_validation(request, valid_sets, valid_names, train_set)
+    valid_tables = read_validation(request, validation, valid_names, data)
     return train_request(request, valid_tables, Hooks(feval, callbacks, init_model, keep_training_booster))
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
+from .._consent import Consent, OptionalColumns
+from .._encoded_silence.warning import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.sources import RowSource
-from .plan import check_augmentation, plan_masks
+from .plan import Augmentation, check_augmentation, plan_masks
 from .rows import MaskedRows
 
 
@@ -19,8 +20,8 @@ def augment(
     X: Any,
     y: Any,
     *,
-    optional: Any,
-    augmentation: str = "balanced",
+    optional: OptionalColumns,
+    augmentation: Augmentation = "balanced",
     copies: float | None = None,
     seed: int = 0,
     sample_weight: Any = None,
@@ -28,6 +29,7 @@ def augment(
     fill_value: float = math.nan,
     indicators: bool = False,
     max_virtual_rows: int | None = None,
+    expect_shared: Any = None,
     num_threads: int | None = None,
 ) -> tuple[Any, Array, Array, Array]:
     """Return the virtual rows of a table, to train any learner under Protected User Consent (PUCIDA).
@@ -48,7 +50,13 @@ def augment(
     fill_value : replaces withheld values; values missing in X stay missing. Must be NaN for category columns.
     indicators : append one 0/1 column per group that says whether the copy shares it
     max_virtual_rows : row budget; beyond it "balanced" reduces ``copies`` and the other schemes raise
+    expect_shared : groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
     num_threads : default all cores
+
+    Warns
+    -----
+    EncodedSilenceWarning
+        If silence seems to be imputed or encoded in X. Only what is missing (NaN) is protected.
 
     Returns
     -------
@@ -90,6 +98,7 @@ def augment(
         raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
     user_weight = None if sample_weight is None else as_weight(sample_weight, "sample_weight", source.n_rows)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
+    warn_of_encoded_silence(source, consent, shared, expect_shared)
     limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
     plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, **limit)
     rows = MaskedRows(source, consent, plan, num_threads=num_threads, fill_value=fill_value)

@@ -24,7 +24,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -32,7 +32,9 @@ from .._arrays import Array
 from .._kernels import masks as kernel
 from .._kernels.threads import run_in_ranges, thread_count
 
-SCHEMES = {
+Augmentation: TypeAlias = Literal["balanced", "exhaustive", "fixed", "none"]
+
+SCHEMES: dict[str, Any] = {
     "none": kernel.SCHEME_NONE,
     "exhaustive": kernel.SCHEME_EXHAUSTIVE,
     "fixed": kernel.SCHEME_FIXED,

@@ -17,6 +17,7 @@ from .withholding import is_pandas, read_column, with_columns
 if TYPE_CHECKING:
     from .._arrays import Array
     from .._consent import Consent
+    from .._prediction.best_subset import Favourable
 
 MAX_GROUPS = 12
 """Every person is quoted all 2^r subsets."""
@@ -39,7 +40,7 @@ class Response:
         return np.asarray(~self.shared.any(axis=1))
 
 
-def best_response(model: Any, X: Any, optional: Any = None, *, favourable: str = "lower") -> Response:
+def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favourable = "lower") -> Response:
     """Return what strategic users share, and what they are told then: min_s f(b, s, z_s) over all subsets s.
 
     If sharing more changes nothing, they share: with one group, A = 1 ⇔ f(b, 1, z) ≤ f(b, 0), as in the paper. For a
@@ -159,7 +160,7 @@ def quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatA
     return quote
 
 
-def sign(favourable: str) -> float:
+def sign(favourable: Any) -> float:
     """Return 1 if lower predictions are favourable, −1 if higher ones are."""
     require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
     return 1.0 if favourable == "lower" else -1.0

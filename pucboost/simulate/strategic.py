@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .._consent import Consent
+    from .._prediction.best_subset import Favourable
 
 Draw = Callable[[int, int], tuple[Any, Any]]
 Loss = Callable[[FloatArray, FloatArray], FloatArray]
@@ -79,7 +80,11 @@ class StrategicWorld:
     response: Response
 
     def table(self) -> pd.DataFrame:
-        """Return the rounds, one per row; column ``shares <group>`` has the share of people who share a group."""
+        """Return the rounds, one per row with its ``number`` as index.
+
+        The columns are those of :class:`Round`. In place of ``shared`` there is a column ``shares <group>`` for each
+        group, the share of people who share it.
+        """
         import pandas as pd
 
         rows = []
@@ -95,7 +100,7 @@ def play(
     world: Family | Draw,
     optional: Any = None,
     *,
-    favourable: str = "lower",
+    favourable: Favourable = "lower",
     memory: str = "all",
     bonus: bool = False,
     start: float = 1.0,

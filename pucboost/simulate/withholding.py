@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .checks import require
 from .odds import FloatArray, expit
+
+if TYPE_CHECKING:
+    from .._prediction.best_subset import Favourable
 
 Table = TypeVar("Table")
 
@@ -78,7 +81,7 @@ def withhold_strategic(
     columns: Sequence[Any] | str | int,
     prediction_with: npt.ArrayLike,
     prediction_without: npt.ArrayLike,
-    favourable: str = "lower",
+    favourable: Favourable = "lower",
 ) -> Table:
     """Let each person withhold what would worsen their own prediction.
 

@@ -204,3 +204,21 @@ def test_text_and_categories_of_a_frame() -> None:
     text = only_message(lambda: puc.PUCClassifier(optional=["z", "job"], **SMALL).fit(hidden, y))
     assert "'Unknown'" in text
     assert "'z'" not in text
+
+
+@pytest.mark.parametrize("augmentation", ["balanced", "none"])
+def test_augment_says_it_as_train_does(augmentation: Any) -> None:
+    table, y = people()
+    filled = table[["age", "z"]].fillna({"z": -999.0})
+
+    def augment(X: Any, **options: Any) -> Any:
+        return puc.augment(X, y, optional=["z"], augmentation=augmentation, **options)
+
+    text = only_message(lambda: augment(filled))
+    params = {"optional": ["z"], "augmentation": augmentation, "verbosity": -1}
+    assert text == only_message(lambda: puc.train(params, (filled, y), 2))
+    assert "column 'z' is -999 for " in text
+    assert said(lambda: augment(filled, expect_shared=["z"])) == []
+    assert said(lambda: augment(table[["age", "z"]])) == []
+    with pytest.raises(ValueError, match=r"expect_shared names 'x'; the groups are \['z'\]"):
+        augment(table[["age", "z"]], expect_shared=["x"])

@@ -40,10 +40,6 @@ def test_what_xgboost_takes_as_data_and_callbacks() -> None:
     assert XGBOOST.trees(puc.train(params, (X, y), 3, valid_sets=(X, y))) == expected
     with pytest.raises(TypeError, match="train_set is an xgboost DMatrix, which no longer has the raw rows"):
         puc.train(params, xgb.DMatrix(X, y), 3)
-    with pytest.raises(
-        TypeError, match=r"takes a puc.Dataset, an lgb.Dataset or a pair \(X, y\); train_set has type 'ndarray'"
-    ):
-        puc.train(params, X, 3)
     with pytest.raises(TypeError, match=r"callbacks of engine='xgboost' must be xgb\.callback objects"):
         puc.train(params, (X, y), 3, callbacks=[lgb.early_stopping(3)])
     stopped = puc.train(

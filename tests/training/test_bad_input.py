@@ -9,7 +9,7 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import KITS, OPTIONAL
+from engine_kits import KITS, OPTIONAL, EngineKit, every_engine
 from tools import QUIET, make_table
 
 import pucboost as puc
@@ -138,11 +138,15 @@ def test_bad_validation_sets() -> None:
             puc.train(PARAMS, lgb.Dataset(data, y), 2, valid_sets=[valid])
 
 
+@every_engine
 @pytest.mark.parametrize("function", ["train", "cv"])
-def test_not_a_dataset(function: str) -> None:
-    X, _ = small()
-    with pytest.raises(TypeError, match=rf"{function}\(\) only accepts Dataset object, train_set has type 'ndarray'"):
-        getattr(puc, function)(PARAMS, X, 2)
+def test_not_a_dataset(kit: EngineKit, function: str) -> None:
+    """LightGBM's own words, and what else may be passed."""
+    X, y = small()
+    message = rf"{function}\(\) only accepts Dataset object, train_set has type '%s'. Pass .* or a pair \(X, y\)"
+    for given in (X, [X, y], (X, y, y)):
+        with pytest.raises(TypeError, match=message % type(given).__name__):
+            getattr(puc, function)({**kit.params, "optional": OPTIONAL}, given, 2)
 
 
 @pytest.mark.parametrize(

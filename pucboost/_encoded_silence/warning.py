@@ -1,4 +1,4 @@
-"""One warning per training about silence that seems to be imputed or encoded."""
+"""One warning per table about silence that seems to be imputed or encoded."""
 
 from __future__ import annotations
 
@@ -10,35 +10,34 @@ from typing import Any
 
 from .._arrays import Array
 from .._consent import Consent
-from .._encoded_silence.detector import find_encoded_silence
-from .._encoded_silence.findings import EncodedSilenceWarning, describe
-from .request import TrainingRequest
+from .._tables.sources import RowSource
+from .detector import find_encoded_silence
+from .findings import EncodedSilenceWarning, describe
 
 NOT_THE_CALLER = ("pucboost", "sklearn", "joblib")
 """Packages whose frames lie between the user's call and the warning."""
 
 
-def warn_of_encoded_silence(request: TrainingRequest, shared: Array | None = None) -> None:
-    """Warn if silence seems to be imputed or encoded in the training table.
+def warn_of_encoded_silence(
+    source: RowSource, consent: Consent, shared: Array, expect_shared: Any, *, zero_as_missing: bool = False
+) -> None:
+    """Warn if silence seems to be imputed or encoded in a table that a model will be trained on.
 
     Parameters
     ----------
-    request
-        What is to be trained. With ``augmentation="none"`` there is a warning, too: who asks for it may well believe
-        that ``optional`` protects somebody.
+    source, consent
+        The table, and what is optional in it.
     shared
-        Mask of the groups each person shares, if it is known already.
+        Mask of the groups each person shares.
+    expect_shared
+        As in ``train``: groups of which nothing is to be said.
+    zero_as_missing
+        Whether zeros count as missing.
     """
-    consent, table, zero = request.consent, request.table, request.options.zero_as_missing
-    if consent.n_groups == 0:
+    expected = groups_named(expect_shared, consent)
+    if len(expected) == consent.n_groups:  # also if there are none
         return
-    expected = groups_named(request.settings.expect_shared, consent)
-    if len(expected) == consent.n_groups:
-        return
-    if shared is None:
-        threads = request.options.num_threads
-        shared = consent.visible(table.source, table.available, zero_as_missing=zero, num_threads=threads)
-    findings = find_encoded_silence(table.source, consent, shared, zero_as_missing=zero)
+    findings = find_encoded_silence(source, consent, shared, zero_as_missing=zero_as_missing)
     findings = [one for one in findings if one.group not in expected]
     if findings:
         groups = list(dict.fromkeys(one.group for one in findings))
