@@ -15,7 +15,7 @@ _KEYWORDS = tuple(inspect.signature(lgb.Dataset).parameters)
 class Dataset(lgb.Dataset):
     """``lgb.Dataset`` that knows which of its columns are optional.
 
-    Takes the arguments of ``lgb.Dataset``, and two more. With optional columns, ``data`` may hold text and categories
+    Takes the arguments of ``lgb.Dataset``, and three more. With optional columns, ``data`` may hold text and categories
     in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
     (LightGBM's rule still applies to pandas categories: those it does not name are read as numbers.)
 
@@ -26,6 +26,11 @@ class Dataset(lgb.Dataset):
         own; the columns of a group are shared or withheld together. At most 64 groups.
     available : bool matrix (rows × groups), optional
         Who shares which group. By default a group is shared if at least one of its columns has a value.
+    exposure : one number per row, optional
+        What the labels add up over, for Poisson, gamma and Tweedie: years insured for numbers or amounts of claims,
+        numbers of claims for amounts. Then ``label`` are totals, and the model predicts per unit of exposure: training
+        is that on the labels Y/e with the weights w·e. Exposures must be above 0, and known for everybody, whether or
+        not they share.
 
     Examples
     --------
@@ -35,15 +40,37 @@ class Dataset(lgb.Dataset):
     ...                    feature_name=["age", "steps", "glucose"])
     >>> data.optional
     {'app': ['steps'], 'blood': ['glucose']}
+
+    One claim in half a year and three in two years, with a label that is a total:
+
+    >>> claims = puc.Dataset(X, [1, 3], exposure=[0.5, 2.0], optional=[1, 2])
     """
 
     def __init__(
-        self, data: Any, label: Any = None, *args: Any, optional: Any = None, available: Any = None, **kwargs: Any
+        self,
+        data: Any,
+        label: Any = None,
+        *args: Any,
+        optional: Any = None,
+        available: Any = None,
+        exposure: Any = None,
+        **kwargs: Any,
     ):
         for name in kwargs:
             if name not in _KEYWORDS:
-                hint = did_you_mean(name, ["optional", "available", *_KEYWORDS])
+                hint = did_you_mean(name, ["optional", "available", "exposure", *_KEYWORDS])
                 raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
         super().__init__(data, label, *args, **kwargs)
         self.optional = optional
         self.available = available
+        self.exposure = exposure
+
+
+def is_subset(dataset: lgb.Dataset) -> bool:
+    """Return whether a Dataset is a subset of the rows of its reference."""
+    return dataset.used_indices is not None and dataset.reference is not None
+
+
+def field_of(dataset: lgb.Dataset, name: str) -> Any:
+    """Return label or weight; on a constructed Dataset ``set_field`` may have set it."""
+    return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)

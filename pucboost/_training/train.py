@@ -7,11 +7,13 @@ from typing import Any
 
 import lightgbm as lgb
 
+from .._engines import engine_named
 from .._engines.base import Hooks
 from .._models.schema import unprotected
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
+from .rates import plain_rates
 from .request import TrainingRequest, ValidationTables, read_validation, split_params
 
 NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
@@ -56,7 +58,8 @@ def train(
         - ``seed``: shared with the engine; without it the masks use 0
     train_set : lgb.Dataset or puc.Dataset
         Not yet constructed, or constructed with its raw data kept. XGBoost also takes a pair (X, y). When something is
-        optional, neither ``train_set`` nor ``params`` is changed.
+        optional, neither ``train_set`` nor ``params`` is changed. With an ``exposure`` labels are totals, and the model
+        predicts per unit of exposure (see :class:`Dataset`).
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
         As in ``lgb.train``. ``feval`` and a callable objective see the virtual rows. ``get_weight()`` returns the full
         weights to ``feval``. It returns only the user's own weights, if any, to a callable objective, whose gradients
@@ -88,7 +91,8 @@ def train(
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
-        _, engine_params = split_params(params)
+        settings, engine_params = split_params(params)
+        train_set, valid_sets = plain_rates(engine_named(settings.engine), engine_params, train_set, valid_sets)
         booster = lgb.train(
             engine_params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
