@@ -131,8 +131,8 @@ def as_exposure(values: Any, name: str, n_rows: int) -> Array:
     bad = np.flatnonzero(~(np.isfinite(vector) & (vector > 0)))
     if len(bad):
         raise ValueError(
-            f"The {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); exposures must be finite and above "
-            "0. Leave out rows without exposure."
+            f"The {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); exposures must be finite and "
+            "above 0. Leave out rows without exposure."
         )
     return vector
 

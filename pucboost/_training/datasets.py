@@ -66,9 +66,9 @@ class Dataset(lgb.Dataset):
         self.exposure = exposure
 
 
-def is_subset(dataset: lgb.Dataset) -> bool:
-    """Return whether a Dataset is a subset of the rows of its reference."""
-    return dataset.used_indices is not None and dataset.reference is not None
+def whole_of(dataset: lgb.Dataset) -> lgb.Dataset | None:
+    """Return the Dataset of which this is a subset of rows; None if it is none."""
+    return None if dataset.used_indices is None else dataset.reference
 
 
 def field_of(dataset: lgb.Dataset, name: str) -> Any:

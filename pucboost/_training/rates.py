@@ -16,7 +16,7 @@ from .._engines.base import Engine
 from .._engines.names import value_of
 from .._losses.exposure import check_takes_exposure, per_unit
 from .._tables.containers import SourceTable, as_exposure, read_label, read_weight
-from .datasets import field_of, is_subset
+from .datasets import field_of, whole_of
 
 
 def as_rates(table: SourceTable) -> SourceTable:
@@ -44,7 +44,8 @@ def has_exposure(dataset: Any) -> bool:
     """Return whether a Dataset, or the one that it is a subset of, has an exposure."""
     if getattr(dataset, "exposure", None) is not None:
         return True
-    return isinstance(dataset, lgb.Dataset) and is_subset(dataset) and has_exposure(dataset.reference)
+    whole = whole_of(dataset) if isinstance(dataset, lgb.Dataset) else None
+    return whole is not None and has_exposure(whole)
 
 
 def plain_rates(engine: Engine, params: dict[str, Any], train_set: Any, valid_sets: Any = None) -> tuple[Any, Any]:
@@ -75,9 +76,10 @@ def _read(dataset: lgb.Dataset, name: str) -> tuple[Array, Array | None, Array]:
     """Return outcome, weight and exposure of a Dataset; a subset has its own where they were set on the subset."""
     label, weight = field_of(dataset, "label"), field_of(dataset, "weight")
     exposure = getattr(dataset, "exposure", None)
-    if is_subset(dataset):
+    whole = whole_of(dataset)
+    if whole is not None:
         rows = np.asarray(dataset.used_indices, dtype=np.int64)
-        all_labels, all_weights, all_exposures = _read(dataset.reference, name)
+        all_labels, all_weights, all_exposures = _read(whole, name)
         label = all_labels[rows] if label is None else label
         weight = all_weights[rows] if weight is None and all_weights is not None else weight
         exposure = all_exposures[rows] if exposure is None else exposure
@@ -90,11 +92,11 @@ def _dataset_of_rates(dataset: lgb.Dataset, name: str, *, is_training: bool) -> 
     """Return a new Dataset over the same raw data; a subset is a subset of one, with the same bins."""
     outcome, weight, exposure = _read(dataset, name)
     label, weight = per_unit(outcome, weight, exposure)
-    if not is_subset(dataset):
-        return _like(dataset, label, weight, name, is_training)
     rows, whole = np.arange(len(label)), dataset
-    while is_subset(whole):
-        rows, whole = np.asarray(whole.used_indices, dtype=np.int64)[rows], whole.reference
+    while (outer := whole_of(whole)) is not None:  # subsets of subsets
+        rows, whole = np.asarray(whole.used_indices, dtype=np.int64)[rows], outer
+    if whole is dataset:
+        return _like(dataset, label, weight, name, is_training)
     # Only the rows of the subset are ever looked at.
     n = len(field_of(whole, "label"))
     all_labels, all_weights = np.ones(n), np.ones(n)

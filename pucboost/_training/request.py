@@ -31,7 +31,7 @@ from .._tables.containers import (
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
-from .datasets import Dataset, field_of, is_subset
+from .datasets import Dataset, field_of, whole_of
 from .rates import as_rates, check_both_or_neither
 
 OWN_KEYS = (
@@ -51,7 +51,9 @@ OWN_KEYS = (
 
 
 INSTEAD = {
-    "class_weight": "Give sample_weight to fit, or weight to the Dataset; for two classes scale_pos_weight also works.",
+    "class_weight": "Give weight to the Dataset, or class_weight to PUCClassifier; for two classes scale_pos_weight "
+    "also works.",
+    "exposure": "Give exposure to puc.Dataset, or to fit of PUCRegressor: it has one value for each row.",
 }
 """What to use in place of parameters that other libraries have."""
 
@@ -238,8 +240,9 @@ def _as_dataset(train_set: Any, engine: Engine, caller: str) -> lgb.Dataset:
 
 
 def _optional_of(dataset: lgb.Dataset) -> Any:
-    if is_subset(dataset) and not hasattr(dataset, "optional"):
-        return _optional_of(dataset.reference)
+    whole = whole_of(dataset)
+    if whole is not None and not hasattr(dataset, "optional"):
+        return _optional_of(whole)
     return getattr(dataset, "optional", None)
 
 
@@ -255,8 +258,9 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
     categories
         Categories of the training table.
     """
-    if is_subset(dataset):
-        whole = read_dataset(dataset.reference, name, categories)
+    outer = whole_of(dataset)
+    if outer is not None:
+        whole = read_dataset(outer, name, categories)
         return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
     if dataset.data is None:
         raise ValueError(
