@@ -57,12 +57,13 @@ def plain_rates(engine: Engine, params: dict[str, Any], train_set: Any, valid_se
     others = [valid_sets] if one else list(valid_sets or ())
     if not any(has_exposure(dataset) for dataset in (train_set, *others)):
         return train_set, valid_sets
-    rates: dict[int, lgb.Dataset] = {}
-    for dataset, name in ((train_set, "train_set"), *((d, f"validation set {i}") for i, d in enumerate(others))):
-        check_both_or_neither(has_exposure(train_set), has_exposure(dataset), name)
-        if id(dataset) not in rates:
-            rates[id(dataset)] = _dataset_of_rates(dataset, name, is_training=dataset is train_set)
+    for i, dataset in enumerate(others):
+        check_both_or_neither(has_exposure(train_set), has_exposure(dataset), f"validation set {i}")
     check_takes_exposure(engine.objective(params), value_of(params, "objective"))
+    rates = {id(train_set): _dataset_of_rates(train_set, "train_set", is_training=True)}
+    for i, dataset in enumerate(others):
+        if id(dataset) not in rates:
+            rates[id(dataset)] = _dataset_of_rates(dataset, f"validation set {i}", is_training=False)
     valid = [rates[id(dataset)] for dataset in others]
     return rates[id(train_set)], valid[0] if one else None if valid_sets is None else valid
 
