@@ -68,6 +68,7 @@ def test_the_report_says_so() -> None:
     assert total in report.to_markdown()
     assert total in report.to_html()
     assert "in every average people count by their exposure" in report.to_html()
+    assert "must be measured alike for everybody, whether or not they share" in report.to_markdown()
     assert json.loads(report.to_json())["exposure"] == report.exposure
     without = bare()
     assert json.loads(without.to_json())["exposure"] is None
