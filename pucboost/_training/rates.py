@@ -60,10 +60,10 @@ def plain_rates(engine: Engine, params: dict[str, Any], train_set: Any, valid_se
     for i, dataset in enumerate(others):
         check_both_or_neither(has_exposure(train_set), has_exposure(dataset), f"validation set {i}")
     check_takes_exposure(engine.objective(params), value_of(params, "objective"))
-    rates = {id(train_set): _dataset_of_rates(train_set, "train_set", is_training=True)}
+    rates = {id(train_set): _dataset_of_rates(train_set, "train_set")}
     for i, dataset in enumerate(others):
         if id(dataset) not in rates:
-            rates[id(dataset)] = _dataset_of_rates(dataset, f"validation set {i}", is_training=False)
+            rates[id(dataset)] = _dataset_of_rates(dataset, f"validation set {i}")
     valid = [rates[id(dataset)] for dataset in others]
     return rates[id(train_set)], valid[0] if one else None if valid_sets is None else valid
 
@@ -89,7 +89,7 @@ def _read(dataset: lgb.Dataset, name: str) -> tuple[Array, Array | None, Array]:
     return outcome, read_weight(weight, name, n), as_exposure(exposure, f"exposure of {name}", n)
 
 
-def _dataset_of_rates(dataset: lgb.Dataset, name: str, *, is_training: bool) -> lgb.Dataset:
+def _dataset_of_rates(dataset: lgb.Dataset, name: str) -> lgb.Dataset:
     """Return a new Dataset over the same raw data; a subset is a subset of one, with the same bins."""
     outcome, weight, exposure = _read(dataset, name)
     label, weight = per_unit(outcome, weight, exposure)
@@ -97,15 +97,15 @@ def _dataset_of_rates(dataset: lgb.Dataset, name: str, *, is_training: bool) -> 
     while (outer := whole_of(whole)) is not None:  # subsets of subsets
         rows, whole = np.asarray(whole.used_indices, dtype=np.int64)[rows], outer
     if whole is dataset:
-        return _like(dataset, label, weight, name, is_training)
+        return _like(dataset, label, weight, name)
     # Only the rows of the subset are ever looked at.
     n = len(field_of(whole, "label"))
     all_labels, all_weights = np.ones(n), np.ones(n)
     all_labels[rows], all_weights[rows] = label, weight
-    return _like(whole, all_labels, all_weights, name, is_training).subset(rows.tolist(), dataset.params)
+    return _like(whole, all_labels, all_weights, name).subset(rows.tolist(), dataset.params)
 
 
-def _like(dataset: lgb.Dataset, label: Array, weight: Array, name: str, is_training: bool) -> lgb.Dataset:
+def _like(dataset: lgb.Dataset, label: Array, weight: Array, name: str) -> lgb.Dataset:
     if dataset.data is None:
         raise ValueError(
             f"{name} is already constructed and its raw data are gone, so its exposure cannot be used. Build the "
@@ -114,8 +114,7 @@ def _like(dataset: lgb.Dataset, label: Array, weight: Array, name: str, is_train
     return lgb.Dataset(
         dataset.data,
         label,
-        # The reference of a validation set is the training set, which is a new Dataset, too; lgb.train sets it.
-        reference=dataset.reference if is_training else None,
+        reference=dataset.reference,  # lgb.train sets that of validation sets to the new training set
         weight=weight,
         group=dataset.group,
         init_score=dataset.init_score,

@@ -87,7 +87,8 @@ def test_ones_change_nothing(kit: EngineKit, optional: Any) -> None:
 @every_engine
 @both
 def test_validation_sets(kit: EngineKit, optional: Any) -> None:
-    train, valid = puc.Dataset(X, TOTAL, exposure=EXPOSURE), puc.Dataset(V, V_TOTAL, exposure=V_EXPOSURE)
+    train = puc.Dataset(X, TOTAL, exposure=EXPOSURE)
+    valid = puc.Dataset(V, V_TOTAL, reference=train, exposure=V_EXPOSURE)
     rates, valid_rates = (
         puc.Dataset(x, y / e, weight=e) for x, y, e in ((X, TOTAL, EXPOSURE), (V, V_TOTAL, V_EXPOSURE))
     )
@@ -101,7 +102,7 @@ def test_validation_sets(kit: EngineKit, optional: Any) -> None:
         assert dataset.label is label
         assert dataset.weight is None
         assert dataset.exposure is exposure
-        assert dataset.reference is None
+        assert dataset.reference is (train if dataset is valid else None)
 
 
 @both
