@@ -18,18 +18,27 @@ from typing import Any, Self
 import numpy as np
 import sklearn
 from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
+from ._auditing.estimate.audited_model import predicts_per_exposure
 from ._consent import Consent, declares_something
+from ._losses.exposure import per_unit
 from ._prediction.people import read_people, shares_of_masks
 from ._prediction.wrapped import ConsentError, consent_within
 from ._scoring.asking import RESPONSES, as_estimator
 from ._scoring.metric import scorer_of
 from ._scoring.virtual_rows import ScoredPeople, given_shares, virtual_rows
-from ._tables.containers import eager
+from ._tables.containers import as_exposure, eager
 from ._tables.sources import RowSource
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
+
+
+TOTALS_ARE_NO_RATES = (
+    "the model was fitted with an exposure and predicts rates, but is scored on totals. Enable scikit-learn's metadata "
+    "routing, and let the estimator and the scorer request it: set_fit_request(exposure=True) and "
+    "set_score_request(exposure=True)."
+)
 
 
 def puc_scorer(
@@ -80,8 +89,9 @@ def puc_scorer(
     Returns
     -------
     PUCScorer
-        ``scorer(estimator, X, y, sample_weight=None)`` returns a number; higher is better. The scorer can be pickled.
-        With metadata routing enabled, ``set_score_request(sample_weight=True)`` makes it request weights.
+        ``scorer(estimator, X, y, sample_weight=None, exposure=None)`` returns a number; higher is better. The scorer
+        can be pickled. With metadata routing enabled, ``set_score_request(sample_weight=True, exposure=True)`` makes
+        it request weights and exposures. Without its exposure a model that predicts rates cannot be chosen by totals.
 
     Notes
     -----
@@ -108,7 +118,14 @@ def puc_scorer(
 
 
 def puc_score(
-    model: Any, X: Any, y: Any, *, metric: Any = "neg_log_loss", sample_weight: Any = None, **options: Any
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    metric: Any = "neg_log_loss",
+    sample_weight: Any = None,
+    exposure: Any = None,
+    **options: Any,
 ) -> float:
     """Return the score of a model on virtual rows (see :func:`puc_scorer`); higher is better.
 
@@ -123,6 +140,9 @@ def puc_score(
         As in :func:`puc_scorer`.
     sample_weight
         Weights of people.
+    exposure
+        What y adds up over, as in :class:`pucboost.Dataset`: rates y / exposure are then compared with predictions per
+        unit, and weights are multiplied by the exposure.
 
     Examples
     --------
@@ -137,7 +157,7 @@ def puc_score(
     >>> justified > unrestricted
     True
     """
-    return puc_scorer(metric, **options)(model, X, y, sample_weight=sample_weight)
+    return puc_scorer(metric, **options)(model, X, y, sample_weight=sample_weight, exposure=exposure)
 
 
 def mask_frequencies(X: Any, optional: Any, sample_weight: Any = None) -> dict[tuple[str, ...], float]:
@@ -165,7 +185,7 @@ def mask_frequencies(X: Any, optional: Any, sample_weight: Any = None) -> dict[t
 
 
 class PUCScorer:
-    """The scorer that :func:`puc_scorer` returns: ``scorer(estimator, X, y, sample_weight=None)``.
+    """The scorer that :func:`puc_scorer` returns: ``scorer(estimator, X, y, sample_weight=None, exposure=None)``.
 
     Parameters
     ----------
@@ -200,22 +220,24 @@ class PUCScorer:
         self.metric, self.optional, self.frequencies = metric, optional, frequencies
         self._response, self._max_masks, self._num_threads = response, int(max_masks), num_threads
         self._scorer = scorer_of(metric, response, greater_is_better, dict(metric_params or {}))
-        self._weight_request: bool | str | None = None
+        self._requests: dict[str, bool | str | None] = {"sample_weight": None, "exposure": None}
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return the score of a fitted model; higher is better.
 
         Parameters
         ----------
-        estimator, X, y, sample_weight
+        estimator, X, y, sample_weight, exposure
             As in :func:`puc_score`.
         """
         try:
-            people = _read_people(estimator, X, y, sample_weight, self.optional)
+            people = _read_people(estimator, X, y, sample_weight, exposure, self.optional)
         except ConsentError as error:
             if _asked_by_a_search():
                 return _Refusal(error)  # type: ignore[return-value]
             raise
+        if exposure is None and predicts_per_exposure(estimator) and _asked_by_a_search():
+            return _Refusal(TOTALS_ARE_NO_RATES)  # type: ignore[return-value]
         cells = virtual_rows(people.shared, people.weight, self._shares(people), self._max_masks)
         asked = as_estimator(estimator, people, cells, self._scorer, self._response, self._num_threads)
         rows = np.concatenate([cell.rows for cell in cells])
@@ -234,12 +256,14 @@ class PUCScorer:
 
     # ----- what scikit-learn asks scorers about weights
 
-    def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Set whether meta-estimators pass the weights of people, if metadata routing is enabled.
+    def set_score_request(
+        self, *, sample_weight: bool | str | None = UNCHANGED, exposure: bool | str | None = UNCHANGED
+    ) -> Self:
+        """Set whether meta-estimators pass the weights and exposures of people, if metadata routing is enabled.
 
         Parameters
         ----------
-        sample_weight
+        sample_weight, exposure
             True, False, None or the name under which they are passed, as in scikit-learn.
         """
         if not sklearn.get_config()["enable_metadata_routing"]:
@@ -247,20 +271,22 @@ class PUCScorer:
                 "This method is only available when metadata routing is enabled. You can enable it using "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
-        self._weight_request = sample_weight
+        given = {"sample_weight": sample_weight, "exposure": exposure}
+        self._requests |= {name: value for name, value in given.items() if value != UNCHANGED}
         return self
 
     def get_metadata_routing(self) -> Any:
         """Return which metadata the scorer asks for."""
         request = MetadataRequest(owner=repr(self))
-        request.score.add_request(param="sample_weight", alias=self._weight_request)
+        for name, alias in self._requests.items():
+            request.score.add_request(param=name, alias=alias)
         return request
 
     def _accept_sample_weight(self) -> bool:
         return True
 
 
-def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, optional: Any) -> ScoredPeople:
+def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, exposure: Any, optional: Any) -> ScoredPeople:
     table = eager(X)
     if (len(table) if isinstance(table, (list, tuple)) else table.shape[0]) == 0:
         raise ValueError("X has no rows, so there is nobody to score the model on.")
@@ -275,7 +301,11 @@ def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, optional: Any) 
     check_consistent_length(people.container, outcome)
     if not people.weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
-    return ScoredPeople(**vars(people), y=outcome)
+    if exposure is None:
+        return ScoredPeople(**vars(people), y=outcome)
+    units = as_exposure(exposure, "exposure", len(outcome))
+    rate, weight = per_unit(np.asarray(outcome, dtype=np.float64), people.weight, units)
+    return ScoredPeople(**{**vars(people), "weight": weight}, y=rate)
 
 
 def _known_consent(model: Any, table: Any, source: RowSource) -> Consent:
@@ -296,7 +326,7 @@ class _Refusal:
     the first. Something that is not a number it refuses, with an error that shows it.
     """
 
-    def __init__(self, error: ConsentError) -> None:
+    def __init__(self, error: ConsentError | str) -> None:
         self._error = error
 
     def __repr__(self) -> str:

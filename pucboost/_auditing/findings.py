@@ -274,6 +274,9 @@ class Findings:
     scatter: tuple[ScatterPoint, ...]
     provenance: Provenance
     warnings: tuple[str, ...]
+    exposure: float | None = None
+    """Sum of the exposures, if there were any: outcomes, predictions, penalties and margin are then per unit of
+    exposure, and people count in averages by their exposure."""
 
 
 def title(penalty: Penalty) -> str:

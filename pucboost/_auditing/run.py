@@ -12,7 +12,7 @@ import numpy as np
 from .._arrays import Array
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
-from .estimate.audited_model import AuditedModel, consent_and_categories
+from .estimate.audited_model import AuditedModel, consent_and_categories, predicts_per_exposure
 from .estimate.balance import average_predictions, book_balance
 from .estimate.calibration import calibration_curves, scatter_of_silent
 from .estimate.cross_fitting import CrossFitter
@@ -85,7 +85,9 @@ def audit(
     optional, available
         What is optional, and who shares it, as in :class:`pucboost.Dataset`. A pucboost booster knows what is optional.
     weight, exposure
-        Weights of rows. With an exposure, ``y`` are counts or sums over it, and the model predicts per unit.
+        Weights of rows. With an exposure, ``y`` are totals that add up over it, and the model predicts per unit, as in
+        :class:`pucboost.Dataset`: outcomes become y / exposure, weights are multiplied by it, and margin, penalties and
+        all averages are per unit of exposure.
     subgroups
         Sets of people by base features, to be judged separately as well: a dict name → True/False per row, or one label
         per row.
@@ -171,6 +173,7 @@ def audit(
         scatter=tuple(scatter_of_silent(people, given, fitted.base, child_seed(fitting.seed, 5))),
         provenance=provenance(people, case.model, training, fitting, judgement.min_count, time.perf_counter() - start),
         warnings=(*seen_in_training, *case.notes, *little_support),
+        exposure=people.exposure,
     )
 
 
@@ -211,6 +214,11 @@ def _read(
     audited = AuditedModel(model, people, output, fitting.num_threads)
     loss = choose_loss(judgement.loss, judgement.alpha, model, people.y)
     loss.check(audited.given, people.y)
+    if people.exposure is not None and not loss.is_mean:
+        raise ValueError(
+            "exposure with loss='quantile': means add up over an exposure, quantiles do not. Audit the quantiles of "
+            "what the model predicts, without exposure."
+        )
     if judgement.relative and not loss.is_mean:
         raise ValueError(
             "relative=True needs a penalty in units of the prediction; that of a quantile is a probability."
@@ -222,6 +230,11 @@ def _read(
         notes.append("Every prediction is 0 or 1; an audit of decisions needs the probabilities behind them.")
     if np.ptp(audited.given) == 0:
         notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
+    if people.exposure is None and predicts_per_exposure(model):
+        notes.append(
+            "The model was trained with an exposure and predicts per unit of it, but this audit was given none. Unless "
+            "the outcomes are rates and the weights their exposures, give exposure."
+        )
     mean = float(np.average(audited.given, weights=people.weight))
     return _Case(people, audited, loss, tested_masks(people, judgement), mean, judgement.bound(mean), tuple(notes))
 

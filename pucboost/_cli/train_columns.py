@@ -30,17 +30,22 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
     from .._tables.table_files import check_columns
 
     ignored, categorical = flat(given.ignore), flat(given.categorical)
-    not_features = [given.label, *([] if given.weight is None else [given.weight])]
-    check_columns(file, [given.label], "--label")
-    check_columns(file, not_features, "--weight")
+    roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
+    not_features = [column for column in roles.values() if column is not None]
+    for role, column in roles.items():
+        check_columns(file, [] if column is None else [column], f"--{role}")
     check_columns(file, ignored, "--ignore")
     check_columns(file, categorical, "--categorical")
-    if given.label == given.weight:
-        raise DataError(f"column {given.label!r} is both label and weight")
+    for column in not_features:
+        its_roles = [role for role, other in roles.items() if other == column]
+        if len(its_roles) > 1:
+            raise DataError(f"column {column!r} is both {its_roles[0]} and {its_roles[1]}")
     groups = read_groups(given.optional, file)
     for column in [*categorical, *(column for columns in groups.values() for column in columns)]:
         if column in not_features or column in ignored:
-            raise DataError(f"column {column!r} is label, weight or ignored, so it cannot be optional or categorical")
+            raise DataError(
+                f"column {column!r} is label, weight, exposure or ignored, so it cannot be optional or categorical"
+            )
     refused_in_names = set(engine_named(given.engine).forbidden_in_names)
     features: list[Feature] = []
     for column in file.columns:

@@ -23,6 +23,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     columns.add_argument("--label", required=True, metavar="COL", help="column with the outcome")
     columns.add_argument("--weight", metavar="COL", help="column with sample weights")
     columns.add_argument(
+        "--exposure",
+        metavar="COL",
+        help="column with exposures, over which the label adds up (poisson, gamma, tweedie): predictions are per unit",
+    )
+    columns.add_argument(
         "--optional",
         action="append",
         metavar="GROUP=COL,COL",
@@ -39,8 +44,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--objective",
         metavar="NAME",
-        help="the loss, by the engine's name: binary, regression, poisson, …; by default binary if labels are 0 or 1, "
-        "else regression",
+        help="the loss, by the engine's name: binary, regression, poisson, …; by default poisson with an exposure, "
+        "binary if labels are 0 or 1, else regression",
     )
     model.add_argument("--rounds", type=_count, default=200, metavar="N", help="boosting rounds (default 200)")
     model.add_argument(

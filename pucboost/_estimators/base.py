@@ -22,12 +22,12 @@ from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.quotes import quote
-from .._tables.containers import row_source
+from .._tables.containers import as_exposure, row_source, rows_of
 from .._tables.sources import RowSource
 from .._virtual.plan import Augmentation
 from .fitting import FitPeople, Fitting
 from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of, thread_count_of
-from .reading import EvalPair, eval_pairs, read_both, read_table, without_weightless
+from .reading import EvalPair, EvalSets, eval_pairs, read_both, read_table, rows_with_weight, times_class_weight
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,65 +118,41 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
 
     # ----- fitting
 
-    def fit(
+    def _fit(
         self,
         X: Any,
         y: Any,
-        sample_weight: Any = None,
-        *,
-        eval_set: Any = None,
-        eval_X: Any = None,
-        eval_y: Any = None,
-        eval_sample_weight: Any = None,
-        early_stopping_rounds: int | None = None,
-        callbacks: Any = None,
+        sample_weight: Any,
+        evals: EvalSets,
+        early_stopping_rounds: int | None,
+        callbacks: Any,
+        exposure: Any = None,
     ) -> Self:
-        """Train on a table of people, with NaN where something optional is withheld.
-
-        Parameters
-        ----------
-        X
-            A numpy array, a CSR matrix, or a pandas, polars or Arrow table.
-        y
-            Outcomes.
-        sample_weight
-            Weights. Rows of weight 0 are left out.
-        eval_set
-            A pair (X, y) or a list of pairs to validate on. They are augmented like the training data, unless the
-            constructor was given ``valid_augmentation="none"``.
-        eval_X, eval_y
-            The same as two arguments, each a single table or vector, or a tuple of several. A
-            ``Pipeline(transform_input=["eval_X"])`` transforms the tables.
-        eval_sample_weight
-            Weights of the validation people: a vector, or a list of them.
-        early_stopping_rounds
-            Overrides the constructor's.
-        callbacks
-            Callbacks for the engine.
-
-        Returns
-        -------
-        self
-        """
+        """Train; the arguments are those of ``fit``, which each estimator documents."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         container, target = read_both(self, X, y)
         weight = None
+        units = None if exposure is None else as_exposure(exposure, "exposure", len(target))
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
-            container, target, weight = without_weightless(container, target, weight)
+            keep = rows_with_weight(weight)
+            if keep is not None:
+                container, target, weight = rows_of(container, keep), target[keep], weight[keep]
+                units = None if units is None else units[keep]
         label = self._learn_target(target)
+        weight = times_class_weight(weight, self._class_weight(), target)
         source = row_source(container)
         consent = Consent.of(self.optional, source)
-        consent.warn_without_base(stacklevel=3)
+        consent.warn_without_base(stacklevel=4)
 
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
-        pairs = eval_pairs(eval_set, eval_X, eval_y, eval_sample_weight)
+        pairs = eval_pairs(evals)
         if patience is not None and not pairs:
             raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")
         engine = engine_named(self.engine)
         params, categorical = self._train_params(engine, consent, patience)
-        people = FitPeople(container, source, label, weight)
+        people = FitPeople(container, source, label, weight, units)
         others = [None if one.X is X and one.y is y else self._read_validation(one, source) for one in pairs]
         record: dict[str, Any] = {}
         callbacks = [*(callbacks or ()), *([engine.recording_callback(record)] if pairs else [])]
@@ -190,6 +166,10 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self.best_iteration_ = boosters_of(trees).used_rounds(trees)
         self.booster_ = booster
         return self
+
+    def _class_weight(self) -> Any:
+        """Return the weights of classes; None if there are none."""
+        return None
 
     def _learn_target(self, y: Array) -> Array:
         """Return labels as the engine expects them; keep what is needed to encode other labels later."""
@@ -211,10 +191,12 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             if weight is not None:
                 weight = _check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True)
             label = self._encode(target)
+            weight = times_class_weight(weight, one.class_weight, target)
+            exposure = None if one.exposure is None else as_exposure(one.exposure, "exposure", len(target))
             source = row_source(container, trained_on.categories)
         except ValueError as error:
             raise ValueError(f"{one.name}: {error}") from error
-        return FitPeople(container, source, label, weight)
+        return FitPeople(container, source, label, weight, exposure)
 
     def _train_params(self, engine: Engine, consent: Consent, patience: int | None) -> tuple[dict[str, Any], Any]:
         """Return the parameters of :func:`pucboost.train`, and the categorical columns, checked."""

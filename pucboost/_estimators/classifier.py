@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -10,8 +10,12 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._arrays import Array
+from .._consent import OptionalColumns
+from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation.words import loss_name
+from .._virtual.plan import Augmentation
 from .base import PUCModel
+from .reading import EvalSets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +52,12 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     early_stopping_rounds : int or None
         Stop when the metric on ``eval_set`` has not improved for this many rounds. With several sets, LightGBM watches
         all of them and XGBoost the last one.
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as in ``LGBMClassifier``: label → weight, or weights so that every class counts as much
+        as any other. They are computed from people, never from their copies, and multiply ``sample_weight``. They do
+        not apply to validation people, for whom ``fit`` takes ``eval_class_weight``. Probabilities are then those of a
+        population in which classes are as frequent as the weights make them, and an audit, which compares them with
+        the people as they are, says so.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
         :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …), or
@@ -93,6 +103,88 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     """
 
     classes_: Array
+
+    def __init__(
+        self,
+        *,
+        optional: OptionalColumns = None,
+        engine: EngineName = DEFAULT_ENGINE,
+        augmentation: Augmentation = "balanced",
+        copies: float | None = None,
+        n_estimators: int = 100,
+        learning_rate: float | None = 0.1,
+        num_leaves: int | None = 31,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        objective: Any = None,
+        early_stopping_rounds: int | None = None,
+        class_weight: Any = None,
+        **engine_params: Any,
+    ) -> None:
+        super().__init__(
+            optional=optional,
+            engine=engine,
+            augmentation=augmentation,
+            copies=copies,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            num_leaves=num_leaves,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            objective=objective,
+            early_stopping_rounds=early_stopping_rounds,
+            **engine_params,
+        )
+        self.class_weight = class_weight
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
+        eval_sample_weight: Any = None,
+        eval_class_weight: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Any = None,
+    ) -> Self:
+        """Train on a table of people, with NaN where something optional is withheld.
+
+        Parameters
+        ----------
+        X
+            A numpy array, a CSR matrix, or a pandas, polars or Arrow table.
+        y
+            Outcomes.
+        sample_weight
+            Weights. Rows of weight 0 are left out.
+        eval_set
+            A pair (X, y) or a list of pairs to validate on. They are augmented like the training data, unless the
+            constructor was given ``valid_augmentation="none"``.
+        eval_X, eval_y
+            The same as two arguments, each a single table or vector, or a tuple of several. A
+            ``Pipeline(transform_input=["eval_X"])`` transforms the tables.
+        eval_sample_weight
+            Weights of the validation people: a vector, or a list of them.
+        eval_class_weight
+            ``"balanced"`` or label → weight for the validation people, for all sets or as a list.
+        early_stopping_rounds
+            Overrides the constructor's.
+        callbacks
+            Callbacks for the engine.
+
+        Returns
+        -------
+        self
+        """
+        evals = EvalSets(eval_set, eval_X, eval_y, eval_sample_weight, class_weight=eval_class_weight)
+        return self._fit(X, y, sample_weight, evals, early_stopping_rounds, callbacks)
+
+    def _class_weight(self) -> Any:
+        return self.class_weight
 
     def _learn_target(self, y: Array) -> Array:
         check_classification_targets(y)

@@ -11,18 +11,19 @@ from .._engines.base import Engine, Hooks
 from .._tables.containers import SourceTable, is_frame
 from .._tables.sources import RowSource
 from .._training.datasets import Dataset
-from .._training.request import TrainingRequest, check_categories, check_validation, split_params
+from .._training.request import TrainingRequest, check_categories, ready_to_validate, split_params
 from .._training.train import train, train_request
 
 
 @dataclass(frozen=True)
 class FitPeople:
-    """A table as given, with its row source, outcomes and weights."""
+    """A table as given, with its row source, outcomes, weights and exposures."""
 
     container: Any
     source: RowSource
     label: Array
     weight: Array | None
+    exposure: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Fitting:
             people.label,
             people.weight,
             name="X",
+            exposure=people.exposure,
             categorical_feature=self.categorical,
             data=people.container,
         )
@@ -70,9 +72,10 @@ class Fitting:
         if other is None:
             return None, "training"
         name = f"eval_set[{number}]"
-        table = SourceTable.of(other.source, other.label, other.weight, name=name, data=other.container)
-        check_validation(request, table, name)
-        return table, f"valid_{number}"
+        table = SourceTable.of(
+            other.source, other.label, other.weight, name=name, exposure=other.exposure, data=other.container
+        )
+        return ready_to_validate(request, table, name), f"valid_{number}"
 
     def _train_plain(self) -> Any:
         self.engine.check_labels(self.engine.objective(self.params), self.people.label, "y")
@@ -91,10 +94,17 @@ def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
     container, source = people.container, people.source
     if not is_frame(container) or (nwd.is_pandas_dataframe(container) and not source.never_numbers):
         named = {} if categorical is None else {"categorical_feature": categorical}
-        return Dataset(container, people.label, weight=people.weight, **named)
+        return Dataset(container, people.label, weight=people.weight, exposure=people.exposure, **named)
     numbers, names = source.window(0, source.n_rows), source.feature_names or []
     if categorical is None:
-        return Dataset(numbers, people.label, weight=people.weight)
+        return Dataset(numbers, people.label, weight=people.weight, exposure=people.exposure)
     declared = [] if categorical == "auto" else [names.index(c) if isinstance(c, str) else c for c in categorical]
     columns = sorted({*declared, *source.categorical})
-    return Dataset(numbers, people.label, weight=people.weight, feature_name=names, categorical_feature=columns)
+    return Dataset(
+        numbers,
+        people.label,
+        weight=people.weight,
+        exposure=people.exposure,
+        feature_name=names,
+        categorical_feature=columns,
+    )

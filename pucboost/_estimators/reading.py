@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_consistent_length
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_y, validate_data
 
 from .._arrays import Array
-from .._tables.containers import eager, is_frame, rows_of
+from .._tables.containers import eager, is_frame
 
 
 def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -64,13 +66,19 @@ def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tu
     return table, np.asarray(target)
 
 
-def without_weightless(table: Any, target: Array, weight: Array) -> tuple[Any, Array, Array]:
+def rows_with_weight(weight: Array) -> Array | None:
+    """Return the numbers of the rows with a positive weight; None if these are all rows."""
     if not weight.any():  # older versions of scikit-learn do not check this
         raise ValueError("Sample weights must contain at least one non-zero number.")
-    if weight.all():
-        return table, target, weight
-    keep = np.flatnonzero(weight)
-    return rows_of(table, keep), target[keep], weight[keep]
+    return None if weight.all() else np.flatnonzero(weight)
+
+
+def times_class_weight(weight: Array | None, class_weight: Any, target: Array) -> Array | None:
+    """Return the weights times the weights of people's classes, as scikit-learn computes them from these people."""
+    if class_weight is None:
+        return weight
+    by_class = np.asarray(compute_sample_weight(class_weight, target))
+    return by_class if weight is None else weight * by_class
 
 
 @dataclass(frozen=True)
@@ -80,11 +88,27 @@ class EvalPair:
     X: Any
     y: Any
     weight: Any
+    exposure: Any
+    class_weight: Any
     name: str
 
 
-def eval_pairs(eval_set: Any, eval_X: Any, eval_y: Any, weights: Any) -> list[EvalPair]:
+@dataclass(frozen=True)
+class EvalSets:
+    """The arguments of ``fit`` about people to validate on, as given."""
+
+    eval_set: Any = None
+    X: Any = None
+    y: Any = None
+    sample_weight: Any = None
+    exposure: Any = None
+    class_weight: Any = None
+
+
+def eval_pairs(given: EvalSets) -> list[EvalPair]:
     """Return the validation sets, however they were given."""
+    eval_set, eval_X, eval_y = given.eval_set, given.X, given.y
+    vectors = {"eval_sample_weight": given.sample_weight, "eval_exposure": given.exposure}
     if eval_set is not None:
         if eval_X is not None or eval_y is not None:
             raise ValueError("Give eval_set, or eval_X and eval_y, but not both.")
@@ -105,13 +129,26 @@ def eval_pairs(eval_set: Any, eval_X: Any, eval_y: Any, weights: Any) -> list[Ev
         pairs = list(zip(tables, targets, strict=True))
         names = [f"eval_X[{i}]" for i in range(len(pairs))]
     else:
-        if weights is not None:
-            raise ValueError("eval_sample_weight needs eval_set.")
+        for name, values in {**vectors, "eval_class_weight": given.class_weight}.items():
+            if values is not None:
+                raise ValueError(f"{name} needs eval_set.")
         return []
-    if weights is None:
-        weights = [None] * len(pairs)
-    elif not isinstance(weights, (list, tuple)) or (weights and isinstance(weights[0], Real)):
-        weights = [weights]
-    if len(weights) != len(pairs):
-        raise ValueError(f"eval_sample_weight has {len(weights)} items for {len(pairs)} validation sets.")
-    return [EvalPair(X, y, weight, name) for (X, y), weight, name in zip(pairs, weights, names, strict=True)]
+    weights, exposures = (_one_each(values, name, len(pairs)) for name, values in vectors.items())
+    by_class = given.class_weight  # one for all sets, or a list
+    class_weights = _one_each(
+        [by_class] * len(pairs) if isinstance(by_class, (str, Mapping)) else by_class, "eval_class_weight", len(pairs)
+    )
+    return [
+        EvalPair(*pair, *others) for pair, *others in zip(pairs, weights, exposures, class_weights, names, strict=True)
+    ]
+
+
+def _one_each(vectors: Any, name: str, n_sets: int) -> list[Any]:
+    """Return one vector for each validation set; a vector by itself is that of a single set."""
+    if vectors is None:
+        return [None] * n_sets
+    if not isinstance(vectors, (list, tuple)) or (vectors and isinstance(vectors[0], Real)):
+        vectors = [vectors]
+    if len(vectors) != n_sets:
+        raise ValueError(f"{name} has {len(vectors)} items for {n_sets} validation sets.")
+    return list(vectors)

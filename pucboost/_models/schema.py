@@ -40,9 +40,13 @@ class TrainingSummary(PlanSummary):
     """Positions of the columns that hold categories; None in models of earlier versions."""
     training_sketch: RowSketch | None = None
     """Hashes of some of the rows, by which an audit recognises training data; None if it was to be left out."""
+    per_exposure: bool = False
+    """Whether the labels were totals over an exposure, so that the model predicts per unit of it."""
 
     @classmethod
-    def of(cls, virtual: VirtualTable, table: SourceTable, sketch: RowSketch | None) -> TrainingSummary:
+    def of(
+        cls, virtual: VirtualTable, table: SourceTable, sketch: RowSketch | None, per_exposure: bool = False
+    ) -> TrainingSummary:
         """Summarise a virtual table and the people it stands for."""
         plan = virtual.rows.plan
         seen = np.unique(plan.available)
@@ -52,6 +56,7 @@ class TrainingSummary(PlanSummary):
             masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
             coded_columns=tuple(table.source.coded),
             training_sketch=sketch,
+            per_exposure=per_exposure,
         )
 
     __str__ = PlanSummary.__str__
@@ -70,8 +75,8 @@ def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str,
 def _to_dict(summary: TrainingSummary) -> dict[str, Any]:
     sketch = summary.training_sketch
     kept = asdict(replace(summary, training_sketch=None)) | {"training_sketch": sketch and sketch.to_dict()}
-    # Written again only where an earlier version left nothing better.
-    return {name: value for name, value in kept.items() if name != "label_hash" or value is not None}
+    # The label hash is written again only where an earlier version left nothing better; the exposure if there was one.
+    return {name: value for name, value in kept.items() if name not in ("label_hash", "per_exposure") or value}
 
 
 def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, TrainingSummary | None]:

@@ -125,6 +125,18 @@ def as_weight(values: Any, name: str, n_rows: int) -> Array:
     return vector
 
 
+def as_exposure(values: Any, name: str, n_rows: int) -> Array:
+    """Return exposures as a vector of finite, positive float64; errors mention ``name`` and the row."""
+    vector = as_vector(values, name, n_rows, np.float64)
+    bad = np.flatnonzero(~(np.isfinite(vector) & (vector > 0)))
+    if len(bad):
+        raise ValueError(
+            f"The {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); exposures must be finite and "
+            "above 0. Leave out rows without exposure."
+        )
+    return vector
+
+
 def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> Array:
     """Return labels, weights or the like as a vector of the right length; errors mention ``name``."""
     import narwhals.dependencies as nwd
@@ -156,6 +168,8 @@ class SourceTable:
     source: RowSource
     label: Array
     weight: Array | None = None
+    exposure: Array | None = None
+    """What the labels add up over; None if they are rates already, or if there is no exposure."""
     init_score: Array | None = None
     """One value per row, or per row and class: as a matrix, or flat, class after class, as LightGBM has it."""
     group: Any = None
@@ -177,20 +191,22 @@ class SourceTable:
         weight: Any = None,
         *,
         name: str,
+        exposure: Any = None,
         feature_name: Any = "auto",
         categorical_feature: Any = "auto",
         data: Any = None,
         **more: Any,
     ) -> SourceTable:
-        """Return the table of a source with its labels and weights, checked; errors call it ``name``.
+        """Return the table of a source with its labels, weights and exposures, checked; errors call it ``name``.
 
         ``feature_name`` and ``categorical_feature`` are as in ``lgb.Dataset``, ``data`` is the user's container.
         """
         names = _names_of(source, feature_name, name)
         return cls(
             source,
-            read_label(label, name, source.n_rows),
+            read_label(label, name, source.n_rows, total=exposure is not None),
             read_weight(weight, name, source.n_rows),
+            read_exposure(exposure, name, source.n_rows),
             feature_name=names,
             categorical_feature=_categorical_columns(source, categorical_feature, names),
             pandas_categorical=source.pandas_categorical,
@@ -219,6 +235,7 @@ class SourceTable:
             source=SubsetSource(self.source, rows),
             label=self.label[rows],
             weight=None if self.weight is None else self.weight[rows],
+            exposure=None if self.exposure is None else self.exposure[rows],
             init_score=scores,
             group=None,
             available=None if self.available is None else np.asarray(self.available)[rows],
@@ -247,11 +264,11 @@ def _categorical_columns(source: RowSource, given: Any, names: Any) -> Any:
     return given
 
 
-def read_label(label: Any, name: str, n: int) -> Array:
-    """Return labels as a vector of finite numbers, or raise."""
+def read_label(label: Any, name: str, n: int, *, total: bool = False) -> Array:
+    """Return labels as a vector of finite numbers, or raise; totals are float64, since they are yet to be divided."""
     if label is None:
         raise ValueError(f"{name} has no label.")
-    vector = as_vector(label, f"label of {name}", n)
+    vector = as_vector(label, f"label of {name}", n, np.float64 if total else np.float32)
     bad = np.flatnonzero(~np.isfinite(vector))
     if len(bad):
         raise ValueError(
@@ -267,6 +284,11 @@ def read_weight(weight: Any, name: str, n: int) -> Array | None:
         return None
     vector = as_weight(weight, f"weight of {name}", n)
     return None if bool((vector == 1).all()) else vector
+
+
+def read_exposure(exposure: Any, name: str, n: int) -> Array | None:
+    """Return exposures as a vector, or raise."""
+    return None if exposure is None else as_exposure(exposure, f"exposure of {name}", n)
 
 
 def read_init_score(init_score: Any, name: str, n: int) -> Array | None:

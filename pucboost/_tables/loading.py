@@ -1,4 +1,4 @@
-"""A table file read as a whole: its features as one matrix, its labels and weights as vectors."""
+"""A table file read as a whole: its features as one matrix, its labels, weights and exposures as vectors."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class LoadedTable:
     """How each column was read; a second file read the same way gets the same codes."""
     label: Array
     weight: Array | None
+    exposure: Array | None
 
 
 def load_table(
@@ -32,9 +33,10 @@ def load_table(
     features: Sequence[Feature],
     label: str,
     weight: str | None = None,
+    exposure: str | None = None,
     report: Callable[[float], None] = lambda share: None,
 ) -> LoadedTable:
-    """Read the features, label and weight of everybody in a file; the matrix may be larger than memory.
+    """Read the features, label, weight and exposure of everybody in a file; the matrix may be larger than memory.
 
     Parameters
     ----------
@@ -42,19 +44,22 @@ def load_table(
         The file, read once.
     features
         How to read each column.
-    label, weight
+    label, weight, exposure
         Columns of numbers.
     report
         Called with the share of the file read so far.
     """
     rows = GrowingMatrix(len(features))
-    labels, weights = [], []
+    labels, weights, exposures = [], [], []
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
-    for batch in file.batches([*wanted, label, *([] if weight is None else [weight])], report):
+    further = [column for column in (label, weight, exposure) if column is not None]
+    for batch in file.batches(list(dict.fromkeys([*wanted, *further])), report):
         rows.append(encode(features, batch))
         labels.append(_read_label(batch, label))
         if weight is not None:
             weights.append(_read_weight(batch, weight))
+        if exposure is not None:
+            exposures.append(_read_exposure(batch, exposure))
     matrix = rows.matrix()
     _recode(matrix, features)
     settled = [feature.settled() if isinstance(feature, Learned) else feature for feature in features]
@@ -63,6 +68,7 @@ def load_table(
         features=settled,
         label=np.concatenate(labels),
         weight=np.concatenate(weights) if weights else None,
+        exposure=np.concatenate(exposures) if exposures else None,
     )
 
 
@@ -99,6 +105,13 @@ def _read_weight(batch: Batch, weight: str) -> Array:
     values = batch.numbers(weight, ". Weights must be numbers")
     bad = ~(np.isfinite(values) & (values >= 0))
     _check(bad, values, batch, weight, "every row needs a weight that is finite and not negative")
+    return values
+
+
+def _read_exposure(batch: Batch, exposure: str) -> Array:
+    values = batch.numbers(exposure, ". Exposures must be numbers")
+    bad = ~(np.isfinite(values) & (values > 0))
+    _check(bad, values, batch, exposure, "every row needs an exposure that is finite and above 0")
     return values
 
 

@@ -108,7 +108,7 @@ class Augmenter:
         sketch = None
         if self._request.settings.training_sketch:
             sketch = RowSketch.of(virtual.people_as_given(), virtual.rows.plan.seed)
-        return TrainingSummary.of(virtual, self._request.table, sketch)
+        return TrainingSummary.of(virtual, self._request.table, sketch, self._request.totals is not None)
 
     def finish(self, booster: Any, virtual: VirtualTable) -> Any:
         """Return the booster, with its consent schema if something is optional."""

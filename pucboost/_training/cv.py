@@ -18,7 +18,8 @@ from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import Dataset, TrainingSet, as_dataset
-from .request import TrainingRequest, check_validation, plain_params, read_dataset
+from .rates import as_rates, has_exposure, plain_rates, totals_of
+from .request import TrainingRequest, check_validation, plain_call, read_dataset
 from .train import NO_METRIC_OF_MERGED_ROWS, Callbacks, Feval
 
 
@@ -55,7 +56,8 @@ def cv(
     eval_train_metric, return_cvbooster
         As in ``lgb.cv``.
     fpreproc
-        As in ``lgb.cv``: receives the two Datasets of a fold, before they are augmented, and the parameters.
+        As in ``lgb.cv``: receives the two Datasets of a fold, before they are augmented, and the parameters. With an
+        ``exposure`` their labels are rates, and their weights hold it. (Folds are stratified by the totals.)
 
     Returns
     -------
@@ -78,9 +80,14 @@ def cv(
     if request is None:
         check_same_consent(init_model, None)
         say_unprotected("LightGBM")
+        engine, engine_params = plain_call(params, data)
+        if has_exposure(data) and (hasattr(folds, "split") or (folds is None and stratified)):
+            totals = totals_of(data, "train_set")  # lgb.cv would hand rates to the splitter
+            folds = make_folds(totals, data.group, folds, nfold, stratified, shuffle, seed)
+        data, _ = plain_rates(engine, engine_params, data)
         return dict(
             lgb.cv(
-                plain_params(params, data), data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
+                engine_params, data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
                 seed=seed, **vars(options),
             )
         )  # fmt: skip
@@ -88,7 +95,8 @@ def cv(
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
     request.warn_of_encoded_silence(request.shared(request.table))
-    splits = make_folds(request.table, folds, nfold, stratified, shuffle, seed)
+    outcome = request.table.label if request.totals is None else request.totals
+    splits = make_folds(outcome, request.table.group, folds, nfold, stratified, shuffle, seed)
     builder = _FoldBuilder(request, splits, nfold, fpreproc, eval_train_metric)
     result = request.engine.cv(request.table.label, splits, builder, request.params, options)
     if return_cvbooster:
@@ -130,23 +138,26 @@ class _FoldBuilder:
 
 
 def make_folds(
-    table: SourceTable, folds: Any, nfold: int, stratified: bool, shuffle: bool, seed: int
+    outcome: Array, group: Any, folds: Any, nfold: int, stratified: bool, shuffle: bool, seed: int
 ) -> list[tuple[Array, Array]]:
-    """Return the sorted row numbers of the training and held-out part of each fold, split as ``lgb.cv`` does."""
-    n = table.source.n_rows
+    """Return the sorted row numbers of the training and held-out part of each fold, split as ``lgb.cv`` does.
+
+    ``outcome`` is as the user gave it: with an exposure these are totals, by which counts can be stratified.
+    """
+    n = len(outcome)
     if folds is not None:
         if hasattr(folds, "split"):
             groups = None
-            if table.group is not None:
-                groups = np.repeat(np.arange(len(table.group)), np.asarray(table.group, dtype=np.int64))
-            folds = folds.split(X=np.empty(n), y=table.label, groups=groups)
+            if group is not None:
+                groups = np.repeat(np.arange(len(group)), np.asarray(group, dtype=np.int64))
+            folds = folds.split(X=np.empty(n), y=outcome, groups=groups)
         elif not hasattr(folds, "__iter__"):
             raise ValueError("folds must be a list of pairs of row numbers, or a scikit-learn splitter.")
     elif stratified:
         from sklearn.model_selection import StratifiedKFold
 
         splitter = StratifiedKFold(nfold, shuffle=shuffle, random_state=seed if shuffle else None)
-        folds = splitter.split(X=np.empty(n), y=table.label)
+        folds = splitter.split(X=np.empty(n), y=outcome)
     else:
         order = np.random.RandomState(seed).permutation(n) if shuffle else np.arange(n)
         held_out = np.array_split(order, nfold)
@@ -173,7 +184,7 @@ def _to_dataset(table: SourceTable) -> Dataset:
 
 def _read_back(table: SourceTable, dataset: lgb.Dataset, name: str) -> SourceTable:
     """Return the table that a user's ``fpreproc`` made of :func:`_to_dataset`, whose matrix holds category codes."""
-    back = read_dataset(dataset, name)
+    back = as_rates(read_dataset(dataset, name))
     source = back.source
     if not source.coded and source.n_columns == table.source.n_columns:
         source = source.with_columns(replace(source.columns, coded=table.source.coded))

@@ -14,7 +14,7 @@ from .._tables.names import did_you_mean
 class Dataset(lgb.Dataset):
     """``lgb.Dataset`` that knows which of its columns are optional.
 
-    Takes the arguments of ``lgb.Dataset``, and two more. With optional columns, ``data`` may hold text and categories
+    Takes the arguments of ``lgb.Dataset``, and three more. With optional columns, ``data`` may hold text and categories
     in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
     (LightGBM's rule still applies to pandas categories: those it does not name are read as numbers.)
 
@@ -25,6 +25,11 @@ class Dataset(lgb.Dataset):
         own; the columns of a group are shared or withheld together. At most 64 groups.
     available : bool matrix (rows × groups), optional
         Who shares which group. By default a group is shared if at least one of its columns has a value.
+    exposure : one number per row, optional
+        What the labels add up over, for Poisson, gamma and Tweedie: years insured for numbers or amounts of claims,
+        numbers of claims for amounts. Then ``label`` are totals, and the model predicts per unit of exposure: training
+        is that on the labels Y/e with the weights w·e. Exposures must be above 0, and known for everybody, whether or
+        not they share.
 
     Examples
     --------
@@ -34,6 +39,10 @@ class Dataset(lgb.Dataset):
     ...                    feature_name=["age", "steps", "glucose"])
     >>> data.optional
     {'app': ['steps'], 'blood': ['glucose']}
+
+    One claim in half a year and three in two years, with a label that is a total:
+
+    >>> claims = puc.Dataset(X, [1, 3], exposure=[0.5, 2.0], optional=[1, 2])
     """
 
     def __init__(
@@ -52,6 +61,7 @@ class Dataset(lgb.Dataset):
         *,
         optional: OptionalColumns = None,
         available: Any = None,
+        exposure: Any = None,
         **unknown: Never,
     ) -> None:
         for name in unknown:
@@ -72,6 +82,7 @@ class Dataset(lgb.Dataset):
         )
         self.optional = optional
         self.available = available
+        self.exposure = exposure
 
 
 TrainingSet: TypeAlias = lgb.Dataset | tuple[Any, Any]
@@ -121,3 +132,13 @@ def _is_pair(given: Any) -> bool:
 def _key(given: Any) -> tuple[int, ...]:
     """Return what identifies a set: the same two objects in another tuple are the same pair."""
     return (id(given[0]), id(given[1])) if _is_pair(given) else (id(given),)
+
+
+def whole_of(dataset: lgb.Dataset) -> lgb.Dataset | None:
+    """Return the Dataset of which this is a subset of rows; None if it is none."""
+    return None if dataset.used_indices is None else dataset.reference
+
+
+def field_of(dataset: lgb.Dataset, name: str) -> Any:
+    """Return label or weight; on a constructed Dataset ``set_field`` may have set it."""
+    return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)

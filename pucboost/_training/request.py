@@ -18,11 +18,23 @@ from .._encoded_silence.warning import warn_of_encoded_silence
 from .._engines import DEFAULT_ENGINE, engine_named, is_booster
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._engines.constraints import by_position, names_columns
+from .._engines.names import value_of
 from .._losses import Objective
-from .._tables.containers import SourceTable, eager, read_init_score, read_label, read_weight, row_source
+from .._losses.exposure import check_takes_exposure
+from .._tables.containers import (
+    SourceTable,
+    eager,
+    read_exposure,
+    read_init_score,
+    read_label,
+    read_weight,
+    row_source,
+)
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
+from .datasets import field_of, whole_of
+from .rates import as_rates, check_both_or_neither
 
 OWN_KEYS = (
     "optional",
@@ -41,7 +53,9 @@ OWN_KEYS = (
 
 
 INSTEAD = {
-    "class_weight": "Give sample_weight to fit, or weight to the Dataset; for two classes scale_pos_weight also works.",
+    "class_weight": "Give weight to the Dataset, or class_weight to PUCClassifier; for two classes scale_pos_weight "
+    "also works.",
+    "exposure": "Give exposure to puc.Dataset, or to fit of PUCRegressor: it has one value for each row.",
 }
 """What to use in place of parameters that other libraries have."""
 
@@ -107,10 +121,10 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     )
 
 
-def plain_params(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> dict[str, Any]:
-    """Return the engine's parameters for a Dataset that it reads itself, with constraints by position."""
-    _, engine_params = split_params(params)
-    return by_position(engine_params, _names_of(dataset)) if names_columns(engine_params) else engine_params
+def plain_call(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> tuple[Engine, dict[str, Any]]:
+    """Return the engine and its parameters, with constraints by position, for a Dataset that it reads itself."""
+    settings, given = split_params(params)
+    return engine_named(settings.engine), by_position(given, _names_of(dataset)) if names_columns(given) else given
 
 
 def _names_of(dataset: Any) -> list[str]:
@@ -138,6 +152,8 @@ class TrainingRequest:
     """Has no groups if nothing is optional."""
     objective: Objective | None
     """The loss in closed form; None for a callable, or a loss pucboost does not know."""
+    totals: Array | None = None
+    """The outcomes as they were given, if they add up over an exposure; the labels of ``table`` are then rates."""
 
     @classmethod
     def read(
@@ -208,8 +224,14 @@ class TrainingRequest:
         engine.check_supported(effective, anchored=settings.anchor is not None)
         # … but never the objective.
         objective = engine.objective(prepared.values)
+        if table.exposure is not None:
+            check_takes_exposure(objective, value_of(prepared.values, "objective"))
         engine.check_labels(objective, table.label, label_name)
-        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective)
+        totals = None
+        if table.exposure is not None:
+            totals, table = table.label, as_rates(table)
+            engine.check_labels(objective, table.label, f"{label_name}, divided by the exposure,")
+        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective, totals)
 
 
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
@@ -225,8 +247,9 @@ def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "tr
 
 
 def _optional_of(dataset: lgb.Dataset) -> Any:
-    if dataset.used_indices is not None and dataset.reference is not None and not hasattr(dataset, "optional"):
-        return _optional_of(dataset.reference)
+    whole = whole_of(dataset)
+    if whole is not None and not hasattr(dataset, "optional"):
+        return _optional_of(whole)
     return getattr(dataset, "optional", None)
 
 
@@ -242,8 +265,9 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
     categories
         Categories of the training table.
     """
-    if dataset.used_indices is not None and dataset.reference is not None:
-        whole = read_dataset(dataset.reference, name, categories)
+    outer = whole_of(dataset)
+    if outer is not None:
+        whole = read_dataset(outer, name, categories)
         return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
     if dataset.data is None:
         raise ValueError(
@@ -257,9 +281,10 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
         raise ValueError(f"{name} has positions, but ranking is not defined with optional features.")
     return SourceTable.of(
         source,
-        _field(dataset, "label"),
-        _field(dataset, "weight"),
+        field_of(dataset, "label"),
+        field_of(dataset, "weight"),
         name=name,
+        exposure=getattr(dataset, "exposure", None),
         feature_name=dataset.feature_name,
         categorical_feature=dataset.categorical_feature,
         data=data,
@@ -283,18 +308,16 @@ def check_categories(source: RowSource, name: str) -> None:
             )
 
 
-def _field(dataset: lgb.Dataset, name: str) -> Any:
-    """Return label or weight; on a constructed Dataset ``set_field`` may have set it."""
-    return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)
-
-
 def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> SourceTable:
-    """Return the rows of a subset with the labels, weights and scores that were set on the subset itself."""
+    """Return the rows of a subset with the labels, weights, scores and exposures that were set on the subset itself."""
     n = table.source.n_rows
+    exposure = read_exposure(getattr(subset, "exposure", None), name, n)
+    exposure = table.exposure if exposure is None else exposure
     return replace(
         table,
-        label=table.label if subset.label is None else read_label(subset.label, name, n),
+        label=table.label if subset.label is None else read_label(subset.label, name, n, total=exposure is not None),
         weight=table.weight if subset.weight is None else read_weight(subset.weight, name, n),
+        exposure=exposure,
         init_score=table.init_score if subset.init_score is None else read_init_score(subset.init_score, name, n),
     )
 
@@ -327,8 +350,7 @@ def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTa
     table = read_dataset(valid_set, name, request.table.source.categories)
     if declares_something(table.optional):
         table = _in_order_of(request.consent, resolve_consent(table, None, name), table, number)
-    check_validation(request, table, name)
-    return table
+    return ready_to_validate(request, table, name)
 
 
 def _in_order_of(consent: Consent, own: Consent, table: SourceTable, number: int) -> SourceTable:
@@ -339,6 +361,13 @@ def _in_order_of(consent: Consent, own: Consent, table: SourceTable, number: int
         return table
     order = [own.group_names.index(group) for group in consent.group_names]
     return replace(table, available=np.asarray(table.available)[:, order])
+
+
+def ready_to_validate(request: TrainingRequest, table: SourceTable, name: str) -> SourceTable:
+    """Return a validation table with rates in place of totals, if training has them; raise if it does not fit."""
+    check_validation(request, table, name)
+    check_both_or_neither(request.totals is not None, table.exposure is not None, name)
+    return as_rates(table)
 
 
 def check_validation(request: TrainingRequest, table: SourceTable, name: str) -> None:

@@ -14,7 +14,8 @@ from .anchored import train_anchored
 from .augmenting import Augmenter
 from .continuing import check_continues, check_same_consent
 from .datasets import TrainingSet, as_dataset, as_datasets
-from .request import TrainingRequest, ValidationTables, plain_params, read_validation
+from .rates import plain_rates
+from .request import TrainingRequest, ValidationTables, plain_call, read_validation
 
 if TYPE_CHECKING:
     from .._engines.parameter_types import AnchoredParams, LightGBMParams, XGBoostParams
@@ -97,7 +98,8 @@ def train(
         Constraints by position are the engine's own, and so is what they mean for columns in no list.
     train_set : lgb.Dataset, puc.Dataset or pair (X, y)
         A Dataset must not be constructed yet, or must have kept its raw data. When something is optional, neither
-        ``train_set`` nor ``params`` is changed.
+        ``train_set`` nor ``params`` is changed. With an ``exposure`` labels are totals, and the model predicts per unit
+        of exposure (see :class:`Dataset`).
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
         As in ``lgb.train``. Validation sets may be pairs, too. ``feval`` and a callable objective see the virtual rows.
         ``get_weight()`` returns the full weights to ``feval``. It returns only the user's own weights, if any, to a
@@ -131,8 +133,10 @@ def train(
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
+        engine, engine_params = plain_call(params, data)
+        data, validation = plain_rates(engine, engine_params, data, validation)
         booster = lgb.train(
-            plain_params(params, data), data, num_boost_round, validation, valid_names, feval, init_model,
+            engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
         return unprotected(booster, "LightGBM")

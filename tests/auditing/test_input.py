@@ -190,7 +190,7 @@ GOOD = TEASER.sample(300, 0)
         ({"optional": None}, "no consent schema"),
         ({"weight": np.zeros(300)}, "All weights are 0"),
         ({"weight": with_value(np.ones(300), 7, -1)}, "weight is -1.0 in row 7"),
-        ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0 in row 7"),
+        ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0.0 in row 7"),
         ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must hold True or False"),
         ({"subgroups": np.ones(3)}, "subgroups must have one label"),
         ({"clusters": np.ones(3)}, "clusters must have one label"),

@@ -56,8 +56,14 @@ def test_names_that_differ_in_case(kit: EngineKit) -> None:
     frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "steps", "pulse", "glucose"])
     with pytest.raises(ValueError, match=r"column 'Glucose', which the table does not have. Did you mean 'glucose'\?"):
         puc.train({**kit.params, "optional": ["Glucose"]}, puc.Dataset(frame, y), 2)
-    with pytest.raises(ValueError, match=r"Unknown parameter 'class_weight': .* Give sample_weight to fit"):
-        puc.PUCClassifier(engine=kit.name, optional=["glucose"], class_weight="balanced").fit(frame, y)
+    for name, message in (
+        ("class_weight", "Give weight to the Dataset, or class_weight to PUCClassifier"),
+        ("exposure", "Give exposure to puc.Dataset, or to fit of PUCRegressor"),
+    ):
+        with pytest.raises(ValueError, match=f"Unknown parameter '{name}': .* {message}"):
+            puc.train({**kit.params, "optional": ["glucose"], name: "balanced"}, puc.Dataset(frame, y), 2)
+    with pytest.raises(ValueError, match="Unknown parameter 'class_weight'"):  # a regressor has no classes
+        puc.PUCRegressor(engine=kit.name, optional=["glucose"], class_weight="balanced").fit(frame, y)
 
 
 def test_a_table_in_place_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

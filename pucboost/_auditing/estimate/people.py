@@ -12,9 +12,10 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._consent import Consent, declares_something
+from ..._losses.exposure import per_unit
 from ..._prediction.people import People, read_people
 from ..._prediction.subsets import subset_name
-from ..._tables.containers import as_vector, as_weight, rows_of
+from ..._tables.containers import as_exposure, as_vector, rows_of
 from ..._tables.sources import Categories, RowSource, SubsetSource
 from .labels import read_clusters, read_subgroups
 
@@ -31,6 +32,8 @@ class AuditPeople(People):
     """Number of the cluster of each row, where several rows belong together."""
     kept: Array | None = None
     """Numbers of the rows kept, if some had weight 0."""
+    exposure: float | None = None
+    """The sum of the exposures; None if outcomes do not add up over any. With one, ``y`` are rates per unit of it."""
 
     @property
     def everything(self) -> int:
@@ -89,18 +92,19 @@ def read_audit_people(
     n, weights = len(people), people.weight
     outcome = as_vector(y, "y", n, np.float64)
     _check_finite(outcome, "y")
-    if exposure is not None:
-        units = as_weight(exposure, "exposure", n)
-        if (units == 0).any():
-            raise ValueError(f"exposure is 0 in row {int(np.argmin(units))}; drop rows without exposure.")
-        # A count over an exposure is a rate that weighs as much as its exposure.
-        outcome, weights = outcome / units, weights * units
+    units = None if exposure is None else as_exposure(exposure, "exposure", n)
+    if units is not None:
+        outcome, weights = per_unit(outcome, weights, units)
     if not weights.any():
         raise ValueError("All weights are 0; nobody is left to audit.")
     members, cluster = read_subgroups(subgroups, n), read_clusters(clusters, n)
     if weights.all():
         audited = AuditPeople(
-            **{**vars(people), "weight": weights / weights.mean()}, y=outcome, subgroups=members, cluster=cluster
+            **{**vars(people), "weight": weights / weights.mean()},
+            y=outcome,
+            subgroups=members,
+            cluster=cluster,
+            exposure=None if units is None else float(units.sum()),
         )
         return audited, []
     keep = np.flatnonzero(weights)
@@ -115,6 +119,7 @@ def read_audit_people(
         # Numbered anew: a cluster nobody is left of would count among the units of standard errors and folds.
         cluster=None if cluster is None else read_clusters(cluster[keep], len(keep)),
         kept=keep,
+        exposure=None if units is None else float(units[keep].sum()),
     )
     return audited, [f"{n - len(keep):,} rows with weight 0 are left out."]
 

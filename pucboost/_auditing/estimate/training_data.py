@@ -98,8 +98,7 @@ def _told_by_model(
             known = summary.label_hash is not None and summary.label_hash == _hash_of(given)
             n = len(people)
             return summary, TrainedOn(1.0, 1.0, 1.0, n, n, 0.0, True) if known else None, [] if known else [_NO_SKETCH]
-        # With an exposure, labels of training are rates, or counts beside the logarithm of the exposure.
-        labels = [_as_trained(given, None, people), people.y]
+        labels = _labels(given, None, people)
         found = _overlap(summary.training_sketch, people.source, people.consent, people.shared, labels, threads)
         return summary, found, []
     try:
@@ -125,15 +124,20 @@ def _told_by_estimator(model: Any, people: AuditPeople, given: Any, threads: int
     consent, source = booster.consent, row_source(eager(table), categories_of(booster))
     consent.check_table(source)
     shared = consent.visible(source, zero_as_missing=reads_zero_as_missing(booster), num_threads=threads)
-    labels = [_as_trained(given, getattr(model, "classes_", None), people)]
+    labels = _labels(given, getattr(model, "classes_", None), people)
     return _overlap(summary.training_sketch, source, consent, shared, labels, threads), []
 
 
-def _as_trained(given: Any, classes: Any, people: AuditPeople) -> Array:
-    """Return the outcomes of the people audited as training had them: the classes of a classifier as numbers."""
+def _labels(given: Any, classes: Any, people: AuditPeople) -> list[Array]:
+    """Return the outcomes of the people audited in every way training may have had them.
+
+    The classes of a classifier are numbers there. With an exposure, labels are rates, or totals beside the logarithm
+    of the exposure.
+    """
     y = np.asarray(given)
     y = y if people.kept is None else y[people.kept]
-    return as_vector(y if classes is None else np.searchsorted(classes, y), "y", len(people), np.float64)
+    y = as_vector(y if classes is None else np.searchsorted(classes, y), "y", len(people), np.float64)
+    return [y] if people.exposure is None else [y, people.y]
 
 
 def _overlap(

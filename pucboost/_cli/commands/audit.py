@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,7 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--relative", action="store_true", help="read --margin as a share of the mean prediction")
     parser.add_argument("--weight", metavar="COL", help="column with sample weights")
-    parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label counts")
+    parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label adds up")
     parser.add_argument("--subgroup", metavar="COL", help="column with subgroups to judge separately")
     parser.add_argument("--cluster", metavar="COL", help="column that says which rows belong to one person")
     parser.add_argument(
@@ -125,9 +124,8 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
     check_columns(file, text_columns, "--subgroup or --cluster")
     features = features_of(model, file, given.quiet)
     with progress(f"reading {file.path}", given.quiet) as report:
-        table = load_table(file, features, given.label, given.weight, report)
-    exposure = _read(file, given.exposure, lambda batch, name: batch.numbers(name, ". Exposures must be numbers"))
-    subgroups, clusters = (_read(file, column, _labels) for column in (given.subgroup, given.cluster))
+        table = load_table(file, features, given.label, given.weight, given.exposure, report)
+    subgroups, clusters = (_labels(file, column) for column in (given.subgroup, given.cluster))
     return audit(
         model,
         table.source,
@@ -135,7 +133,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         margin=given.margin,
         relative=given.relative,
         weight=table.weight,
-        exposure=exposure,
+        exposure=table.exposure,
         subgroups=subgroups,
         clusters=clusters,
         favourable=given.favourable,
@@ -146,20 +144,14 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
     )
 
 
-def _read(file: TableFile, column: str | None, convert: Callable[[Any, str], Any]) -> Any:
-    """Return one more column of everybody, or None if none is asked for."""
+def _labels(file: TableFile, column: str | None) -> Any:
+    """Return one more column of everybody as text, or None; a missing value is a label like any other."""
     import numpy as np
 
     if column is None:
         return None
-    return np.concatenate([convert(batch, column) for batch in file.batches([column])])
-
-
-def _labels(batch: Any, column: str) -> Any:
-    """Return a column as text; a missing value is a label like any other."""
-    import numpy as np
-
-    return np.asarray(batch.text(column).fill_null("missing").to_numpy(zero_copy_only=False), dtype=np.str_)
+    texts = (batch.text(column).fill_null("missing") for batch in file.batches([column]))
+    return np.concatenate([np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_) for text in texts])
 
 
 def _load(given: argparse.Namespace, file: TableFile) -> Any:

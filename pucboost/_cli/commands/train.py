@@ -30,10 +30,10 @@ example:
         --optional fitness=steps,pulse --optional glucose --out model.txt
 
   What somebody does not share must be missing in the file. All columns are
-  features, except label, weight and ignored ones. Text columns are
-  categories. In a CSV file the first value of a column decides whether it is
-  text; a column that mixes text and numbers is an error unless --categorical
-  names it.
+  features, except label, weight, exposure and ignored ones. Text columns
+  are categories. In a CSV file the first value of a column decides whether it
+  is text; a column that mixes text and numbers is an error unless
+  --categorical names it.
 
 {TABLE_FILES}
 
@@ -91,7 +91,7 @@ def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> Lo
     from ..._tables.loading import load_table
 
     with progress(f"reading {file.path}", given.quiet) as report:
-        return load_table(file, features, given.label, given.weight, report)
+        return load_table(file, features, given.label, given.weight, given.exposure, report)
 
 
 def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -> tuple[Any, Any]:
@@ -104,14 +104,15 @@ def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -
     if given.valid is not None:
         file = open_table(given.valid)
         used = [feature.name for feature in table.features]
-        check_columns(file, [*used, given.label, *([given.weight] if given.weight else [])], "as in the training data")
+        further = [column for column in (given.weight, given.exposure) if column is not None]
+        check_columns(file, [*used, given.label, *further], "as in the training data")
         valid = _read(given, file, table.features)
-        return (
-            Dataset(table.source, table.label, weight=table.weight),
-            Dataset(valid.source, valid.label, weight=valid.weight),
+        train_set, valid_set = (
+            Dataset(one.source, one.label, weight=one.weight, exposure=one.exposure) for one in (table, valid)
         )
+        return train_set, valid_set
     if given.valid_fraction is None:
-        return Dataset(table.source, table.label, weight=table.weight), None
+        return Dataset(table.source, table.label, weight=table.weight, exposure=table.exposure), None
     parts = _split(len(table.label), given.valid_fraction, given.seed)
     if not all(len(rows) for rows in parts):
         raise DataError(f"--valid-fraction {given.valid_fraction:g} of {len(table.label)} people leaves one side empty")
@@ -120,6 +121,7 @@ def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -
             SubsetSource(table.source, rows),
             table.label[rows],
             weight=None if table.weight is None else table.weight[rows],
+            exposure=None if table.exposure is None else table.exposure[rows],
         )
         for rows in parts
     )
@@ -142,9 +144,13 @@ def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[s
 
     objective = given.objective
     if objective is None:
-        objective = "binary" if set(np.unique(label)) == {0.0, 1.0} else "regression"
-        what = "0 or 1" if objective == "binary" else "not just 0 and 1"
-        note(f"the label is {what}, so the objective is {objective} (--objective chooses another)", given.quiet)
+        if given.exposure is not None:
+            objective, why = "poisson", "there is an exposure"
+        elif set(np.unique(label)) == {0.0, 1.0}:
+            objective, why = "binary", "the label is 0 or 1"
+        else:
+            objective, why = "regression", "the label is not just 0 and 1"
+        note(f"{why}, so the objective is {objective} (--objective chooses another)", given.quiet)
     params = {
         "objective": objective,
         "optional": columns.groups,

@@ -63,6 +63,9 @@ def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
     if rare:
         covered = f"{count(rare)} of {count(rows)} people share sets too rare to be tested; no verdict covers them."
     base = quoted(findings.provenance.base_features)
+    alike = ""
+    if findings.exposure is not None:
+        alike = " The same holds for exposures, which must be measured alike for everybody, whether or not they share."
     return [
         (
             "Averages, not individuals.",
@@ -78,7 +81,7 @@ def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
         (
             "Base features are taken for granted.",
             "A base feature that reveals who withholds, such as the date of a consent form, makes inference from "
-            f"silence look justified, and this audit cannot detect it. Base features here: {base}.",
+            f"silence look justified, and this audit cannot detect it. Base features here: {base}.{alike}",
         ),
         (
             "The margin is a decision, not a finding.",

@@ -34,13 +34,19 @@ def asked(findings: Findings) -> Section:
             "the average outcome of everybody with the same remaining data who shares at least as much, ignoring "
             "whatever else those people share"
         )
+    per_unit = ""
+    if findings.exposure is not None:
+        per_unit = (
+            " Outcomes add up over an exposure here. They were divided by it, so predictions, outcomes, penalties and "
+            "the margin are per unit of exposure, and in every average people count by their exposure."
+        )
     return Section(
         "asked",
         "What was asked",
         (
             Paragraph(
                 f"Some data are optional here: people may share or withhold {quoted(findings.provenance.consent)}. "
-                "Are people who withhold data told something other than what their remaining data justify?"
+                "Are people who withhold data told something other than what their remaining data justify?" + per_unit
             ),
             Paragraph(
                 "The penalty answers this. For a set of people, say those who share one thing and no more, it is the "

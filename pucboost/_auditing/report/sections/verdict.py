@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Findings, Penalty
 from ..blocks import Fact, VerdictBox
-from ..numbers import count, finite, penalty_scale, prediction_scale, share
+from ..numbers import count, finite, penalty_scale, prediction_scale, share, significant
 from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval, seen_in_training
 
 _MEANING = {
@@ -38,6 +38,8 @@ def _key_figures(findings: Findings) -> list[Fact]:
         scale, e = penalty_scale(findings), worst.estimate
         numbers = f"{scale.words(e.value, signed=True)} ({level_interval(findings)} {scale.between(e.lower, e.upper)})"
         facts.append(Fact("Largest penalty", f"{numbers}: {_who(worst)}"))
+    if findings.exposure is not None:
+        facts.append(Fact("Exposure", f"{significant(findings.exposure)} units; margin and penalties are per unit"))
     return [
         *facts,
         Fact("Sets of people tested", count(len(tested))),
