@@ -12,10 +12,12 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent, declares_something
-from .._engines import DEFAULT_ENGINE, engine_named, is_booster
+from .._engines import DEFAULT_ENGINE, engine_named
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._losses import Objective
+from .._models.anchors.choice import check_anchor
 from .._tables.containers import SourceTable, eager, read_init_score, read_label, read_weight, row_source
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
@@ -122,6 +124,8 @@ class TrainingRequest:
     """Has no groups if nothing is optional."""
     objective: Objective | None
     """The loss in closed form; None for a callable, or a loss pucboost does not know."""
+    classes: Array | None = None
+    """The labels that class numbers stand for, if there were others than these numbers."""
 
     @classmethod
     def read(
@@ -171,6 +175,7 @@ class TrainingRequest:
         num_boost_round: int,
         metrics: Any = None,
         label_name: str = "label of train_set",
+        classes: Array | None = None,
     ) -> TrainingRequest:
         """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
         prepared = engine.prepare(engine_params, table.params, num_boost_round)
@@ -182,7 +187,7 @@ class TrainingRequest:
         # … but never the objective.
         objective = engine.objective(prepared.values)
         engine.check_labels(objective, table.label, label_name)
-        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective)
+        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective, classes)
 
 
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
@@ -345,17 +350,6 @@ def check_validation(request: TrainingRequest, table: SourceTable, name: str) ->
         Consent({}, tuple(mine.feature_names)).check_columns(theirs.feature_names)
     elif theirs.n_columns != mine.n_columns:
         raise ValueError(f"A validation set has {theirs.n_columns} columns, but train_set has {mine.n_columns}.")
-
-
-def check_anchor(anchor: Any) -> Any:
-    """Return the anchor, taken out of a scikit-learn wrapper; raise if it cannot be an anchor."""
-    for unwrap in ("booster_", "get_booster"):  # scikit-learn's wrappers of the engines
-        inner = getattr(type(anchor), unwrap, None)
-        if inner is not None:
-            return anchor.booster_ if unwrap == "booster_" else anchor.get_booster()
-    if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster(anchor) or callable(anchor):
-        return anchor
-    raise ValueError(f"anchor must be 'base', a booster or a callable that returns raw scores; got {anchor!r}.")
 
 
 def check_anchor_strength(strength: Any, anchor: Any) -> float | None:
