@@ -107,7 +107,8 @@ class EstimatorAnchor(Anchor):
             answer = self.ask(X, codes)
         except Exception as error:  # estimators raise errors of all kinds
             self._refuse_missing(X, error)
-            raise ValueError(f"The anchor ({self.name}) cannot predict for the table: {error}") from error
+            reason = " ".join(str(error).split())
+            raise ValueError(f"The anchor ({self.name}) cannot predict for the table: {reason}") from error
         n, k = row_count(X), self.objective.n_scores
         two = self.question.method == PROBABILITIES and k == 1
         if answer.shape not in ((n, k), (n, 2) if two else (n,)) or (k > 1 and answer.ndim == 1):

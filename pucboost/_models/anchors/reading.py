@@ -84,11 +84,11 @@ def name_of(model: Any) -> str:
 
 def _answering(model: Any) -> tuple[Any, str | None]:
     """Return the estimator that answers inside another one, and what to call the outer one; None if there is none."""
+    if type(model).__name__ == "FrozenEstimator":  # asked for anything else, it answers for its estimator
+        return model.estimator, None
     steps = getattr(model, "steps", None)
     if isinstance(steps, list) and steps:
         return steps[-1][1], type(model).__name__
-    if type(model).__name__ == "FrozenEstimator":
-        return model.estimator, None
     for attribute in _INNER:
         if hasattr(model, attribute):
             return getattr(model, attribute), type(model).__name__
