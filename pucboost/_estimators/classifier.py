@@ -53,13 +53,14 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         all of them and XGBoost the last one.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …), or
+        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …; the classes of an
+        anchor must be the labels in y), or
         ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
 
     Attributes
     ----------
     booster_
-        What :func:`pucboost.train` returned: a real ``lgb.Booster`` or ``xgb.Booster``.
+        What :func:`pucboost.train` returned: a real ``lgb.Booster`` or ``xgb.Booster``, or an anchored model.
     classes_ : array
         The labels, in the order of the columns of ``predict_proba``.
     consent_ : pucboost.Consent

@@ -223,6 +223,18 @@ def test_float32_columns_keep_their_type() -> None:
     np.testing.assert_array_equal(fitted.quote(people)["nothing"], before)
 
 
+def test_tables_are_left_alone() -> None:
+    """Even by steps that write into what they get."""
+    for table, own in ((NUMBERS, NUMBERS[:, :2]), (PEOPLE, PEOPLE[["age", "bmi"]])):
+        anchor = make_pipeline(StandardScaler(copy=False), LogisticRegression()).fit(own.copy(), CLAIM)
+        before = table.copy()
+        names = {"optional": [2, 3]} if table is NUMBERS else {}
+        model = fit(anchor, CLAIM, table=table, **names)
+        told = model.predict(table)
+        pd.testing.assert_frame_equal(pd.DataFrame(table), pd.DataFrame(before))
+        np.testing.assert_array_equal(told[SILENT], anchor.predict_proba(own.copy())[SILENT, 1])
+
+
 def test_columns_that_the_estimator_drops_do_not_matter() -> None:
     anchor = pipeline(LogisticRegression()).fit(PEOPLE.assign(id=range(N)), CLAIM)
     assert {"steps", "id"} <= set(anchor.feature_names_in_)

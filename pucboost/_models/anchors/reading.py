@@ -97,14 +97,11 @@ def _answering(model: Any) -> tuple[Any, str | None]:
 
 def classifies(model: Any) -> bool:
     """Return whether an estimator predicts classes."""
-    if is_statsmodels(model):
-        return False
+    if not hasattr(model, "__sklearn_tags__"):
+        return hasattr(model, "predict_proba")
     from sklearn.base import is_classifier
 
-    try:
-        return bool(is_classifier(model))
-    except (AttributeError, TypeError):  # not one of scikit-learn
-        return hasattr(model, "predict_proba")
+    return bool(is_classifier(model))
 
 
 def per_unit_of_exposure(model: Any) -> bool:

@@ -72,17 +72,18 @@ def _whole(codes: Array) -> Array:
 
 def numbers_of(X: Any, columns: Sequence[int]) -> Any:
     """Return some columns of a table as an array, or as a sparse matrix if it is one; they must be numbers."""
-    # A slice of an array has its memory layout, on which the last bits of products depend.
+    # A copy, since estimators may change what they get, of a slice if possible: the last bits of products depend on the
+    # order in memory, and a list of columns would turn it round.
     wanted: Any = list(columns)
     if wanted == list(range(wanted[0], wanted[0] + len(wanted))):
         wanted = slice(wanted[0], wanted[0] + len(wanted))
     if isinstance(X, np.ndarray):
-        return X[:, wanted]
+        return X[:, wanted].copy(order="K")
     if hasattr(X, "tocsr"):
         return X.tocsr()[:, wanted]
     if not is_frame(X):
         source = row_source(X)
-        return source.window(0, source.n_rows)[:, wanted]
+        return source.window(0, source.n_rows)[:, wanted].copy(order="K")
     source = row_source(select_columns(X, list(columns)))
     if source.coded:
         raise ValueError(
