@@ -98,8 +98,9 @@ def _check_scale(anchor: Anchor, score: Array, table: SourceTable, objective: Ob
             f"raw scores, before the link of objective {objective.name!r}. Return the logarithm, or for probabilities "
             "log(p / (1 − p))."
         )
+    reason = "does it not return raw scores" if anchor.returns_raw_scores else "for another unit of exposure"
     warnings.warn(
-        f"The anchor's scores give {means}. Is it for another population, or does it not return raw scores?",
+        f"The anchor's scores give {means}. Is it for another population, or {reason}?",
         UserWarning,
         stacklevel=5,
     )

@@ -468,6 +468,12 @@ def test_the_scale_of_an_estimator_is_known() -> None:
     np.testing.assert_array_equal(model.predict(PEOPLE)[SILENT], anchor.predict_proba(PEOPLE[["age"]])[SILENT, 1])
 
 
+def test_an_estimator_that_is_far_off_is_warned_of() -> None:
+    daily = PoissonRegressor().fit(PEOPLE[["age"]], COUNT / 365)
+    with pytest.warns(UserWarning, match="Is it for another population, or for another unit of exposure"):
+        fit(daily, COUNT, "poisson")
+
+
 # ---------------------------------------------------------------- statsmodels
 
 

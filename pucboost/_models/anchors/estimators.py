@@ -128,7 +128,6 @@ class EstimatorAnchor(Anchor):
         names = [self.consent.feature_names[j] for j in question.columns]
         frame = frame_of(X, question.columns, names, question.container, codes)
         if question.constant is not None:
-            frame = frame.copy(deep=False)
             frame.insert(question.constant[0], question.constant[1], 1.0)
         return frame
 

@@ -27,7 +27,7 @@ def container_of(X: Any) -> str:
 
 
 def frame_of(X: Any, columns: Sequence[int], names: Sequence[str], container: str, codes: Categories | None) -> Any:
-    """Return some columns of a table as a DataFrame with these names.
+    """Return some columns of a table as a DataFrame with these names, which the estimator may write into.
 
     Parameters
     ----------
@@ -46,7 +46,8 @@ def frame_of(X: Any, columns: Sequence[int], names: Sequence[str], container: st
     table = nw.from_native(frame, eager_only=True)
     if table.columns != list(names):
         table = table.rename(dict(zip(table.columns, names, strict=True)))
-    return table.to_pandas() if container == PANDAS else table.to_polars()
+    # Steps that save copies write into the memory of a pandas table, whatever pandas says of it.
+    return table.to_pandas().copy() if container == PANDAS else table.to_polars()
 
 
 def _decoded(X: Any, columns: Sequence[int], names: Sequence[str], codes: Categories | None) -> pd.DataFrame:
