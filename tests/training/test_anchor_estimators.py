@@ -188,6 +188,16 @@ def test_arrays_without_names(kit: EngineKit, kind: Any) -> None:
     assert repr(model.anchor) == "<anchor: LogisticRegression; log-odds of predict_proba, columns Column_0, Column_1>"
 
 
+def test_last_bits_of_many_columns() -> None:
+    """They depend on how an array lies in memory, which must be as in a slice of the caller's."""
+    table = np.random.default_rng(1).normal(size=(N, 7))
+    table[::2, 6] = np.nan
+    anchor = LogisticRegression().fit(table[:, :6], CLAIM)
+    before = anchor.predict_proba(table[:, :6])[:, 1]
+    model = fit(anchor, CLAIM, table=table, optional=[6])
+    np.testing.assert_array_equal(model.predict(table)[::2], before[::2])
+
+
 def test_array_with_names_and_base_columns_apart() -> None:
     names = ["age", "steps", "bmi", "pulse"]
     table = PEOPLE[names].to_numpy()
