@@ -124,8 +124,19 @@ class Boosters(ABC):
         """
 
     @abstractmethod
-    def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
-        """Return raw scores that start from ``start`` instead of the booster's own constant."""
+    def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
+        """Return raw scores that start from ``start`` instead of the booster's own constant.
+
+        ``rounds`` is how many rounds to add; None means those up to the best one.
+        """
+
+    @abstractmethod
+    def contributions(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
+        """Return what each column adds to the raw scores of :meth:`add_trees`, as SHAP values in LightGBM's layout.
+
+        One value per column, and a last one that holds the rest, ``start`` included; with several classes, class after
+        class.
+        """
 
     # ----- what a booster knows
 
@@ -159,6 +170,14 @@ class Boosters(ABC):
     @abstractmethod
     def gains(self, booster: Any) -> Array:
         """Return the total gain of the splits on each column."""
+
+    @abstractmethod
+    def split_counts(self, booster: Any) -> Array:
+        """Return the number of splits on each column."""
+
+    @abstractmethod
+    def tree_count(self, booster: Any) -> int:
+        """Return the number of trees: one per round and class, or more in a forest."""
 
     def reads_zero_as_missing(self, booster: Any) -> bool:
         """Return whether the booster treats zeros as missing."""

@@ -33,9 +33,16 @@ class LightGBMBoosters(Boosters):
         """Return predictions; ``best_rounds`` makes no difference: LightGBM's own ``predict`` stops there anyway."""
         return np.asarray(booster.predict(rows, raw_score=raw_score))
 
-    def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
+    def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
         """Return ``start`` + the sum of the trees."""
-        return np.asarray(start + booster.predict(rows, raw_score=True))
+        return np.asarray(start + booster.predict(rows, raw_score=True, num_iteration=rounds))
+
+    def contributions(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
+        """Return LightGBM's own values with ``start`` added to the last of each class."""
+        values = np.asarray(booster.predict(rows, pred_contrib=True, num_iteration=rounds))
+        by_class = values.reshape(len(rows), -1, booster.num_feature() + 1)
+        by_class[:, :, -1] += start.reshape(len(rows), -1)
+        return by_class.reshape(len(rows), -1)
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""
@@ -76,6 +83,14 @@ class LightGBMBoosters(Boosters):
     def gains(self, booster: Any) -> Array:
         """Return the total gain by column."""
         return np.asarray(booster.feature_importance("gain"), dtype=np.float64)
+
+    def split_counts(self, booster: Any) -> Array:
+        """Return the number of splits by column."""
+        return np.asarray(booster.feature_importance("split"), dtype=np.int64)
+
+    def tree_count(self, booster: Any) -> int:
+        """Return the number of trees."""
+        return int(booster.num_trees())
 
     def up_to_best_round(self, booster: Any) -> Any:
         """Return the booster itself: its predictions stop at the best round anyway."""

@@ -29,9 +29,19 @@ class XGBoostBoosters(Boosters):
         matrix = _matrix(booster, rows)
         return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
 
-    def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
+    def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
         """Return ``start`` + the sum of the trees."""
-        return np.asarray(booster.predict(_matrix(booster, rows, base_margin=start), output_margin=True))
+        matrix, used = _matrix(booster, rows, base_margin=start), self._range(booster, rounds)
+        return np.asarray(booster.predict(matrix, output_margin=True, iteration_range=used))
+
+    def contributions(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
+        """Return XGBoost's own values, which include ``start``."""
+        matrix, used = _matrix(booster, rows, base_margin=start), self._range(booster, rounds)
+        return np.asarray(booster.predict(matrix, pred_contribs=True, iteration_range=used)).reshape(len(rows), -1)
+
+    def _range(self, booster: Any, rounds: int | None) -> tuple[int, int]:
+        """Return a range of rounds in XGBoost's words, where 0 stands for the end."""
+        return 0, 0 if rounds is None else min(rounds, self.rounds(booster))
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""
@@ -76,9 +86,20 @@ class XGBoostBoosters(Boosters):
 
     def gains(self, booster: Any) -> Array:
         """Return the total gain by column."""
-        found = booster.get_score(importance_type="total_gain")
+        return self._by_column(booster, "total_gain")
+
+    def split_counts(self, booster: Any) -> Array:
+        """Return the number of splits by column."""
+        return self._by_column(booster, "weight").astype(np.int64)
+
+    def _by_column(self, booster: Any, importance_type: str) -> Array:
+        found = booster.get_score(importance_type=importance_type)
         names, count = self.columns(booster)
         return np.array([found.get(name, 0.0) for name in names or [f"f{j}" for j in range(count)]], dtype=np.float64)
+
+    def tree_count(self, booster: Any) -> int:
+        """Return the number of trees."""
+        return len(booster.get_dump())
 
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
         """Set the attributes that keep schema and categories in model files."""

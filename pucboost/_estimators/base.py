@@ -21,7 +21,7 @@ from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._prediction.predictor import MaskedPredictor
-from .._prediction.quotes import quote
+from .._prediction.quotes import quote_subsets
 from .._tables.containers import as_exposure, row_source, rows_of
 from .._tables.sources import RowSource
 from .._virtual.plan import Augmentation
@@ -107,6 +107,13 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")
 
+    def __sklearn_clone__(self) -> Self:
+        """Return an unfitted copy that keeps its anchor, which scikit-learn would clone into an unfitted one."""
+        new: Self = super().__sklearn_clone__()
+        if "anchor" in self._engine_params:
+            new._engine_params = {**new._engine_params, "anchor": self._engine_params["anchor"]}
+        return new
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return a copy. LightGBM's boosters lose their consent schema when they are copied, so it is set again."""
         new = type(self).__new__(type(self))
@@ -156,7 +163,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         others = [None if one.X is X and one.y is y else self._read_validation(one, source) for one in pairs]
         record: dict[str, Any] = {}
         callbacks = [*(callbacks or ()), *([engine.recording_callback(record)] if pairs else [])]
-        fitting = Fitting(engine, params, consent, people, categorical, others, int(self.n_estimators), callbacks)
+        rounds, classes = int(self.n_estimators), getattr(self, "classes_", None)
+        fitting = Fitting(engine, params, consent, people, categorical, others, rounds, callbacks, classes)
         booster = fitting.train()
         self.consent_ = consent
         self._categories = source.categories
@@ -236,16 +244,25 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
 
     # ----- predicting
 
-    def _source(self, X: Any) -> RowSource:
-        """Check a table against the one given to ``fit``; return its source, with the same codes for categories."""
+    def _table(self, X: Any) -> tuple[Any, RowSource]:
+        """Check a table against that of ``fit``; return it and its source, with the same codes for categories."""
         check_is_fitted(self)
-        return row_source(read_table(self, X, reset=False), self._categories)
+        table = read_table(self, X, reset=False)
+        return table, row_source(table, self._categories)
+
+    def _predictor(self, X: Any, raw_score: bool) -> MaskedPredictor:
+        table, source = self._table(X)
+        return MaskedPredictor(
+            self.booster_,
+            source,
+            raw_score=raw_score,
+            num_threads=self._threads(),
+            consent=self.consent_,
+            container=table,
+        )
 
     def _predict(self, X: Any, raw_score: bool = False) -> Array:
-        source = self._source(X)
-        predictor = MaskedPredictor(
-            self.booster_, source, raw_score=raw_score, num_threads=self._threads(), consent=self.consent_
-        )
+        predictor = self._predictor(X, raw_score)
         return np.asarray(predictor.everybody(predictor.shared), dtype=np.float64)
 
     def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:
@@ -262,13 +279,13 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             One column per subset, NaN where the person does not share all of its groups; the probability of
             ``classes_[1]`` for two classes, one column per subset and class for more.
         """
-        source = self._source(X)
+        predictor = self._predictor(X, raw_score)
         if self.consent_.n_groups == 0:
             raise ValueError(
                 f"This {type(self).__name__} was fitted with nothing optional, so there is nothing to quote but "
                 "predict(X). Give optional to the constructor."
             )
-        table = quote(self.booster_, source, subsets=subsets, raw_score=raw_score, num_threads=self._threads())
+        table = quote_subsets(predictor, subsets)
         if hasattr(X, "index") and hasattr(X, "columns"):
             table.index = X.index
         return table
@@ -292,7 +309,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         from .._auditing.estimate.losses import choose_loss
         from .._auditing.run import audit
 
-        self._source(X)
+        self._table(X)
         outcome, target = self._encode(y), self._target_class(options.get("target_class"))
         if self.consent_.n_groups == 0 or self._needs_own_predictions(target):
             # Audit predict, which recodes categories and knows both classes; the loss still comes from the booster.

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _PROBABILITIES = ("binary", "cross_entropy", "multiclass")
 """Objectives whose predictions are the probabilities of classes; the first two are for two classes."""
 
+_ROUNDING = 1e-12
+"""How far sums of doubles may be from 1."""
+
 
 class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     """Classifier under Protected User Consent, for two classes or more.
@@ -60,13 +63,14 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         the people as they are, says so.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …), or
+        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …; the classes of an
+        anchor must be the labels in y), or
         ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
 
     Attributes
     ----------
     booster_
-        What :func:`pucboost.train` returned: a real ``lgb.Booster`` or ``xgb.Booster``.
+        What :func:`pucboost.train` returned: a real ``lgb.Booster`` or ``xgb.Booster``, or an anchored model.
     classes_ : array
         The labels, in the order of the columns of ``predict_proba``.
     consent_ : pucboost.Consent
@@ -235,7 +239,9 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         p = self._predict(X)
         if p.ndim == 1:
             return np.column_stack([1 - p, p])
-        return np.asarray(p / p.sum(axis=1, keepdims=True))  # XGBoost's are float32 and do not add up to 1 exactly
+        total = p.sum(axis=1, keepdims=True)
+        # XGBoost's are float32 and do not add up to 1 exactly. Those of an anchor do, and must not change.
+        return np.asarray(np.where(np.abs(total - 1) < _ROUNDING, p, p / total))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class.

@@ -41,6 +41,8 @@ class Fitting:
     """People to validate on; None stands for those to train on."""
     rounds: int
     callbacks: list[Any]
+    classes: Array | None
+    """The labels of a classifier, which its outcomes are numbers of."""
 
     def train(self) -> Any:
         """Return the booster; with nothing optional the engine reads the tables itself, if it can."""
@@ -61,7 +63,14 @@ class Fitting:
             data=people.container,
         )
         request = TrainingRequest.of(
-            self.engine, settings, engine_params, table, self.consent, self.rounds, label_name="y"
+            self.engine,
+            settings,
+            engine_params,
+            table,
+            self.consent,
+            self.rounds,
+            label_name="y",
+            classes=self.classes,
         )
         valid = [self._validation(request, other, number) for number, other in enumerate(self.others)]
         return train_request(request, valid or None, Hooks(callbacks=self.callbacks or None))

@@ -39,6 +39,8 @@ class Logistic(Objective):
     soft_labels: bool = False
     _names: ClassVar[tuple[str, str]] = ("binary", "binary:logistic")
     _needs: ClassVar[str] = "between 0 and 1"
+    link_name: ClassVar[str] = "log-odds"
+    _needs_prediction: ClassVar[str] = "above 0 and below 1"
 
     @property
     def name(self) -> str:
@@ -56,6 +58,14 @@ class Logistic(Objective):
     def response(self, score: Any) -> Array:
         """Return 1 / (1 + e⁻ˢ)."""
         return np.asarray(1.0 / (1.0 + exp(-np.asarray(score, dtype=np.float64))))
+
+    def link(self, prediction: Any) -> Array:
+        """Return log(p / (1 − p))."""
+        p = np.asarray(prediction, dtype=np.float64)
+        return np.asarray(np.log(p) - np.log1p(-p))
+
+    def _has_score(self, prediction: Array) -> Array:
+        return np.asarray((prediction > 0) & (prediction < 1))
 
     def _losses(self, score: Array, label: Array) -> Array:
         return np.asarray(np.logaddexp(0.0, score) - label * score)
@@ -93,6 +103,8 @@ class Softmax(Objective):
     n_classes: int
     hessian_factor: float | None = None
     _names: ClassVar[tuple[str, str]] = ("multiclass", "multi:softprob")
+    link_name: ClassVar[str] = "log"
+    _needs_prediction: ClassVar[str] = "above 0 that add up to 1"
 
     def __post_init__(self) -> None:
         if self.n_classes < 2:
@@ -147,6 +159,15 @@ class Softmax(Objective):
         scores = np.asarray(score, dtype=np.float64)
         powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+    def link(self, prediction: Any) -> Array:
+        """Return log p_k, of which the softmax is p_k again if the p_k add up to 1."""
+        return np.asarray(np.log(np.asarray(prediction, dtype=np.float64)))
+
+    def _has_score(self, prediction: Array) -> Array:
+        with np.errstate(invalid="ignore"):  # ∞ − ∞
+            adds_up = np.abs(prediction.sum(axis=1) - 1.0) <= _SHARES_TOLERANCE
+        return np.asarray((prediction > 0).all(axis=1) & adds_up)
 
     def _label_array(self, label: Any, n: int) -> Array:
         labels = np.asarray(label, dtype=np.float64)

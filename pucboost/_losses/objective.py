@@ -24,7 +24,7 @@ _NO_WEIGHT = np.empty(0)
 
 @dataclass(frozen=True)
 class Objective(ABC):
-    """A loss ℓ(s, y) of raw score s and label y, its derivatives in s, its best constant and its inverse link.
+    """A loss ℓ(s, y) of raw score s and label y, its derivatives in s, its best constant and its link.
 
     Attributes
     ----------
@@ -32,14 +32,18 @@ class Objective(ABC):
         Names of the loss in LightGBM and XGBoost.
     n_scores
         Raw scores per row: 1, or the number of classes.
+    link_name
+        What raw scores are of predictions: ``"identity"``, ``"log"`` or ``"log-odds"``.
     linear_in_label
         True if rows with the same score may be merged into one row with the weighted mean of their labels and the sum
         of their weights. This changes the total loss by a constant, and gradient and hessian not at all.
     """
 
     linear_in_label: ClassVar[bool] = True
+    link_name: ClassVar[str] = "identity"
     _names: ClassVar[tuple[str, str]]
     _needs: ClassVar[str] = "to be finite"
+    _needs_prediction: ClassVar[str] = "to be finite"
 
     @property
     def name(self) -> str:
@@ -66,6 +70,32 @@ class Objective(ABC):
     @abstractmethod
     def response(self, score: Any) -> Array:
         """Return the prediction for a raw score (the inverse link)."""
+
+    def link(self, prediction: Any) -> Array:
+        """Return the raw score of a prediction: the inverse of :meth:`response`."""
+        return np.asarray(prediction, dtype=np.float64)
+
+    def _has_score(self, prediction: Array) -> Array:
+        """Return which rows of predictions a finite raw score can give, as far as they are finite."""
+        return np.ones(len(prediction), dtype=bool)
+
+    def check_predictions(self, prediction: Any, name: str = "prediction") -> None:
+        """Raise ValueError for the first row of predictions that no finite raw score gives."""
+        predictions = np.asarray(prediction, dtype=np.float64)
+        shape = (len(predictions), *([self.n_scores] if self.n_scores > 1 else []))
+        if predictions.shape != shape:
+            raise ValueError(f"{name} must have shape {shape} for objective {self.name!r}, got {predictions.shape}.")
+        good = np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1) & self._has_score(predictions)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"{name} is {predictions[row].tolist()} in row {row} ({int((~good).sum())} such rows); objective "
+                f"{self.name!r} adds to {self._score_words}, which needs predictions {self._needs_prediction}."
+            )
+
+    @property
+    def _score_words(self) -> str:
+        return "predictions themselves" if self.link_name == "identity" else f"their {self.link_name}"
 
     @abstractmethod
     def _losses(self, score: Array, label: Array) -> Array:

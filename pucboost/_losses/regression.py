@@ -46,6 +46,9 @@ class SquaredError(Objective):
 class _LogLink(Objective):
     """Losses whose prediction is the mean eˢ, and whose best constant is the log of the mean label."""
 
+    link_name: ClassVar[str] = "log"
+    _needs_prediction: ClassVar[str] = "above 0"
+
     def initial_score(self, label: Any, weight: Any = None) -> float:
         """Return the log of the mean label.
 
@@ -60,6 +63,13 @@ class _LogLink(Objective):
     def response(self, score: Any) -> Array:
         """Return eˢ."""
         return exp(score)
+
+    def link(self, prediction: Any) -> Array:
+        """Return the log of the prediction."""
+        return np.asarray(np.log(np.asarray(prediction, dtype=np.float64)))
+
+    def _has_score(self, prediction: Array) -> Array:
+        return np.asarray(prediction > 0)
 
 
 @dataclass(frozen=True)

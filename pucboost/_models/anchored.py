@@ -11,8 +11,10 @@ table with everything optional erased.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,11 +23,17 @@ from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
 from .._tables.containers import eager, row_source
-from .anchor import Anchor
-from .schema import TrainingSummary, categories_of
+from .._tables.files import write_whole
+from .._tables.sources import RowSource
+from .anchored_parts import anchor_to_dict, booster_to_dict, objective_to_dict
+from .anchors.base import Anchor, AnchorScores
+from .schema import TrainingSummary, categories_of, model_schema
+
+ANCHORED_KEY = "pucboost_anchored"
+"""The first key of the file of an anchored model, by which it is recognised."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AnchoredModel:
     """The model that ``train`` returns with ``anchor=``; it predicts, pickles and saves like a booster.
 
@@ -59,7 +67,17 @@ class AnchoredModel:
     consent: Consent
     puc_summary: TrainingSummary | None
 
-    def predict(self, X: Any, *, raw_score: bool = False) -> Array:
+    # ----- predictions
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        raw_score: bool = False,
+        num_iteration: int | None = None,
+        pred_contrib: bool = False,
+        **others: Any,
+    ) -> Array:
         """Return predictions; people who share nothing get exactly the anchor's.
 
         Parameters
@@ -68,20 +86,123 @@ class AnchoredModel:
             A table with the columns of training.
         raw_score
             Return raw scores instead of predictions.
+        num_iteration
+            How many rounds of trees to add; None, 0 or less: those up to the best one.
+        pred_contrib
+            Return what each column adds to the raw score (SHAP values of the trees), and in a last column the rest:
+            the anchor's raw score and the trees' own constant. Rows add up to raw scores. For people who share nothing
+            the last column is the anchor's raw score and all else is 0. With several classes, class after class.
         """
+        if others:
+            raise TypeError(
+                f"predict of an anchored model takes no {', '.join(others)}: its prediction is more than its trees, "
+                "which are in .booster."
+            )
         X, codes = eager(X), categories_of(self)
         source = row_source(X, codes)
         self.consent.check_table(source)
-        shares = self.consent.presence(source) != 0
-        start = self.anchor.raw(X, codes)
-        boosters = boosters_of(self.booster)
-        out = np.array(start if raw_score else self.anchor.response(X, start, self.objective, codes))
-        for lo, hi in source.blocks():
-            some = np.flatnonzero(shares[lo:hi])
-            if len(some):
-                raw = boosters.add_trees(self.booster, source.window(lo, hi)[some], start[lo + some])
-                out[lo + some] = raw if raw_score else self.objective.response(raw)
+        start = self.anchor.scores(X, codes)
+        rounds = None if num_iteration is None or num_iteration <= 0 else int(num_iteration)
+        if pred_contrib:
+            return self._contributions(source, start, rounds)
+        parts = [
+            self.add_trees(start.of(slice(lo, hi)), source.window(lo, hi), raw_score=raw_score, rounds=rounds)
+            for lo, hi in source.blocks()
+        ]
+        return np.concatenate(parts)
+
+    def add_trees(
+        self, start: AnchorScores, rows: Array, *, raw_score: bool = False, rounds: int | None = None
+    ) -> Array:
+        """Return predictions for a matrix of numbers and category codes, given what the anchor says about its rows."""
+        out = np.array(start.raw if raw_score else start.response)
+        some = self._sharing(rows)
+        if len(some):
+            raw = boosters_of(self.booster).add_trees(self.booster, rows[some], start.raw[some], rounds)
+            out[some] = raw if raw_score else self.objective.response(raw)
         return out
+
+    def _contributions(self, source: RowSource, start: AnchorScores, rounds: int | None) -> Array:
+        width = self.num_feature() + 1
+        out = np.zeros((source.n_rows, self.objective.n_scores, width))
+        out[:, :, -1] = start.raw.reshape(source.n_rows, -1)
+        for lo, hi in source.blocks():
+            rows = source.window(lo, hi)
+            some = self._sharing(rows)
+            if len(some):
+                values = boosters_of(self.booster).contributions(self.booster, rows[some], start.raw[lo + some], rounds)
+                out[lo + some] = values.reshape(len(some), -1, width)
+        return out.reshape(source.n_rows, -1)
+
+    def _sharing(self, rows: Array) -> Array:
+        """Return the numbers of the rows that share something."""
+        return np.flatnonzero(self.consent.presence(row_source(rows)) != 0)
+
+    # ----- what people ask a booster
+
+    @property
+    def best_iteration(self) -> int:
+        """The number of rounds that predictions use: with early stopping up to the best one, else all."""
+        return boosters_of(self.booster).used_rounds(self.booster)
+
+    def current_iteration(self) -> int:
+        """Return how many rounds there are."""
+        return boosters_of(self.booster).rounds(self.booster)
+
+    def num_trees(self) -> int:
+        """Return how many trees are added to the anchor: one per round and class."""
+        return boosters_of(self.booster).tree_count(self.booster)
+
+    def num_feature(self) -> int:
+        """Return the number of columns."""
+        return len(self.consent.feature_names)
+
+    def feature_name(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self.consent.feature_names)
+
+    def feature_importance(self, importance_type: str = "split") -> Array:
+        """Return how much the trees use each column; what the anchor makes of it does not count.
+
+        Parameters
+        ----------
+        importance_type
+            ``"split"``: the number of splits on the column. ``"gain"``: their total gain.
+        """
+        if importance_type not in ("split", "gain"):
+            raise ValueError(f"importance_type must be 'split' or 'gain', got {importance_type!r}.")
+        boosters = boosters_of(self.booster)
+        return (boosters.split_counts if importance_type == "split" else boosters.gains)(self.booster)
+
+    def save_model(self, filename: str | Path) -> None:
+        """Write the model into a file that :func:`pucboost.load_model` reads.
+
+        Parameters
+        ----------
+        filename
+            Written whole or not at all. An estimator as anchor needs skops.
+        """
+        kept = {
+            ANCHORED_KEY: model_schema(self.consent, self.puc_summary),
+            "anchor": anchor_to_dict(self.anchor),
+            "trees": booster_to_dict(self.booster),
+            "objective": objective_to_dict(self.objective),
+        }
+        write_whole(Path(filename), json.dumps(kept).encode("utf-8"))
+
+    def __repr__(self) -> str:
+        trees = f"{self.num_trees()} trees for people who share, objective {self.objective.name!r}"
+        return f"AnchoredModel(\n  anchor: {self.anchor.described()},\n  trees: {trees},\n  {self.consent!r}\n)"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say where to look, if a booster has the attribute."""
+        hint = ""
+        if not name.startswith("_") and hasattr(self.booster, name):
+            hint = (
+                ". Its trees, .booster, have it, but they are only a part of the model: they are added to .anchor for "
+                "people who share"
+            )
+        raise AttributeError(f"'AnchoredModel' object has no attribute {name!r}{hint}.")
 
 
 def is_tree_model(model: Any) -> bool:

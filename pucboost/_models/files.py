@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from .. import _losses
 from .._consent import Consent
 from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
 from .._tables.files import write_whole
 from .._tables.formats import is_table_file
-from .anchor import Anchor
-from .anchored import AnchoredModel
+from .anchored import ANCHORED_KEY, AnchoredModel
+from .anchored_parts import anchor_from_dict, booster_from_dict, objective_from_dict
 from .schema import TrainingSummary, model_schema, read_schema
 
 if TYPE_CHECKING:
     from .trained import TrainedModel
 
-_ANCHORED = b'{"pucboost_anchored"'
+_ANCHORED = f'{{"{ANCHORED_KEY}"'.encode()
 
 
 def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     """Write a booster and its consent schema into one file, which the plain engine can also read.
 
-    The file of an anchored model holds two boosters, and only :func:`load_model` reads it.
+    The file of an anchored model holds its trees and its anchor, and only :func:`load_model` reads it. An anchor that
+    is an estimator is written with skops (``pip install 'pucboost[skops]'``).
 
     Parameters
     ----------
@@ -63,20 +63,22 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     if isinstance(booster, AnchoredModel):
         if kwargs:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an anchored model.")
-        content = json.dumps(_anchored_to_dict(booster)).encode("utf-8")
-    else:
-        schema = model_schema(consent, getattr(booster, "puc_summary", None))
-        content = boosters_of(booster).to_file(booster, schema, path, **kwargs)
-    write_whole(path, content)
+        booster.save_model(path)
+        return
+    schema = model_schema(consent, getattr(booster, "puc_summary", None))
+    write_whole(path, boosters_of(booster).to_file(booster, schema, path, **kwargs))
 
 
-def load_model(filename: str | Path) -> TrainedModel:
+def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedModel:
     """Return the booster from a file written by :func:`save_model`, with its ``consent``.
 
     Parameters
     ----------
     filename
         The model file, of any engine.
+    trusted
+        Names of types that the anchor of an anchored model may have, besides those that skops trusts, such as all of
+        scikit-learn. An error names those that are missing.
 
     Returns
     -------
@@ -94,7 +96,9 @@ def load_model(filename: str | Path) -> TrainedModel:
     """
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
-        return cast("TrainedModel", _anchored_from_dict(json.loads(content), str(filename)))
+        if isinstance(trusted, str):
+            raise TypeError(f"trusted must be a list of names of types, got the text {trusted!r}.")
+        return cast("TrainedModel", _anchored_from_dict(json.loads(content), str(filename), trusted))
     if is_table_file(Path(filename)):
         raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
     loaded = _boosters_that_wrote(content).from_file(content)
@@ -149,35 +153,14 @@ def summary_of(model: Any) -> TrainingSummary | None:
     return summary
 
 
-def _anchored_to_dict(model: AnchoredModel) -> dict[str, Any]:
-    if not is_booster(model.anchor.model):
-        raise ValueError(
-            "The anchor is a callable, which cannot be written into a model file. Pickle the model, or anchor it on a "
-            "booster."
-        )
-    return {
-        "pucboost_anchored": model_schema(model.consent, model.puc_summary),
-        "anchor": _booster_to_dict(model.anchor.model),
-        "trees": _booster_to_dict(model.booster),
-        "objective": {"class": type(model.objective).__name__, "fields": asdict(model.objective)},
-    }
-
-
-def _anchored_from_dict(kept: dict[str, Any], where: str) -> AnchoredModel:
-    consent, summary = read_schema(kept["pucboost_anchored"], where)
-    objective = getattr(_losses, kept["objective"]["class"])(**kept["objective"]["fields"])
-    anchor = Anchor(_booster_from_dict(kept["anchor"]), consent)
-    return AnchoredModel(anchor, _booster_from_dict(kept["trees"]), objective, consent, summary)
-
-
-def _booster_to_dict(booster: Any) -> dict[str, str]:
-    boosters = boosters_of(booster)
-    return {"engine": boosters.name, "model": boosters.to_text(booster)}
-
-
-def _booster_from_dict(kept: dict[str, str]) -> Any:
-    boosters = {one.name: one for one in all_boosters()}
-    return boosters[kept["engine"]].from_text(kept["model"])
+def _anchored_from_dict(kept: dict[str, Any], where: str, trusted: Sequence[str]) -> AnchoredModel:
+    absent = [name for name in ("anchor", "trees", "objective") if name not in kept]
+    if absent:
+        raise ValueError(f"{where!r} is the file of an anchored model without its {absent[0]}. The file is damaged.")
+    consent, summary = read_schema(kept[ANCHORED_KEY], where)
+    objective = objective_from_dict(kept["objective"], where)
+    anchor = anchor_from_dict(kept["anchor"], consent, objective, where, trusted)
+    return AnchoredModel(anchor, booster_from_dict(kept["trees"], where), objective, consent, summary)
 
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:

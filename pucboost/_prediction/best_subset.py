@@ -87,7 +87,7 @@ def best_predictions(
 
 def _greedy(predictor: MaskedPredictor, people: Array, mask: int, sign: float) -> tuple[Array, Array]:
     """Return the better result of two greedy searches, from everything and from nothing, one group at a time."""
-    block = predictor.source.take(people)
+    block = predictor.block_of(people)
     rows = np.arange(len(people))
     groups = [np.uint64(1 << g) for g in range(64) if mask >> g & 1]
     ends = []

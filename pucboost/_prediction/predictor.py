@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from .._consent import Consent
 from .._engines import boosters_of
 from .._kernels.threads import thread_count
 from .._models.anchored import AnchoredModel
+from .._models.anchors.base import AnchorScores
 from .._models.files import consent_of
 from .._models.schema import categories_of
 from .._tables.containers import row_source, rows_of
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
 
 TABLE_VALUES = 8_000_000
 """How many values are passed at a time to a model that takes tables."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some people: their rows as numbers and codes, and what the anchor says about them, if the model has one."""
+
+    rows: Array
+    start: AnchorScores | None
 
 
 class MaskedPredictor:
@@ -46,6 +56,8 @@ class MaskedPredictor:
         The consent schema, for a model that has none.
     target_class
         Predict this class only, for a model with several.
+    container
+        The table as an anchor should see it, if ``X`` is no more than its numbers.
     """
 
     def __init__(
@@ -57,6 +69,7 @@ class MaskedPredictor:
         num_threads: int | None = None,
         consent: Consent | None = None,
         target_class: Any = None,
+        container: Any = None,
     ) -> None:
         self._index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         inner = unwrap(model, X)
@@ -69,15 +82,26 @@ class MaskedPredictor:
                 "or load it with pucboost.load_model."
             )
         self.consent: Consent = consent
-        self.source: RowSource = row_source(in_order_of(consent, X), categories_of(model))
+        self._model, self._raw_score = model, raw_score
+        self._table = in_order_of(consent, X)
+        self.source: RowSource = row_source(self._table, categories_of(model))
         consent.check_table(self.source)
+        if container is not None:
+            self._table = container
         self._threads = thread_count(num_threads)
-        self._predict = _predict_function(model, raw_score, inner.class_number(target_class))
+        self._target_class = inner.class_number(target_class)
 
     @cached_property
     def shared(self) -> Array:
         """Mask of what each person shares."""
         return self.consent.presence(self.source, num_threads=self._threads)
+
+    @cached_property
+    def _anchor_scores(self) -> AnchorScores | None:
+        """What the anchor says about everybody, if there is one; asked once, since it never sees what is optional."""
+        if not isinstance(self._model, AnchoredModel):
+            return None
+        return self._model.anchor.scores(self._table, categories_of(self._model))
 
     @property
     def n_rows(self) -> int:
@@ -100,27 +124,49 @@ class MaskedPredictor:
         row_bytes = self.source.n_columns * self.source.dtype.itemsize
         return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
 
-    def predict(self, block: Array, rows: Array, masks: Array) -> Array:
+    def block(self, lo: int, hi: int) -> Block:
+        """Return the people lo … hi − 1."""
+        scores = self._anchor_scores
+        return Block(self.source.window(lo, hi), None if scores is None else scores.of(np.arange(lo, hi)))
+
+    def block_of(self, people: Array) -> Block:
+        """Return some people, in the given order."""
+        scores = self._anchor_scores
+        return Block(self.source.take(people), None if scores is None else scores.of(people))
+
+    def predict(self, block: Block, rows: Array, masks: Array) -> Array:
         """Return predictions for rows of a block, each with its mask."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
-        return self._predict(gather_masked(block, rows, masks, self.consent, out, threads=self._threads))
+        masked = gather_masked(block.rows, rows, masks, self.consent, out, threads=self._threads)
+        if block.start is None:
+            values = boosters_of(self._model).predict(self._model, masked, raw_score=self._raw_score)
+        else:
+            values = self._model.add_trees(block.start.of(rows), masked, raw_score=self._raw_score)
+        return self._of_class(values)
+
+    def _of_class(self, values: Array) -> Array:
+        """Return the predictions of the target class, if there is one."""
+        target = self._target_class
+        if target is None:
+            return values
+        if values.ndim != 2 or not 0 <= target < values.shape[1]:
+            known = f"its classes are 0 … {values.shape[1] - 1}" if values.ndim == 2 else "it has one value per person"
+            raise ValueError(f"target_class is {target}, but {known}.")
+        return np.asarray(values[:, target])
 
     def everybody(self, masks: Array) -> Array:
         """Return predictions for everybody, each with the mask given for them."""
-        parts = []
-        for lo, hi in self.batches(1):
-            block = self.source.window(lo, hi)
-            parts.append(self.predict(block, np.arange(hi - lo), masks[lo:hi]))
-        return np.concatenate(parts)
+        return np.concatenate(
+            [self.predict(self.block(lo, hi), np.arange(hi - lo), masks[lo:hi]) for lo, hi in self.batches(1)]
+        )
 
     def people(self, rows: Array, mask: int) -> Array:
         """Return predictions for some people, all with the same mask."""
         step = self._people_per_batch(1)
         parts = []
         for lo in range(0, len(rows), step):
-            block = self.source.take(rows[lo : lo + step])
-            masks = np.full(len(block), mask, dtype=np.uint64)
-            parts.append(self.predict(block, np.arange(len(block)), masks))
+            some = rows[lo : lo + step]
+            parts.append(self.predict(self.block_of(some), np.arange(len(some)), np.full(len(some), mask, np.uint64)))
         return np.concatenate(parts)
 
     def all_subsets(self, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
@@ -129,31 +175,13 @@ class MaskedPredictor:
         for lo in range(0, len(people), step):
             some = people[lo : lo + step]
             rows = np.repeat(np.arange(len(some)), len(submasks))
-            values = self.predict(self.source.take(some), rows, np.tile(submasks, len(some)))
+            values = self.predict(self.block_of(some), rows, np.tile(submasks, len(some)))
             if values.ndim != 1:
                 raise ValueError(
                     "With several classes there is no single most favourable or attributable prediction. Choose a "
                     "class with target_class."
                 )
             yield some, values.reshape(len(some), len(submasks))
-
-
-def _predict_function(model: Any, raw_score: bool, target_class: int | None) -> Callable[[Array], Array]:
-    """Return a function from a matrix to predictions, of one class if asked for."""
-    predict: Callable[..., Array] = (
-        model.predict if isinstance(model, AnchoredModel) else partial(boosters_of(model).predict, model)
-    )
-    if target_class is None:
-        return lambda batch: predict(batch, raw_score=raw_score)
-
-    def one_class(batch: Array) -> Array:
-        values = predict(batch, raw_score=raw_score)
-        if values.ndim != 2 or not 0 <= target_class < values.shape[1]:
-            known = f"its classes are 0 … {values.shape[1] - 1}" if values.ndim == 2 else "it has one value per person"
-            raise ValueError(f"target_class is {target_class}, but {known}.")
-        return np.asarray(values[:, target_class])
-
-    return one_class
 
 
 def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:

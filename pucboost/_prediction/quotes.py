@@ -59,9 +59,13 @@ def quote(
     >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
     [[True, True, False, False], [True, True, True, True]]
     """
+    return quote_subsets(MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads), subsets)
+
+
+def quote_subsets(predictor: MaskedPredictor, subsets: Any) -> pd.DataFrame:
+    """Return the quotes of everybody that a predictor knows; ``subsets`` as in :func:`quote`."""
     import pandas as pd
 
-    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
     masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
     names = [subset_name(int(mask), predictor.consent) for mask in masks]
     table = _quotes(predictor, masks)
@@ -80,7 +84,7 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
         shared = predictor.shared[lo:hi]
         rows, which = np.nonzero((shared[:, None] & masks) == masks)
         if len(rows):
-            out[lo + rows, which] = predictor.predict(predictor.source.window(lo, hi), rows, masks[which])
+            out[lo + rows, which] = predictor.predict(predictor.block(lo, hi), rows, masks[which])
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -11,15 +12,18 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._engines import is_booster
 from .._engines.base import Hooks, OwnGradient, Validation
 from .._losses import Objective
-from .._models.anchor import Anchor
 from .._models.anchored import AnchoredModel
+from .._models.anchors.base import Anchor
+from .._models.anchors.boosters import BoosterAnchor
+from .._models.anchors.choice import BASE, anchor_of
 from .._tables.containers import SourceTable
 from .._virtual.rows import SelectedTable, VirtualTable, erased_table
 from .augmenting import Augmenter
 from .request import TrainingRequest, ValidationTables
+
+logger = logging.getLogger("pucboost")
 
 FAR_OFF = 2.0
 """An anchor whose mean prediction is off by more than this factor is suspicious …"""
@@ -35,9 +39,12 @@ def train_anchored(request: TrainingRequest, valid_tables: ValidationTables | No
     hooks = replace(hooks, keep_training_booster=False)
     augmenter = Augmenter(request)
     virtual, valid = augmenter.training(), augmenter.validation_sets(valid_tables)
-    anchor = Anchor(request.settings.anchor, request.consent)
-    if isinstance(anchor.model, str):
-        anchor = _train_base(request, valid, hooks)
+    given = request.settings.anchor
+    if isinstance(given, str) and given == BASE:
+        anchor: Anchor = _train_base(request, objective, valid, hooks)
+    else:
+        anchor = anchor_of(given, request.table, request.consent, objective, request.classes)
+    logger.info("anchor: %s", anchor.described())
     score = _anchor_scores(request.table, anchor)
     _check_scale(anchor, score, request.table, objective)
     if request.settings.anchor_strength is not None:
@@ -85,20 +92,21 @@ def _check_scale(anchor: Anchor, score: Array, table: SourceTable, objective: Ob
     if off <= math.log(FAR_OFF):
         return
     means = f"a mean prediction of {told:.4g}, where the mean outcome is {outcome:.4g}"
-    if not is_booster(anchor.model) and given > 0 and abs(math.log(given / outcome)) < math.log(NEAR):
+    if anchor.returns_raw_scores and given > 0 and abs(math.log(given / outcome)) < math.log(NEAR):
         raise ValueError(
             f"The anchor's scores give {means}; taken as predictions, their mean is {given:.4g}. An anchor must return "
             f"raw scores, before the link of objective {objective.name!r}. Return the logarithm, or for probabilities "
             "log(p / (1 − p))."
         )
+    reason = "does it not return raw scores" if anchor.returns_raw_scores else "for another unit of exposure"
     warnings.warn(
-        f"The anchor's scores give {means}. Is it for another population, or does it not return raw scores?",
+        f"The anchor's scores give {means}. Is it for another population, or {reason}?",
         UserWarning,
         stacklevel=5,
     )
 
 
-def _train_base(request: TrainingRequest, valid: Validation | None, hooks: Hooks) -> Anchor:
+def _train_base(request: TrainingRequest, objective: Objective, valid: Validation | None, hooks: Hooks) -> Anchor:
     """Train a model on base features and return it as the anchor."""
     engine, consent, threads = request.engine, request.consent, request.options.num_threads
     params = replace(request.params, values=copy.deepcopy(request.params.values))
@@ -109,7 +117,7 @@ def _train_base(request: TrainingRequest, valid: Validation | None, hooks: Hooks
         # Only copies of early-stopping callbacks: the user's callbacks belong to the final model.
         replace(hooks, callbacks=[copy.deepcopy(one) for one in hooks.callbacks or () if engine.stops_early(one)]),
     )
-    return Anchor(engine.boosters.up_to_best_round(base), consent)
+    return BoosterAnchor(engine.boosters.up_to_best_round(base), consent, objective)
 
 
 def start_from(virtual: VirtualTable, score: Array, name: str) -> SelectedTable:
@@ -122,7 +130,7 @@ def start_from(virtual: VirtualTable, score: Array, name: str) -> SelectedTable:
 
 def _anchor_scores(table: SourceTable, anchor: Anchor) -> Array:
     """Return the anchor's raw score for each person."""
-    return anchor.raw(table.container(), table.source.categories).astype(np.float64)
+    return anchor.scores(table.container(), table.source.categories).raw.astype(np.float64)
 
 
 def _train_soft(

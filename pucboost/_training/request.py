@@ -15,12 +15,13 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent, declares_something
 from .._encoded_silence.warning import warn_of_encoded_silence
-from .._engines import DEFAULT_ENGINE, engine_named, is_booster
+from .._engines import DEFAULT_ENGINE, engine_named
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._engines.constraints import by_position, names_columns
 from .._engines.names import value_of
 from .._losses import Objective
 from .._losses.exposure import check_takes_exposure
+from .._models.anchors.choice import check_anchor
 from .._tables.containers import (
     SourceTable,
     eager,
@@ -154,6 +155,8 @@ class TrainingRequest:
     """The loss in closed form; None for a callable, or a loss pucboost does not know."""
     totals: Array | None = None
     """The outcomes as they were given, if they add up over an exposure; the labels of ``table`` are then rates."""
+    classes: Array | None = None
+    """The labels that class numbers stand for, if there were others than these numbers."""
 
     @classmethod
     def read(
@@ -213,6 +216,7 @@ class TrainingRequest:
         num_boost_round: int,
         metrics: Any = None,
         label_name: str = "label of train_set",
+        classes: Array | None = None,
     ) -> TrainingRequest:
         """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
         engine_params = by_position(engine_params, table.names)
@@ -231,7 +235,7 @@ class TrainingRequest:
         if table.exposure is not None:
             totals, table = table.label, as_rates(table)
             engine.check_labels(objective, table.label, f"{label_name}, divided by the exposure,")
-        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective, totals)
+        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective, totals, classes)
 
 
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
@@ -378,17 +382,6 @@ def check_validation(request: TrainingRequest, table: SourceTable, name: str) ->
         Consent({}, tuple(mine.feature_names)).check_columns(theirs.feature_names)
     elif theirs.n_columns != mine.n_columns:
         raise ValueError(f"A validation set has {theirs.n_columns} columns, but train_set has {mine.n_columns}.")
-
-
-def check_anchor(anchor: Any) -> Any:
-    """Return the anchor, taken out of a scikit-learn wrapper; raise if it cannot be an anchor."""
-    for unwrap in ("booster_", "get_booster"):  # scikit-learn's wrappers of the engines
-        inner = getattr(type(anchor), unwrap, None)
-        if inner is not None:
-            return anchor.booster_ if unwrap == "booster_" else anchor.get_booster()
-    if anchor is None or (isinstance(anchor, str) and anchor == "base") or is_booster(anchor) or callable(anchor):
-        return anchor
-    raise ValueError(f"anchor must be 'base', a booster or a callable that returns raw scores; got {anchor!r}.")
 
 
 def check_anchor_strength(strength: Any, anchor: Any) -> float | None:

@@ -84,9 +84,10 @@ def train(
         - ``max_virtual_rows``: row budget; default: as many rows as fit into half of the memory
         - ``engine``: ``"lightgbm"`` (default) or ``"xgboost"``
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
-        - ``anchor``: a booster, a callable that returns raw scores, or ``"base"``. People who share nothing get exactly
-          its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ`` they are only pulled
-          towards it.
+        - ``anchor``: an existing model of base features. A fitted estimator or pipeline of scikit-learn, a GLM of glum
+          or statsmodels, a booster, a callable that returns raw scores, or ``"base"``, which trains one. People who
+          share nothing get exactly its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ``
+          they are only pulled towards it.
         - ``expect_shared``: groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
         - ``training_sketch``: False leaves out of the model the 256 hashes by which an audit recognises people that it
           was trained on. They tell how far two tables overlap. About a single person they can tell something only if

@@ -118,3 +118,30 @@ def test_response_inverts_the_initial_score() -> None:
             assert got == pytest.approx(np.average(label, weights=weight))
     assert Poisson().response([1000.0]).tolist() == [math.inf]
     assert Logistic().response([-1000.0, 0.0, 1000.0]).tolist() == [0.0, 0.5, 1.0]
+
+
+@every_objective
+def test_link_is_the_way_back(objective: Objective) -> None:
+    scores, _, _ = some_rows(objective, 50)
+    response = objective.response(scores)
+    objective.check_predictions(response)
+    np.testing.assert_allclose(objective.response(objective.link(response)), response, rtol=1e-12)
+    if objective.n_scores == 1:  # a softmax does not change if all its scores move
+        np.testing.assert_allclose(objective.link(response), scores, rtol=1e-6, atol=1e-9)
+
+
+def test_predictions_without_a_score() -> None:
+    with pytest.raises(
+        ValueError, match=r"premium is 0\.0 in row 1 \(2 such rows\); objective 'poisson' adds to their log"
+    ):
+        Poisson().check_predictions([1.0, 0.0, -2.0], "premium")
+    with pytest.raises(
+        ValueError, match="'binary' adds to their log-odds, which needs predictions above 0 and below 1"
+    ):
+        Logistic().check_predictions([0.5, 1.0])
+    with pytest.raises(ValueError, match=r"prediction is \[0\.5, 0\.6, 0\.1\] in row 0 .* that add up to 1"):
+        Softmax(3).check_predictions([[0.5, 0.6, 0.1]])
+    with pytest.raises(ValueError, match=r"prediction is inf in row 0 .* adds to predictions themselves"):
+        Quantile(0.5).check_predictions([np.inf])
+    with pytest.raises(ValueError, match=r"must have shape \(2, 3\) for objective 'multiclass', got \(2,\)"):
+        Softmax(3).check_predictions([0.5, 0.5])

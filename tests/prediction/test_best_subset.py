@@ -21,9 +21,8 @@ class Table:
 
     def __init__(self, values: Any, shared: Any, batch: int = 3) -> None:
         self.values, self.shared, self.batch = np.asarray(values, dtype=float), np.array(shared, dtype=np.uint64), batch
-        self.source = self
 
-    def take(self, people: Any) -> Any:
+    def block_of(self, people: Any) -> Any:
         return self.values[people]
 
     def predict(self, block: Any, rows: Any, masks: Any) -> Any:

@@ -44,11 +44,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let the model be :func:`value`; returns how many rows it was asked about at a time."""
     sizes: list[int] = []
 
-    def predict(batch: Any) -> Any:
+    def predict(model: None, batch: Any, raw_score: bool) -> Any:
         sizes.append(len(batch))
         return np.array([value(row) for row in batch])
 
-    monkeypatch.setattr(predictor, "_predict_function", lambda model, raw_score, target_class: predict)
+    monkeypatch.setattr(predictor, "boosters_of", lambda model: SimpleNamespace(predict=predict))
     monkeypatch.setattr(predictor, "categories_of", lambda model: None)
     return sizes
 

@@ -195,7 +195,7 @@ def test_soft_anchor_with_early_stopping_and_model_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("params", "dataset", "message"),
     [
-        ({"anchor": 3}, {}, "anchor must be 'base', a booster or a callable"),
+        ({"anchor": 3}, {}, "anchor must be 'base', a booster, a fitted estimator .* or a callable"),
         ({"anchor_strength": 1.0}, {}, "anchor_strength needs an anchor"),
         ({"anchor": "base", "anchor_strength": 0}, {}, "anchor_strength must be a positive number, got 0"),
         ({"anchor": "base", "optional": []}, {}, "anchor needs optional features"),

@@ -38,7 +38,9 @@ class AuditedModel:
         self._predictor: MaskedPredictor | None = None
         if is_tree_model(model):
             _check_booster_columns(model, people.source)
-            self._predictor = MaskedPredictor(model, people.source, num_threads=num_threads, consent=people.consent)
+            self._predictor = MaskedPredictor(
+                model, people.source, num_threads=num_threads, consent=people.consent, container=people.container
+            )
             self.kind = type(model).__module__.split(".")[0] + " " + type(model).__name__
         else:
             self._call, self.kind = _callable_of(model)

@@ -1,4 +1,4 @@
-"""The anchor of a model: an existing model that uses base features only."""
+"""Boosters as anchors."""
 
 from __future__ import annotations
 
@@ -8,44 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
-from .._consent import Consent
-from .._engines import boosters_of, is_booster
-from .._losses import Objective
-from .._tables.containers import is_frame, row_source
-from .._tables.erasing import erase_columns, select_columns
-from .._tables.sources import Categories, are_default_names
-from .schema import categories_of
+from ..._arrays import Array
+from ..._engines import boosters_of
+from ..._tables.containers import is_frame, row_source
+from ..._tables.erasing import select_columns
+from ..._tables.sources import Categories, are_default_names
+from ..schema import categories_of
+from .base import Anchor, AnchorScores, checked_scores, listed
 
 
-@dataclass(frozen=True)
-class Anchor:
-    """A model that uses base features only: it sees the table with everything optional erased.
+@dataclass(frozen=True, repr=False)
+class BoosterAnchor(Anchor):
+    """A booster of any engine. Optional columns that it was trained on are erased."""
 
-    Parameters
-    ----------
-    model
-        A booster of any engine, or a callable that returns raw scores for a table.
-    consent
-        The consent schema, which says what to erase.
-    """
+    def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
+        """Return its raw scores and its own predictions."""
+        raw, response = (checked_scores(self._predict(X, codes, raw), X) for raw in (True, False))
+        return AnchorScores(raw, response)
 
-    model: Any
-    consent: Consent
-
-    def raw(self, X: Any, codes: Categories | None = None) -> Array:
-        """Return the anchor's raw scores, one per row (and class); ``codes`` explains category codes in an array."""
-        return self._checked(self._predict(X, codes, raw=True), X)
-
-    def response(self, X: Any, raw: Array, objective: Objective, codes: Categories | None = None) -> Array:
-        """Return the anchor's predictions: a booster's own, bit for bit, or the inverse link of its ``raw`` scores."""
-        if is_booster(self.model):
-            return self._checked(self._predict(X, codes, raw=False), X)
-        return objective.response(raw)
+    def described(self) -> str:
+        """Return its engine, size and columns."""
+        boosters = boosters_of(self.model)
+        names, _ = boosters.columns(self.model)
+        columns = "" if names is None else f", columns {listed(names)}"
+        return f"{boosters.name} booster of {boosters.tree_count(self.model)} trees; its raw scores{columns}"
 
     def _predict(self, X: Any, codes: Categories | None, raw: bool) -> Any:
-        if not is_booster(self.model):
-            return self.model(erase_columns(X, self.consent.group_columns.tolist()))
         boosters = boosters_of(self.model)
         names, count = boosters.columns(self.model)
         keep = self._known_columns(names or [None] * count)
@@ -107,16 +95,6 @@ class Anchor:
                 "not optional. Train the anchor on the same columns, or pass a callable."
             )
         return keep
-
-    def _checked(self, scores: Any, X: Any) -> Array:
-        array: Array = np.asarray(scores)
-        n = X.shape[0] if hasattr(X, "shape") else row_source(X).n_rows
-        if array.ndim not in (1, 2) or len(array) != n or not np.issubdtype(array.dtype, np.number):
-            raise ValueError(f"The anchor must return one raw score for each of the {n} rows, got shape {array.shape}.")
-        bad = np.flatnonzero(~np.isfinite(array.reshape(n, -1)).all(axis=1))
-        if len(bad):
-            raise ValueError(f"The anchor's score is not finite in row {bad[0]} ({len(bad)} such rows).")
-        return array
 
 
 def _located(known: Categories, keep: list[int], codes: Categories | None) -> Categories:

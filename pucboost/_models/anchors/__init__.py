@@ -1,0 +1,1 @@
+"""Anchors: existing models of base features, and how each kind of them is asked."""
