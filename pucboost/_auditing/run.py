@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .._arrays import Array
+from .._models.anchored import is_tree_model
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
 from .estimate.audited_model import AuditedModel, consent_and_categories
@@ -67,8 +68,8 @@ def audit(
     Parameters
     ----------
     model
-        A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), or a
-        callable from a table to predictions.
+        A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), be it
+        a pipeline, a search or another wrapper, or a callable from a table to predictions.
     X, y
         Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of
         256 training rows (``training_sketch`` in :func:`pucboost.train`), which tell how many of the people they were
@@ -83,7 +84,9 @@ def audit(
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
     optional, available
-        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A pucboost booster knows what is optional.
+        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A model of pucboost knows what is
+        optional, also inside a pipeline, a search and the like; where it cannot be followed back to the columns of X,
+        an error says so.
     weight, exposure
         Weights of rows. With an exposure, ``y`` are counts or sums over it, and the model predicts per unit.
     subgroups
@@ -198,6 +201,7 @@ def _read(
         X,
         outcome,
         consent=consent,
+        wrapper=None if is_tree_model(model) else model,
         categories=categories,
         optional=who.optional,
         available=who.available,
