@@ -110,10 +110,10 @@ def _told_by_model(
     if not parts:
         return None, None, []
     told = [_told_by_part(part, people, given, threads) for part in parts]
-    seen = [summary.masks_seen for summary, _, _ in told if summary is not None]
+    known_masks = [summary.masks_seen for summary, _, _ in told if summary is not None and summary.masks_seen]
     # Masks count groups in the order of the model; groups that were declared for the audit may have another.
     same = all(part.consent.group_names == people.consent.group_names for part in parts)
-    masks = frozenset().union(*seen) if same and len(seen) == len(parts) and None not in seen else None
+    masks = frozenset[int]().union(*known_masks) if same and len(known_masks) == len(parts) else None
     overlaps = [overlap for _, overlap, _ in told if overlap is not None]
     notes = list(dict.fromkeys(note for _, _, note in told if note))
     # Models of several folds know some of the people each: the one that knows most says that they are not new.
