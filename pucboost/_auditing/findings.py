@@ -82,6 +82,49 @@ class Informativeness:
 
 
 @dataclass(frozen=True)
+class RecognisedPeople:
+    """How well all base features together tell who withholds one group of data."""
+
+    group: str | None
+    """The group; None for people who share nothing at all."""
+    people: int
+    """How many people withhold it."""
+    together: float | None
+    """Of two people, one of whom withholds it: how often a model of all base features tells which (0.5 is chance, 1 is
+    always; the area under the ROC curve on people the model has not seen). None where no model was fitted."""
+
+
+@dataclass(frozen=True)
+class BaseFeature:
+    """How well one base feature tells who withholds, for the group about which it tells most."""
+
+    name: str
+    group: str | None
+    """The group; None for people who share nothing at all."""
+    alone: float
+    """Of two people, one of whom withholds the group: how often this column alone tells which (0.5 is chance)."""
+    recognised: float
+    """Share of the people who withhold it with values of this column that hardly anybody else has."""
+    beyond_others: float | None
+    """How much of the area of all base features together is lost if the values of this column are dealt out at random
+    (0 where other columns say the same). None where no model was fitted."""
+    conspicuous: bool
+    """Whether it tells so much that somebody should look at it: ``alone`` from 0.95 or ``recognised`` from 0.25 on, or
+    ``beyond_others`` from 0.1 on where only all columns together tell almost everything."""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """Whether base features tell who withholds. They may, but what they tell for certain the audit cannot see."""
+
+    people: int
+    """How many people it rests on: all, or a random sample."""
+    groups: tuple[RecognisedPeople, ...]
+    columns: tuple[BaseFeature, ...]
+    """Those to look at first come first."""
+
+
+@dataclass(frozen=True)
 class AveragePrediction:
     """Average predictions of people who share exactly one set of groups."""
 
@@ -274,6 +317,8 @@ class Findings:
     scatter: tuple[ScatterPoint, ...]
     provenance: Provenance
     warnings: tuple[str, ...]
+    recognition: Recognition | None = None
+    """Whether base features tell who withholds; None if there are none, or too few people withhold or share."""
 
 
 def title(penalty: Penalty) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .findings import CERTIFIED, Findings, Penalty, title
+from .findings import CERTIFIED, BaseFeature, Findings, Penalty, title
 from .report import rendering
 from .report.plotting import show
 
@@ -55,6 +55,29 @@ class AuditReport(Findings):
         import pandas as pd
 
         return pd.DataFrame([_penalty_row(p) for p in self.penalties])
+
+    @property
+    def base_features(self) -> pd.DataFrame:
+        """How well base features tell who withholds, one row per base feature, those to look at first on top.
+
+        The index is the name of the feature. Empty where nothing can be said.
+
+        ===============  =============================================================================================
+        column           meaning
+        ===============  =============================================================================================
+        group            the group of which it tells best who withholds it; None for people who share nothing at all
+        alone            of two people, one of whom withholds it: how often this column alone tells which (0.5: chance)
+        recognised       share of those who withhold it with values that hardly anybody else has
+        beyond_others    how much worse all base features together tell it without this one; NaN if that was not tried
+        conspicuous      whether somebody should look at it
+        ===============  =============================================================================================
+        """
+        import pandas as pd
+
+        names = [field.name for field in fields(BaseFeature)]
+        columns = () if self.recognition is None else self.recognition.columns
+        rows = [[getattr(column, name) for name in names] for column in columns]
+        return pd.DataFrame(rows, columns=names).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, strings, numbers and None."""

@@ -24,6 +24,7 @@ from .estimate.losses import Loss, choose_loss, reads_zero_as_missing
 from .estimate.penalty import estimate_penalties
 from .estimate.people import AuditPeople, read_audit_people
 from .estimate.provenance import provenance
+from .estimate.recognition import recognise, recognition_in_words
 from .estimate.reference_models import references
 from .estimate.scores import FITS_PER_MASK, MaskScores, score_mask
 from .estimate.sharing import sharing_effect
@@ -148,6 +149,7 @@ def audit(
     verdict, reason, penalties = on_people_seen(verdict, reason, penalties, training.trained_on)
     withheld = case.model.masked(np.arange(len(people)), 0)
     support, little_support = describe_support(people, case.masks, training)
+    recognition = recognise(people, fitting)
     on_silent, on_others = loss_comparisons(people, case.loss, given, fitted.base, fitted.unrestricted, level)
     return AuditReport(
         verdict=verdict,
@@ -173,7 +175,8 @@ def audit(
         calibration=calibration_curves(people, given, withheld, case.loss, level),
         scatter=tuple(scatter_of_silent(people, given, fitted.base, child_seed(fitting.seed, 5))),
         provenance=provenance(people, case.model, training, fitting, judgement.min_count, time.perf_counter() - start),
-        warnings=(*seen_in_training, *case.notes, *little_support),
+        warnings=(*seen_in_training, *case.notes, *recognition_in_words(recognition), *little_support),
+        recognition=recognition,
     )
 
 

@@ -78,7 +78,8 @@ def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
         (
             "Base features are taken for granted.",
             "A base feature that reveals who withholds, such as the date of a consent form, makes inference from "
-            f"silence look justified, and this audit cannot detect it. Base features here: {base}.",
+            "silence look justified: no penalty shows it. Whether a feature that goes with withholding has a good "
+            f"reason to be there is for people to judge. Base features here: {base}.",
         ),
         (
             "The margin is a decision, not a finding.",
