@@ -47,6 +47,9 @@ class Penalty:
     rows_to_decide: int | None
     """How many rows an audit would need to decide, if the estimate stayed the same; None if it is decided."""
     note: str = ""
+    difference: Estimate | None = None
+    """θ minus that of the people who withhold nothing (of the same subgroup): what silence adds to what is wrong for
+    everybody. It does not decide. None for people who withhold nothing, and where they are too few."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,8 @@ class Support:
     """(Σw)² / Σw² of the weights given."""
     trained_on: TrainedOn | None = None
     """None if nothing is known about it."""
+    withholding_people: int | None = None
+    """People who withhold something."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,35 @@ class AuditReport(Findings):
 
     @property
     def penalty(self) -> pd.DataFrame:
-        """The penalties as a table, one row per set of people."""
+        """The penalties as a table, one row per set of people.
+
+        All amounts are in units of the prediction, or probabilities (:attr:`unit`); NaN or None where a set was not
+        tested.
+
+        =========================  ====================================================================================
+        column                     meaning
+        =========================  ====================================================================================
+        shares                     the groups these people share exactly; ``nothing``, ``everything``, or ``all who
+                                   withhold something`` (all such sets together)
+        subgroup                   one of the user's subgroups, None for everybody
+        people                     how many people it is about
+        comparable                 how many people share at least as much (themselves included) and set the yardstick
+        penalty                    θ, positive where people are told more than their data justify
+        standard_error             of θ
+        lower, upper               interval at ``level`` for this set alone
+        verdict_lower,             the interval that decides, valid for all sets jointly
+        verdict_upper
+        percent                    θ as a percentage of the mean prediction of these people; NaN for quantiles
+        verdict                    ``certified``, ``violated``, ``inconclusive`` or ``not testable``
+        decisive                   whether it counts towards the overall verdict
+        rows_to_decide             rows that an audit would need to decide, if the estimate stayed the same
+        note                       why there is no number, or what else to know
+        difference                 θ minus that of people who withhold nothing: what silence adds; it does not decide
+        difference_standard_error  of the difference
+        difference_lower,          its interval at ``level``
+        difference_upper
+        =========================  ====================================================================================
+        """
         import pandas as pd
 
         return pd.DataFrame([_penalty_row(p) for p in self.penalties])
@@ -140,6 +168,10 @@ def _penalty_row(p: Penalty) -> dict[str, Any]:
         "decisive": p.decisive,
         "rows_to_decide": p.rows_to_decide,
         "note": p.note,
+        "difference": None if p.difference is None else p.difference.value,
+        "difference_standard_error": None if p.difference is None else p.difference.standard_error,
+        "difference_lower": None if p.difference is None else p.difference.lower,
+        "difference_upper": None if p.difference is None else p.difference.upper,
     }
 
 

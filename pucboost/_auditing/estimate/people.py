@@ -17,6 +17,7 @@ from ..._prediction.subsets import subset_name
 from ..._prediction.wrapped import ConsentError, consent_within
 from ..._tables.containers import as_vector, as_weight, eager, rows_of
 from ..._tables.sources import Categories, RowSource, SubsetSource
+from ..wording import counted
 from .labels import read_clusters, read_subgroups
 
 RESERVED = ("nothing", "everything", "overall", "everybody")
@@ -127,7 +128,7 @@ def read_audit_people(
         cluster=None if cluster is None else read_clusters(cluster[keep], len(keep)),
         kept=keep,
     )
-    return audited, [f"{n - len(keep):,} rows with weight 0 are left out."]
+    return audited, [f"{counted(n - len(keep), 'row with weight 0 is', 'rows with weight 0 are')} left out."]
 
 
 def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent:

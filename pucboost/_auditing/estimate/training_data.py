@@ -183,6 +183,6 @@ def _in_words(trained_on: TrainedOn | None) -> list[str]:
         return []
     if trained_on.share is None:
         twins = (trained_on.by_chance or 0) > MANY_TWINS
-        few = f"only {trained_on.compared} of their rows can be compared with what the model keeps"
+        few = f"only {trained_on.compared:,} of their rows can be compared with what the model keeps"
         return [_CANNOT_TELL.format("the rows of different people are too often equal" if twins else few)]
     return [seen_in_words(trained_on)] if trained_on.too_many else []
