@@ -24,8 +24,10 @@ SCHEMA_VERSION = 1
 class AuditReport(Findings):
     """The result of :func:`pucboost.audit`.
 
-    ``passed`` says whether the model was certified; ``penalty`` is the table that decides; ``to_html``,
-    ``to_markdown``, ``to_json`` write the report, ``plot_*`` draw it.
+    ``passed`` says whether the model was certified; ``penalty`` is the table that decides, ``base_features`` says which
+    of them tell who withholds (both are DataFrames; their columns are described there). ``to_html``, ``to_markdown``,
+    ``to_json`` write the report, ``plot_*`` draw it. All other numbers are attributes: frozen dataclasses, which
+    ``to_dict`` and ``to_json`` return field by field.
 
     Examples
     --------
@@ -53,32 +55,30 @@ class AuditReport(Findings):
     def penalty(self) -> pd.DataFrame:
         """The penalties as a table, one row per set of people.
 
-        All amounts are in units of the prediction, or probabilities (:attr:`unit`); NaN or None where a set was not
-        tested.
+        Amounts are in units of the prediction, or probabilities (see ``unit``), and missing where a set was not tested.
 
-        =========================  ====================================================================================
-        column                     meaning
-        =========================  ====================================================================================
-        shares                     the groups these people share exactly; ``nothing``, ``everything``, or ``all who
-                                   withhold something`` (all such sets together)
-        subgroup                   one of the user's subgroups, None for everybody
-        people                     how many people it is about
-        comparable                 how many people share at least as much (themselves included) and set the yardstick
-        penalty                    θ, positive where people are told more than their data justify
-        standard_error             of θ
-        lower, upper               interval at ``level`` for this set alone
-        verdict_lower,             the interval that decides, valid for all sets jointly
-        verdict_upper
-        percent                    θ as a percentage of the mean prediction of these people; NaN for quantiles
-        verdict                    ``certified``, ``violated``, ``inconclusive`` or ``not testable``
-        decisive                   whether it counts towards the overall verdict
-        rows_to_decide             rows that an audit would need to decide, if the estimate stayed the same
-        note                       why there is no number, or what else to know
-        difference                 θ minus that of people who withhold nothing: what silence adds; it does not decide
-        difference_standard_error  of the difference
-        difference_lower,          its interval at ``level``
-        difference_upper
-        =========================  ====================================================================================
+        Returns
+        -------
+        pandas.DataFrame
+            With these columns:
+
+            - ``shares``: the groups these people share exactly; ``nothing``, ``everything``, or ``all who withhold
+              something`` (all such sets together)
+            - ``subgroup``: one of the user's subgroups, None for everybody
+            - ``people``: how many people it is about
+            - ``comparable``: how many people share at least as much (themselves included) and so set the yardstick
+            - ``penalty``: θ, positive where people are told more than their data justify
+            - ``standard_error``: of θ
+            - ``lower``, ``upper``: interval at ``level`` for this set alone
+            - ``verdict_lower``, ``verdict_upper``: the interval that decides, valid for all sets together
+            - ``percent``: θ as a percentage of the mean prediction of these people; missing for quantiles
+            - ``verdict``: ``certified``, ``violated``, ``inconclusive`` or ``not testable``
+            - ``decisive``: whether it counts towards the overall verdict
+            - ``rows_to_decide``: rows that an audit would need to decide, if the estimate stayed the same
+            - ``note``: why there is no number, or what else to know
+            - ``difference``: θ minus that of people who withhold nothing: what silence adds; it does not decide
+            - ``difference_standard_error``: of the difference
+            - ``difference_lower``, ``difference_upper``: its interval at ``level``
         """
         import pandas as pd
 
@@ -88,17 +88,17 @@ class AuditReport(Findings):
     def base_features(self) -> pd.DataFrame:
         """How well base features tell who withholds, one row per base feature, those to look at first on top.
 
-        The index is the name of the feature. Empty where nothing can be said.
+        Returns
+        -------
+        pandas.DataFrame
+            Its index is the name of the feature; it is empty where nothing can be said. Columns:
 
-        ===============  =============================================================================================
-        column           meaning
-        ===============  =============================================================================================
-        group            the group of which it tells best who withholds it; None for people who share nothing at all
-        alone            of two people, one of whom withholds it: how often this column alone tells which (0.5: chance)
-        recognised       share of those who withhold it with values that hardly anybody else has
-        beyond_others    how much worse all base features together tell it without this one; NaN if that was not tried
-        conspicuous      whether somebody should look at it
-        ===============  =============================================================================================
+            - ``group``: the group of which it tells best who withholds it; None for people who share nothing at all
+            - ``alone``: of two people, one of whom withholds it, how often this feature alone tells which (0.5: chance)
+            - ``recognised``: share of those who withhold it with values that hardly anybody else has
+            - ``beyond_others``: how much worse all base features together tell it without this one; missing if that was
+              not tried
+            - ``conspicuous``: whether somebody should look at it
         """
         import pandas as pd
 

@@ -98,7 +98,7 @@ def test_penalty_table_has_the_numbers_of_the_report(reports, pages, name):
             ends = [number(end) for end in cells[column].split(" to ")]
             assert ends == pytest.approx([100 * lower, 100 * upper], abs=0.0051)
         if p.rows_to_decide is not None:
-            assert cells["Rows to decide"] == f"about {roughly(p.rows_to_decide)}"
+            assert cells["Rows to decide"] == roughly(p.rows_to_decide)
         if p.difference is not None:
             shown = cells["Above those who share everything"]
             value, *ends = (number(part) for part in re.findall(r"[+−]?[\d.]+", shown))

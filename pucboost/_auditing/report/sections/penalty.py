@@ -80,7 +80,9 @@ def penalties(findings: Findings) -> Section:
         yardstick = "“Compared with” counts the people who share at least as much and so set the yardstick."
         words = [_about_the_verdict_interval(findings), yardstick]
         if any(p.rows_to_decide for p in findings.penalties):
-            words.append("“Rows to decide” is how many people an audit would need if the estimate stayed the same.")
+            words.append(
+                "“Rows to decide” is roughly how many people an audit would need if the estimate stayed the same."
+            )
         blocks.append(Paragraph(" ".join(words)))
         blocks += [Paragraph(words) for words in _about_the_difference(findings)]
     if untested(findings):
@@ -135,13 +137,11 @@ def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Pena
         PENALTY: lambda p, e: Cell(scale.show(e.value, signed=True)),
         level_interval(findings): lambda p, e: Cell(scale.between(e.lower, e.upper)),
         JOINT: lambda p, e: Cell(scale.between(p.verdict_lower, p.verdict_upper)),
-        BEYOND: lambda p, e: Cell(_difference(p.difference, scale)),
+        BEYOND: lambda p, e: _difference(p.difference, scale),
         "% of mean prediction": lambda p, e: Cell(_percent(p.percent)),
         PEOPLE: lambda p, e: Cell(count(p.people)),
         "Compared with": lambda p, e: Cell(count(p.comparable)),
-        "Rows to decide": lambda p, e: Cell(
-            MISSING if p.rows_to_decide is None else f"about {roughly(p.rows_to_decide)}"
-        ),
+        "Rows to decide": lambda p, e: Cell(MISSING if p.rows_to_decide is None else roughly(p.rows_to_decide)),
     }
     if all(p.difference is None for p in rows):
         del columns[BEYOND]
@@ -165,10 +165,10 @@ def _note(p: Penalty) -> str:
     return "withholds nothing; does not count" + (f"; told {_too(p)} as well" if _too(p) else "")
 
 
-def _difference(estimate: Estimate | None, scale: Scale) -> str:
+def _difference(estimate: Estimate | None, scale: Scale) -> Cell:
     if estimate is None:
-        return MISSING
-    return f"{scale.show(estimate.value, signed=True)} ({scale.between(estimate.lower, estimate.upper)})"
+        return Cell(MISSING)
+    return Cell(scale.show(estimate.value, signed=True), scale.between(estimate.lower, estimate.upper))
 
 
 def _percent(value: float | None) -> str:

@@ -83,7 +83,7 @@ def recognition(findings: Findings) -> Section | None:
         )
     groups = Table(
         "How often all base features together tell which of two people withholds",
-        (_OPTIONAL, "People who withhold", "Tells right"),
+        (_OPTIONAL, "People who withhold", "Of 100 cases"),
         tuple(
             (Cell(_ALL if one.group is None else one.group), Cell(count(one.people)), Cell(_of_100(one.together)))
             for one in found.groups
