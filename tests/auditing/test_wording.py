@@ -119,14 +119,14 @@ def test_too_high_for_everybody_is_told_from_a_penalty_of_silence() -> None:
     assert table.loc["nothing", "difference"] == other.value
     assert np.isnan(table.loc["everything", "difference"])
     words = "it is wrong for everybody, rather than hard on silence"
-    as_well = "withholds nothing; does not count; told too much as well"
+    themselves = "withholds nothing; does not count; told too much"
     for render in (render_html, render_markdown, render_text):
         assert words in render(everybody)
         assert words not in render(silence)
-        assert (as_well if render is not render_text else "told too much as well") in render(everybody)
-        assert as_well not in render(silence)
+        assert (themselves if render is not render_text else "too much)") in render(everybody)
+        assert themselves not in render(silence)
     page = everybody.to_html()
-    assert "These people are told too much as well: the model is not only wrong for those who withhold." in page
+    assert "People who withhold nothing are told too much: the model is not only wrong for the others." in page
     header, rows = table_after(page, "Average penalty by what people share")
     assert rows[-1][header.index("Above those who share everything")] == "–"
 

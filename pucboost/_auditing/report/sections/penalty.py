@@ -103,13 +103,11 @@ def _about_the_difference(findings: Findings) -> list[str]:
     if everything is None or not any(p.difference for p in findings.penalties):
         return []
     too = _too(everything)
-    as_well = (
-        f" These people are told {too} as well: the model is not only wrong for those who withhold." if too else ""
-    )
+    told = f" People who withhold nothing are told {too}: the model is not only wrong for the others." if too else ""
     return [
         f"“{BEYOND}” is the penalty minus that of people who withhold nothing. It tells a model that is wrong for "
         "everybody, with a large penalty but no difference, from one that is hard on silence. It does not decide: a "
-        f"penalty counts, whoever else has one.{as_well}"
+        f"penalty counts, whoever else has one.{told}"
     ]
 
 
@@ -162,7 +160,7 @@ def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Pena
 def _note(p: Penalty) -> str:
     if p.decisive:
         return ""
-    return "withholds nothing; does not count" + (f"; told {_too(p)} as well" if _too(p) else "")
+    return "withholds nothing; does not count" + (f"; told {_too(p)}" if _too(p) else "")
 
 
 def _difference(estimate: Estimate | None, scale: Scale) -> Cell:
