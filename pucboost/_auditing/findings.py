@@ -47,6 +47,9 @@ class Penalty:
     rows_to_decide: int | None
     """How many rows an audit would need to decide, if the estimate stayed the same; None if it is decided."""
     note: str = ""
+    difference: Estimate | None = None
+    """θ minus that of the people who withhold nothing (of the same subgroup): what silence adds to what is wrong for
+    everybody. It does not decide. None for people who withhold nothing, and where they are too few."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,49 @@ class Informativeness:
     adjusted_p_value: float | None
     """Holm's adjustment over the groups."""
     note: str = ""
+
+
+@dataclass(frozen=True)
+class RecognisedPeople:
+    """How well all base features together tell who withholds one group of data."""
+
+    group: str | None
+    """The group; None for people who share nothing at all."""
+    people: int
+    """How many people withhold it."""
+    together: float | None
+    """Of two people, one of whom withholds it: how often a model of all base features tells which (0.5 is chance, 1 is
+    always; the area under the ROC curve on people the model has not seen). None where no model was fitted."""
+
+
+@dataclass(frozen=True)
+class BaseFeature:
+    """How well one base feature tells who withholds, for the group about which it tells most."""
+
+    name: str
+    group: str | None
+    """The group; None for people who share nothing at all."""
+    alone: float
+    """Of two people, one of whom withholds the group: how often this column alone tells which (0.5 is chance)."""
+    recognised: float
+    """Share of the people who withhold it with values of this column that hardly anybody else has."""
+    beyond_others: float | None
+    """How much of the area of all base features together is lost if the values of this column are dealt out at random
+    (0 where other columns say the same). None where no model was fitted."""
+    conspicuous: bool
+    """Whether it tells so much that somebody should look at it: ``alone`` from 0.95 or ``recognised`` from 0.25 on, or
+    ``beyond_others`` from 0.1 on where only all columns together tell almost everything."""
+
+
+@dataclass(frozen=True)
+class Recognition:
+    """Whether base features tell who withholds. They may, but what they tell for certain the audit cannot see."""
+
+    people: int
+    """How many people it rests on: all, or a random sample."""
+    groups: tuple[RecognisedPeople, ...]
+    columns: tuple[BaseFeature, ...]
+    """Those to look at first come first."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +223,8 @@ class Support:
     """(Σw)² / Σw² of the weights given."""
     trained_on: TrainedOn | None = None
     """None if nothing is known about it."""
+    withholding_people: int | None = None
+    """People who withhold something."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +325,8 @@ class Findings:
     exposure: float | None = None
     """Sum of the exposures, if there were any: outcomes, predictions, penalties and margin are then per unit of
     exposure, and people count in averages by their exposure."""
+    recognition: Recognition | None = None
+    """Whether base features tell who withholds; None if there are none, or too few people withhold or share."""
 
 
 def title(penalty: Penalty) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._pages import deliver
-from .findings import CERTIFIED, Findings, Penalty, title
+from .findings import CERTIFIED, BaseFeature, Findings, Penalty, title
 from .report import rendering
 from .report.plotting import show
 
@@ -25,8 +25,10 @@ SCHEMA_VERSION = 1
 class AuditReport(Findings):
     """The result of :func:`pucboost.audit`.
 
-    ``passed`` says whether the model was certified; ``penalty`` is the table that decides (a DataFrame, whose columns
-    are documented there); ``to_html``, ``to_markdown``, ``to_json`` write the report, ``plot_*`` draw it.
+    ``passed`` says whether the model was certified; ``penalty`` is the table that decides, ``base_features`` says which
+    of them tell who withholds (both are DataFrames; their columns are described there). ``to_html``, ``to_markdown``,
+    ``to_json`` write the report, ``plot_*`` draw it. All other numbers are attributes: frozen dataclasses, which
+    ``to_dict`` and ``to_json`` return field by field.
 
     Examples
     --------
@@ -54,25 +56,57 @@ class AuditReport(Findings):
     def penalty(self) -> pd.DataFrame:
         """The penalties as a table, one row per set of people.
 
-        - ``shares``: the groups they share, ``nothing``, ``everything``, or ``all who withhold something``
-        - ``subgroup``: one of the audit's ``subgroups``; None for everybody
-        - ``people``: how many they are
-        - ``comparable``: how many they are compared with, who share at least as much (themselves included)
-        - ``penalty``: the average penalty θ in units of the prediction, positive where people are told more than their
-          data justify
-        - ``standard_error``: of the penalty
-        - ``lower``, ``upper``: its interval at the audit's ``level``, for this row alone
-        - ``verdict_lower``, ``verdict_upper``: the simultaneous interval, which is compared with the margin
-        - ``percent``: the penalty as a percentage of the mean prediction of these people
-        - ``verdict``: ``certified``, ``violated``, ``inconclusive`` or ``not testable``
-        - ``decisive``: whether the row counts towards the overall verdict
-        - ``rows_to_decide``: how many rows an audit would need to decide, if the penalty stayed the same; None if it is
-          decided
-        - ``note``: why a row cannot be tested, and the like
+        Amounts are in units of the prediction, or probabilities (see ``unit``), and missing where a set was not tested.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With these columns:
+
+            - ``shares``: the groups these people share exactly; ``nothing``, ``everything``, or ``all who withhold
+              something`` (all such sets together)
+            - ``subgroup``: one of the user's subgroups, None for everybody
+            - ``people``: how many people it is about
+            - ``comparable``: how many people share at least as much (themselves included) and so set the yardstick
+            - ``penalty``: θ, positive where people are told more than their data justify
+            - ``standard_error``: of θ
+            - ``lower``, ``upper``: interval at ``level`` for this set alone
+            - ``verdict_lower``, ``verdict_upper``: the interval that decides, valid for all sets together
+            - ``percent``: θ as a percentage of the mean prediction of these people; missing for quantiles
+            - ``verdict``: ``certified``, ``violated``, ``inconclusive`` or ``not testable``
+            - ``decisive``: whether it counts towards the overall verdict
+            - ``rows_to_decide``: rows that an audit would need to decide, if the estimate stayed the same
+            - ``note``: why there is no number, or what else to know
+            - ``difference``: θ minus that of people who withhold nothing: what silence adds; it does not decide
+            - ``difference_standard_error``: of the difference
+            - ``difference_lower``, ``difference_upper``: its interval at ``level``
         """
         import pandas as pd
 
         return pd.DataFrame([_penalty_row(p) for p in self.penalties])
+
+    @property
+    def base_features(self) -> pd.DataFrame:
+        """How well base features tell who withholds, one row per base feature, those to look at first on top.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Its index is the name of the feature; it is empty where nothing can be said. Columns:
+
+            - ``group``: the group of which it tells best who withholds it; None for people who share nothing at all
+            - ``alone``: of two people, one of whom withholds it, how often this feature alone tells which (0.5: chance)
+            - ``recognised``: share of those who withhold it with values that hardly anybody else has
+            - ``beyond_others``: how much worse all base features together tell it without this one; missing if that was
+              not tried
+            - ``conspicuous``: whether somebody should look at it
+        """
+        import pandas as pd
+
+        names = [field.name for field in fields(BaseFeature)]
+        columns = () if self.recognition is None else self.recognition.columns
+        rows = [[getattr(column, name) for name in names] for column in columns]
+        return pd.DataFrame(rows, columns=names).set_index("name")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, strings, numbers and None."""
@@ -135,6 +169,10 @@ def _penalty_row(p: Penalty) -> dict[str, Any]:
         "decisive": p.decisive,
         "rows_to_decide": p.rows_to_decide,
         "note": p.note,
+        "difference": None if p.difference is None else p.difference.value,
+        "difference_standard_error": None if p.difference is None else p.difference.standard_error,
+        "difference_lower": None if p.difference is None else p.difference.lower,
+        "difference_upper": None if p.difference is None else p.difference.upper,
     }
 
 

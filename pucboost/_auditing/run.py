@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from .._arrays import Array
+from .._models.anchored import is_tree_model
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
 from .estimate.audited_model import AuditedModel, consent_and_categories, predicts_per_exposure
@@ -23,6 +24,7 @@ from .estimate.losses import Loss, choose_loss, reads_zero_as_missing
 from .estimate.penalty import estimate_penalties
 from .estimate.people import AuditPeople, read_audit_people
 from .estimate.provenance import provenance
+from .estimate.recognition import recognise, recognition_in_words
 from .estimate.reference_models import references
 from .estimate.scores import FITS_PER_MASK, MaskScores, score_mask
 from .estimate.sharing import sharing_effect
@@ -67,8 +69,8 @@ def audit(
     Parameters
     ----------
     model
-        A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), or a
-        callable from a table to predictions.
+        A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), be it
+        a pipeline, a search or another wrapper, or a callable from a table to predictions.
     X, y
         Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of
         256 training rows (``training_sketch`` in :func:`pucboost.train`), which tell how many of the people they were
@@ -83,7 +85,9 @@ def audit(
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
     optional, available
-        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A pucboost booster knows what is optional.
+        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A model of pucboost knows what is
+        optional, also inside a pipeline, a search and the like; where it cannot be followed back to the columns of X,
+        an error says so.
     weight, exposure
         Weights of rows. With an exposure, ``y`` are totals that add up over it, and the model predicts per unit, as in
         :class:`pucboost.Dataset`: outcomes become y / exposure, weights are multiplied by it, and margin, penalties and
@@ -147,6 +151,7 @@ def audit(
     verdict, reason, penalties = on_people_seen(verdict, reason, penalties, training.trained_on)
     withheld = case.model.masked(np.arange(len(people)), 0)
     support, little_support = describe_support(people, case.masks, training)
+    recognition = recognise(people, fitting)
     on_silent, on_others = loss_comparisons(people, case.loss, given, fitted.base, fitted.unrestricted, level)
     return AuditReport(
         verdict=verdict,
@@ -172,7 +177,8 @@ def audit(
         calibration=calibration_curves(people, given, withheld, case.loss, level),
         scatter=tuple(scatter_of_silent(people, given, fitted.base, child_seed(fitting.seed, 5))),
         provenance=provenance(people, case.model, training, fitting, judgement.min_count, time.perf_counter() - start),
-        warnings=(*seen_in_training, *case.notes, *little_support),
+        warnings=(*seen_in_training, *case.notes, *recognition_in_words(recognition), *little_support),
+        recognition=recognition,
         exposure=people.exposure,
     )
 
@@ -201,6 +207,7 @@ def _read(
         X,
         outcome,
         consent=consent,
+        wrapper=None if is_tree_model(model) else model,
         categories=categories,
         optional=who.optional,
         available=who.available,

@@ -69,9 +69,14 @@ if TYPE_CHECKING:
         puc_summary: TrainingSummary | Any
         best_iteration: Any
         best_score: Any
+        current_iteration: Any
         dump_model: Any
         eval: Any
+        feature_importance: Any
+        feature_name: Any
         get_split_value_histogram: Any
+        num_feature: Any
+        num_trees: Any
         predict: Any
         save_model: Any
         trees_to_dataframe: Any

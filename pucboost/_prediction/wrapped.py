@@ -33,11 +33,13 @@ class ConsentError(ValueError):
 
 
 @dataclass(frozen=True)
-class _Wrapped:
-    """A model with a consent schema, and the transformers a table goes through before it."""
+class Wrapped:
+    """A model with a consent schema, and the transformers that tables and outcomes go through before it."""
 
+    model: Any
     consent: Consent
     steps: tuple[Any, ...]
+    of_outcomes: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def consent_within(model: Any, table: Any, source: RowSource) -> Consent | None:
     table, source
         The table the model is given, and its numbers.
     """
-    found = list(_search(model, ()))
+    found = models_within(model)
     if not found:
         return None
     if any(one.consent != found[0].consent for one in found):
@@ -116,8 +118,12 @@ def consent_within(model: Any, table: Any, source: RowSource) -> Consent | None:
     return consents[0]
 
 
-def _search(model: Any, steps: tuple[Any, ...]) -> Iterator[_Wrapped]:
-    """Yield all models with a consent schema inside a model."""
+def models_within(model: Any) -> list[Wrapped]:
+    """Return all models with a consent schema inside a model: several for one that was calibrated on folds."""
+    return list(_search(model, (), ()))
+
+
+def _search(model: Any, steps: tuple[Any, ...], of_outcomes: tuple[Any, ...]) -> Iterator[Wrapped]:
     if model is None:
         return
     consent = getattr(model, "consent_", None)
@@ -125,20 +131,22 @@ def _search(model: Any, steps: tuple[Any, ...]) -> Iterator[_Wrapped]:
         consent = consent_of(model)
     if isinstance(consent, Consent):
         if consent.n_groups:
-            yield _Wrapped(consent, steps)
+            yield Wrapped(model, consent, steps, of_outcomes)
         return
     pipeline = pipeline_parts(model)
     if pipeline is not None:
         before, last = pipeline
-        yield from _search(last, (*steps, *before))
+        yield from _search(last, (*steps, *before), of_outcomes)
         return
     for fold in getattr(model, "calibrated_classifiers_", ()):
-        yield from _search(fold.estimator, steps)
+        yield from _search(fold.estimator, steps, of_outcomes)
+    transformer = getattr(model, "transformer_", None)  # of outcomes, in a TransformedTargetRegressor
     for name in INNER:
-        yield from _search(getattr(model, name, None), steps)
+        inner = of_outcomes if transformer is None or name != "regressor_" else (*of_outcomes, transformer)
+        yield from _search(getattr(model, name, None), steps, inner)
 
 
-def _mapped(wrapped: _Wrapped, table: Any, source: RowSource) -> Consent:
+def _mapped(wrapped: Wrapped, table: Any, source: RowSource) -> Consent:
     """Return the schema with the columns of the table in place of those that reach the model."""
     arriving = _names_that_arrive(wrapped, source.names)
     groups = {
@@ -150,7 +158,7 @@ def _mapped(wrapped: _Wrapped, table: Any, source: RowSource) -> Consent:
     return consent
 
 
-def _names_that_arrive(wrapped: _Wrapped, names: Sequence[str]) -> list[str]:
+def _names_that_arrive(wrapped: Wrapped, names: Sequence[str]) -> list[str]:
     """Return the names of the columns after all steps."""
     arriving = np.asarray(names, dtype=object)
     for step in wrapped.steps:
@@ -181,7 +189,7 @@ def _origin(arrived: str, trained: str, names: Sequence[str]) -> int:
     )
 
 
-def _try_out(wrapped: _Wrapped, consent: Consent, table: Any, source: RowSource) -> None:
+def _try_out(wrapped: Wrapped, consent: Consent, table: Any, source: RowSource) -> None:
     """Erase each group in the table and look at what arrives: silence in that group, and no change elsewhere."""
     rows = np.unique(np.linspace(0, source.n_rows - 1, min(TRIAL_ROWS, source.n_rows)).astype(np.int64))
     some = rows_of(table, rows)
@@ -207,6 +215,6 @@ def _try_out(wrapped: _Wrapped, consent: Consent, table: Any, source: RowSource)
             )
 
 
-def _arrived(wrapped: _Wrapped, table: Any) -> Array:
+def _arrived(wrapped: Wrapped, table: Any) -> Array:
     source = row_source(transformed(wrapped.steps, table))
     return np.asarray(source.window(0, source.n_rows), dtype=np.float64)

@@ -67,6 +67,9 @@ def with_nan():
         puc_gap=findings.PucGap(0.0, {"a": NAN}),
         calibration=(findings.Calibration("x", (findings.CalibrationBin(NAN, NAN, NAN, NAN, 1),)),),
         scatter=(findings.ScatterPoint(NAN, NAN),),
+        recognition=findings.Recognition(
+            5, (findings.RecognisedPeople("a", 2, NAN),), (findings.BaseFeature("b", "a", NAN, NAN, NAN, False),)
+        ),
     )
 
 
@@ -129,6 +132,11 @@ def hostile():
             0.1,
         ),
         warnings=(HOSTILE,),
+        recognition=findings.Recognition(
+            9,
+            (findings.RecognisedPeople(HOSTILE, 4, 0.99),),
+            (findings.BaseFeature(HOSTILE, HOSTILE, 0.99, 1.0, 0.4, True),),
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from audit_tools import PAPER, TEASER, audit
 
 from pucboost._auditing.estimate.intervals import critical_value, normal_quantile
 from pucboost._auditing.estimate.verdict import decide, rows_to_decide
+from pucboost._auditing.wording import roughly
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_rows_to_decide_really_decide() -> None:
     report = audit(TEASER.puc_prediction, TEASER.sample(500, 11), margin=0.02)
     assert report.verdict == "inconclusive"
     needed = max(p.rows_to_decide for p in report.penalties if p.decisive and p.rows_to_decide)
-    assert f"{needed:,} rows" in report.reason
+    assert f"About {roughly(needed)} rows" in report.reason
     assert audit(TEASER.puc_prediction, TEASER.sample(2 * needed, 12), margin=0.02).verdict == "certified"
 
 

@@ -17,6 +17,7 @@ import pucboost as puc
 from pucboost._auditing import findings
 from pucboost._auditing.report.plotting import PLOTS
 from pucboost._auditing.report.rendering import render_fragment, render_html, render_markdown, render_text
+from pucboost._auditing.wording import roughly
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,7 +98,12 @@ def test_penalty_table_has_the_numbers_of_the_report(reports, pages, name):
             ends = [number(end) for end in cells[column].split(" to ")]
             assert ends == pytest.approx([100 * lower, 100 * upper], abs=0.0051)
         if p.rows_to_decide is not None:
-            assert number(cells["Rows to decide"]) == p.rows_to_decide
+            assert cells["Rows to decide"] == roughly(p.rows_to_decide)
+        if p.difference is not None:
+            shown = cells["Above those who share everything"]
+            value, *ends = (number(part) for part in re.findall(r"[+−]?[\d.]+", shown))
+            assert value == pytest.approx(100 * p.difference.value, abs=0.0051)
+            assert ends == pytest.approx([100 * p.difference.lower, 100 * p.difference.upper], abs=0.0051)
 
 
 def test_subgroups_have_a_table_of_their_own(reports, pages):

@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 from pucboost._auditing.estimate.intervals import critical_value, normal_quantile, ratio_estimate
 from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.penalty import NO_VARIATION, estimate_penalties
+from pucboost._auditing.estimate.penalty import NO_VARIATION, estimate_penalties, not_testable
 from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
 from pucboost._auditing.estimate.scores import MaskScores
 from pucboost._auditing.estimate.verdict import decide, overall, rows_to_decide
@@ -346,13 +346,35 @@ def test_the_verdict_on_the_whole_and_why() -> None:
     assert say() == say(shown)
     assert say()[0] == INCONCLUSIVE
     assert say(fine, shown) == (
-        CERTIFIED, "In each of the 1 sets of people tested, the average penalty of withholding lies within <0.05>.",
+        CERTIFIED, "In the one set of people tested, the average penalty of withholding lies within <0.05>.",
     )  # fmt: skip
     verdict, why = say(fine, unsure, other, hopeless, shown)
     assert verdict == INCONCLUSIVE
     assert why.startswith("For 3 of 4 sets of people")
     assert why.endswith("About 7,000 rows would decide.")
     assert "rows would decide" not in say(hopeless)[1]
+    assert say(hopeless)[1].startswith("For the one set of people tested the data do not decide")
+    # Sets, not intervals, are counted: all of them together are no further set, and subgroups are named.
+    together = entry("all", 0.01, CERTIFIED, groups=None)
+    assert say(together, fine, fine)[1].startswith("In each of the 2 sets of people tested, the average")
+    assert say(together)[1].startswith("Over all people who withhold something, the average")
+    young = entry("app", 0.01, CERTIFIED, subgroup="young")
+    assert say(fine, fine, young)[1].startswith("In each of the 2 sets of people tested, and in each subgroup of them,")
+    unsure_of_young = entry("app", 0.01, INCONCLUSIVE, subgroup="young")
+    assert say(together, unsure, fine, unsure_of_young, young)[1].startswith(
+        "For 1 of 2 sets of people and 1 of 2 sets of people within subgroups the data do not decide"
+    )
+    assert say(entry("all", 0.04, INCONCLUSIVE, groups=None), fine)[1].startswith(
+        "For all who withhold something, taken together, the data do not decide"
+    )
+    # Those who share nothing are named first if no verdict is about them.
+    rare = not_testable("nothing", (), None, 12, 900, "12 people, fewer than the 100 asked for.")
+    lead = "People who share nothing were not tested: 12 people, fewer than the 100 asked for. The verdict does not"
+    assert say(fine, rare)[1].startswith(f"{lead} cover them. In the one set")
+    assert say(unsure, rare)[1].startswith(f"{lead} cover them. For the one set")
+    assert say(bad, rare)[1].startswith("People who share blood")
+    assert lead in say(bad, rare)[1]
+    assert say(rare) == say()
     assert say(bad, unsure, fine) == (
         VIOLATED,
         "People who share blood and no more are told <0.2> more than their data justify, beyond the margin of <0.05>.",
@@ -363,3 +385,74 @@ def test_the_verdict_on_the_whole_and_why() -> None:
     silent, pooled = entry("nothing", 0.2, VIOLATED, groups=()), entry("all", 0.2, VIOLATED, groups=None)
     assert say(silent)[1].startswith("People who share nothing are told")
     assert say(pooled)[1].startswith("People who withhold something are told")
+
+
+# What silence adds ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["people", "clusters"])
+def test_differences_add_up_person_by_person(clustered: bool) -> None:
+    rng = np.random.default_rng(4)
+    n = 1_000
+    old = rng.random(n) < 0.4
+    clusters = rng.integers(0, 60, n) if clustered else None
+    people = make_people(
+        rng.integers(0, 4, n), weight=rng.uniform(0.5, 2, n), subgroups={"old": old}, clusters=clusters
+    )
+    scored = made_up_scores(people, [0, 1, 2, 3])
+    found, _ = penalties(people, scored)
+    everybody = np.ones(n, dtype=bool)
+    wanted = [scored[:3], scored[:1], scored[1:2], scored[2:3], scored[3:], scored[:3], *([s] for s in scored[:3])]
+    for p, together in zip(found, wanted, strict=True):
+        if p.name == "everything":
+            assert p.difference is None
+            continue
+        members = old if p.subgroup else everybody
+        hand, all_shared = by_hand(people, together, members), by_hand(people, scored[3:], members)
+        parts = defaultdict(float, hand["parts"])
+        for unit, part in all_shared["parts"].items():
+            parts[unit] -= part
+        units = n if people.cluster is None else len(set(people.cluster.tolist()))
+        few = 1.0 if people.cluster is None else units / (units - 1)
+        error = math.sqrt(few * sum(part**2 for part in parts.values()))
+        assert p.difference is not None
+        assert p.difference.value == pytest.approx(hand["theta"] - all_shared["theta"], abs=1e-12)
+        assert p.difference.standard_error == pytest.approx(error, rel=1e-10)
+        assert p.difference.upper - p.difference.value == pytest.approx(stats.norm.isf(0.025) * error)
+        assert p.difference.value - p.difference.lower == pytest.approx(stats.norm.isf(0.025) * error)
+
+
+def test_the_standard_error_of_a_difference_is_what_it_varies_by() -> None:
+    """Outcomes of those who share all count in both estimates: adding up two variances would be wrong."""
+    differences, errors, as_if_independent = [], [], []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        shared = np.where(rng.random(400) < 0.5, 0, 3)
+        y = rng.normal(size=400)
+        people = make_people(shared, y)
+        exact = shared == 0
+        nothing = exact * 0.5 - 0.5 * y  # f = ½, g = 0 and e = ½ are known
+        complete = np.flatnonzero(~exact)
+        scored = [
+            MaskScores(0, np.arange(400), nothing, exact * 1.0, y, (y, y)),
+            MaskScores(3, complete, 0.5 - y[complete], np.ones(len(complete)), y[complete], (y, y)),
+        ]
+        silent, full = penalties(people, scored)[0]
+        assert silent.difference is not None
+        assert silent.estimate is not None
+        assert full.estimate is not None
+        differences.append(silent.difference.value)
+        errors.append(silent.difference.standard_error)
+        as_if_independent.append(math.hypot(silent.estimate.standard_error, full.estimate.standard_error))
+    assert np.mean(differences) == pytest.approx(0, abs=0.02)  # too high for everybody by ½, and no more for the silent
+    spread = np.std(differences)
+    assert np.mean(errors) == pytest.approx(spread, rel=0.1)
+    assert np.mean(as_if_independent) > 1.25 * spread
+
+
+def test_no_difference_without_people_to_compare_with() -> None:
+    few = make_people([0] * 300 + [1] * 300 + [3] * 9)
+    found, _ = penalties(few, made_up_scores(few, [0, 1, 3]))
+    assert [p.difference for p in found] == [None] * len(found)
+    nobody = make_people([0] * 300 + [1] * 300)
+    assert all(p.difference is None for p in penalties(nobody, made_up_scores(nobody, [0, 1]))[0])

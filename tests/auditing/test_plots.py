@@ -1,6 +1,7 @@
 """The plots of an audit."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import matplotlib
 import pytest
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from pucboost._auditing import findings
 from pucboost._auditing.report.drawing import MAX_ROWS
 from pucboost._auditing.report.plot_penalty import shown_penalties
+from pucboost._auditing.report.plotting import PLOTS
 from pucboost._auditing.report.rendering import render_html
 
 METHODS = ["plot_penalty", "plot_calibration", "plot_base_versus_model", "plot_sharing_effect", "plot_balance"]
@@ -59,3 +61,29 @@ def test_sharing_that_changes_nothing_is_said_in_words(reports):
     same = replace(effect, mean=0.0, histogram=findings.Histogram((-0.1, 0.0, 0.1), (0.0, 1.0)))
     page = render_html(bare(sharing_effect=same))
     assert "Sharing does not change any prediction." in page
+
+
+@pytest.mark.parametrize("plot", ["plot_penalty", "plot_balance"])
+def test_long_names_are_not_cut_and_do_not_overlap(plot):
+    name = "telematics device with harsh braking events + blood pressure from the annual check-up + claims history"
+    e = findings.Estimate(1.0, 0.1, 0.8, 1.2)
+    report = bare(
+        penalties=(penalty("nothing"), penalty(name), penalty(name, subgroup="older than sixty-five years")),
+        balance=tuple(findings.Balance(n, 9, 0.1, 0.1, e, e) for n in ("everybody", name, name)),
+    )
+    ax = Figure(figsize=PLOTS[plot.removeprefix("plot_")].size(report), layout="constrained").add_subplot()
+    getattr(report, plot)(ax)
+    ax.figure.draw_without_rendering()
+    labels = [
+        text for text in ax.texts if text.get_ha() == "right" and not text.get_text().startswith(("told", "high"))
+    ]
+    shown = " ".join(text.get_text() for text in labels).replace("\u00a0", " ")
+    assert shown.count(name) == 2
+    assert "…" not in shown
+    boxes = sorted((text.get_window_extent() for text in labels), key=lambda box: -box.y0)
+    middles = [(box.y0 + box.y1) / 2 for box in boxes]
+    line = 12 * ax.figure.dpi / 72
+    assert min(above - below for above, below in pairwise(middles)) > 0.9 * line
+    marks = [ax.transData.transform((0, row.get_ydata()[0]))[1] for row in ax.lines if row.get_marker() in "oD^s"]
+    assert len(marks) == 3
+    assert min(abs(mark - middle) for mark in marks[1:2] for middle in middles) < line  # beside its name

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._arrays import Array
 from ..findings import LossComparison
+from ..wording import counted
 from .intervals import ratio_estimate
 from .losses import Loss
 from .people import AuditPeople
@@ -35,7 +36,7 @@ def compare_losses(
     rows = np.flatnonzero(who)
     people_name, other_name = names
     if len(rows) < 2:
-        note = f"{len(rows)} such people: not testable."
+        note = f"{counted(len(rows), 'such person', 'such people')}: not testable."
         return LossComparison(people_name, other_name, len(rows), None, None, None, note)
     w, y = people.weight[rows], people.y[rows]
     own, others = loss.pointwise(model[rows], y), loss.pointwise(other[rows], y)

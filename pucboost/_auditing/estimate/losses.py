@@ -15,6 +15,7 @@ import numpy as np
 from ..._arrays import Array
 from ..._engines import boosters_of, is_booster
 from ..._models.anchored import is_tree_model, trees_of
+from ..._prediction.wrapped import pipeline_parts
 
 LOSSES = ("squared", "binary", "poisson", "quantile")
 _CLIP = 1e-9
@@ -136,17 +137,25 @@ def _level(alpha: float | None) -> float:
 
 
 def booster_within(model: Any) -> Any:
-    """Return the booster of an anchored model or of an engine's scikit-learn class, else the model itself."""
+    """Return the booster whose predictions a model passes on unchanged, else the model itself.
+
+    That of an anchored model, of an estimator, and of the last step of a pipeline or the best model of a search.
+    """
     if is_tree_model(model):
         return trees_of(model)
-    if is_booster(getattr(model, "booster_", None)):
-        return model.booster_
+    if is_tree_model(getattr(model, "booster_", None)):
+        return trees_of(model.booster_)
+    pipeline = pipeline_parts(model)
+    inner = getattr(model, "best_estimator_", None) if pipeline is None else pipeline[1]
+    if inner is not None:
+        return booster_within(inner)
     return model.get_booster() if hasattr(model, "get_booster") else model
 
 
 def reads_zero_as_missing(model: Any) -> bool:
-    """Return whether zeros are missing values to a booster."""
-    return is_booster(model) and boosters_of(model).reads_zero_as_missing(model)
+    """Return whether zeros in the table are missing values to a booster, or to that of an estimator."""
+    booster = model if is_booster(model) else getattr(model, "booster_", None)
+    return is_booster(booster) and boosters_of(booster).reads_zero_as_missing(booster)
 
 
 def _objective_of(model: Any) -> tuple[str | None, float | None]:

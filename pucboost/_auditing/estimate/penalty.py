@@ -4,6 +4,11 @@
 {D·h + e·(V − h) − D·θ} / mean(D). A subgroup G of people that is a function of base features multiplies score and size
 by 1[G]; several masks together add up. So all estimates share one matrix of influences, person by person, and with it
 the correlations that make their intervals jointly valid.
+
+A model may be too high for everybody, also for people who withhold nothing (S = everything, for whom θ is the mean of
+f − Y). What silence adds is the difference θ_S − θ_everything, and its influence function is the difference of the two.
+The two estimates are about different people, but not independent: those who share everything are among the people with
+A ⊇ S, whose outcomes set the yardstick of S. Summing the squares person by person takes that into account.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ import numpy as np
 from ..._arrays import Array
 from ..findings import INCONCLUSIVE, NOT_TESTABLE, Estimate, Penalty
 from ..settings import JudgementOptions
+from ..wording import counted, people_in_words
 from .audited_model import AuditedModel
 from .intervals import critical_value, normal_quantile
 from .losses import Loss
@@ -60,13 +66,15 @@ class _Claim:
     def shortcoming(self, people: AuditPeople, min_count: int) -> str:
         """Say why there is too little to test; empty if there is enough."""
         if self.people < min_count:
-            return f"{self.people} people, fewer than the {min_count} asked for."
+            return f"{people_in_words(self.people)}, fewer than the {min_count} asked for."
         if self.events < MIN_EVENTS:
-            few = f"{self.events:.0f} people with the rarer outcome among those compared"
+            few = f"{people_in_words(int(self.events))} with the rarer outcome among those compared"
             return f"{few}; at least {MIN_EVENTS} are needed."
         clusters = MIN_CLUSTERS if people.cluster is None else len(np.unique(people.cluster[self.rows[self.size > 0]]))
         if clusters < MIN_CLUSTERS:
-            return f"{clusters} clusters; at least {MIN_CLUSTERS} are needed for a standard error."
+            return (
+                f"{counted(clusters, 'cluster', 'clusters')}; at least {MIN_CLUSTERS} are needed for a standard error."
+            )
         return ""
 
 
@@ -93,14 +101,44 @@ def estimate_penalties(
     why_not = [why or ("" if error > 0 else NO_VARIATION) for why, error in zip(why_not, errors, strict=True)]
     deciding = [i for i in tested if claims[i].decisive and not why_not[i]]
     joint = influences[[tested.index(i) for i in deciding]]
+    differences = _differences(claims, deciding, joint, people, scored, loss, judgement)
     critical = critical_value(joint, errors[deciding], judgement.level, judgement.simultaneous, seed)
     penalties = [
         _untested(claim, people, why)
         if why
-        else _penalty(claim, people, model, loss, _Width(error, critical, judgement.level), bound)
-        for claim, why, error in zip(claims, why_not, errors.tolist(), strict=True)
+        else _penalty(claim, people, model, loss, _Width(error, critical, judgement.level), bound, differences.get(i))
+        for i, (claim, why, error) in enumerate(zip(claims, why_not, errors.tolist(), strict=True))
     ]
     return penalties, critical
+
+
+def _differences(
+    claims: list[_Claim],
+    deciding: list[int],
+    influences: Any,
+    people: AuditPeople,
+    scored: list[MaskScores],
+    loss: Loss,
+    judgement: JudgementOptions,
+) -> dict[int, Estimate]:
+    """Return θ_S − θ_everything of the deciding claims by number, each within its subgroup, where that can be told."""
+    complete = [s for s in scored if s.mask == people.everything]
+    members: dict[str | None, Array] = {None: np.ones(len(people), dtype=bool)}
+    members.update(people.subgroups)
+    found: dict[int, Estimate] = {}
+    for subgroup in dict.fromkeys(claims[i].subgroup for i in deciding if complete):
+        everything = _claim("", people.everything, subgroup, members[subgroup], complete, False, loss)
+        if everything.shortcoming(people, judgement.min_count):
+            continue
+        of_everything = _influences([everything], people)
+        for place, i in enumerate(deciding):
+            if claims[i].subgroup == subgroup:
+                difference = influences[[place]] - of_everything
+                value = claims[i].theta - everything.theta
+                width = _Width(float(np.sqrt(difference.multiply(difference).sum())), 0.0, judgement.level)
+                if width.error > 0:
+                    found[i] = Estimate(value, width.error, value - width.pointwise, value + width.pointwise)
+    return found
 
 
 @dataclass(frozen=True)
@@ -123,7 +161,13 @@ class _Width:
 
 
 def _penalty(
-    claim: _Claim, people: AuditPeople, model: AuditedModel, loss: Loss, width: _Width, bound: float
+    claim: _Claim,
+    people: AuditPeople,
+    model: AuditedModel,
+    loss: Loss,
+    width: _Width,
+    bound: float,
+    difference: Estimate | None,
 ) -> Penalty:
     theta = claim.theta
     lower, upper = theta - width.joint, theta + width.joint
@@ -145,6 +189,7 @@ def _penalty(
         mean_prediction=mean,
         rows_to_decide=needed,
         note="" if claim.decisive else "These people withhold nothing; shown for comparison.",
+        difference=difference,
     )
 
 

@@ -15,8 +15,10 @@ from ..._consent import Consent, declares_something
 from ..._losses.exposure import per_unit
 from ..._prediction.people import People, read_people
 from ..._prediction.subsets import subset_name
-from ..._tables.containers import as_exposure, as_vector, rows_of
+from ..._prediction.wrapped import ConsentError, consent_within
+from ..._tables.containers import as_exposure, as_vector, eager, rows_of
 from ..._tables.sources import Categories, RowSource, SubsetSource
+from ..wording import counted
 from .labels import read_clusters, read_subgroups
 
 RESERVED = ("nothing", "everything", "overall", "everybody")
@@ -67,6 +69,7 @@ def read_audit_people(
     y: Any,
     *,
     consent: Consent | None = None,
+    wrapper: Any = None,
     categories: Categories | None = None,
     optional: Any = None,
     available: Any = None,
@@ -77,10 +80,19 @@ def read_audit_people(
     zero_as_missing: bool = False,
     num_threads: int | None = None,
 ) -> tuple[AuditPeople, list[str]]:
-    """Check everything given about people, and return it with warnings."""
+    """Check everything given about people, and return it with warnings.
+
+    What is optional is known from ``consent``, the schema of a booster, from the models inside a ``wrapper`` such as a
+    pipeline, or it is declared in ``optional``.
+    """
+    table = eager(X)
     people = read_people(
-        X,
-        lambda source: _consent(consent, optional, source),
+        table,
+        lambda source: (
+            _consent(consent, optional, source)
+            if wrapper is None
+            else _consent_of_wrapped(wrapper, table, optional, source)
+        ),
         categories=categories,
         available=available,
         weight=weight,
@@ -121,7 +133,7 @@ def read_audit_people(
         kept=keep,
         exposure=None if units is None else float(units[keep].sum()),
     )
-    return audited, [f"{n - len(keep):,} rows with weight 0 are left out."]
+    return audited, [f"{counted(n - len(keep), 'row with weight 0 is', 'rows with weight 0 are')} left out."]
 
 
 def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent:
@@ -129,10 +141,7 @@ def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent
         if declares_something(optional):
             declared = Consent.of(optional, source, source.feature_names or known.feature_names)
             if declared.groups != known.groups:
-                raise ValueError(
-                    f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out "
-                    "for a pucboost model."
-                )
+                raise _contradiction(declared, known)
         return known
     if not declares_something(optional):
         raise ValueError(
@@ -140,6 +149,33 @@ def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent
             "optional={group: [columns]}."
         )
     return Consent.of(optional, source)
+
+
+def _consent_of_wrapped(model: Any, table: Any, optional: Any, source: RowSource) -> Consent:
+    """Return the schema of the models inside a model, in terms of the table, or what is declared where there is none.
+
+    What is declared may name the groups in another way. It also stands where the schema cannot be followed back to the
+    table: then the audit sees what becomes of silence on its way to the model.
+    """
+    if not declares_something(optional):
+        return _consent(consent_within(model, table, source), None, source)
+    declared = Consent.of(optional, source)
+    try:
+        known = consent_within(model, table, source)
+    except ConsentError:
+        return declared
+    if known is not None and set(map(frozenset, known.groups.values())) != set(
+        map(frozenset, declared.groups.values())
+    ):
+        raise _contradiction(declared, known)
+    return declared
+
+
+def _contradiction(declared: Consent, known: Consent) -> ValueError:
+    return ValueError(
+        f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out for a pucboost "
+        "model."
+    )
 
 
 def _check_names(consent: Consent) -> None:

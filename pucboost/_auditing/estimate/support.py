@@ -7,6 +7,7 @@ import numpy as np
 from ..._encoded_silence.detector import find_encoded_silence
 from ..._encoded_silence.findings import NOBODY, describe
 from ..findings import GroupSupport, Support
+from ..wording import counted
 from .people import AuditPeople
 from .training_data import TrainingData
 
@@ -23,8 +24,8 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
     unseen_people = None if unseen is None else sum(counts[mask] for mask in unseen)
     if unseen:
         notes.append(
-            f"{unseen_people:,} people share sets of groups that training never saw exactly so, for example "
-            f"{people.name(unseen[0])!r}."
+            f"{counted(unseen_people or 0, 'person shares a set', 'people share sets')} of groups that training never "
+            f"saw exactly so, for example {people.name(unseen[0])!r}."
         )
     encoded = find_encoded_silence(people.source, people.consent, people.shared)
     withheld_by_nobody = {one.group for one in encoded if one.kind == NOBODY}
@@ -49,8 +50,8 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
     untested = len(people) - sum(counts[mask] for mask in tested)
     if untested:
         notes.append(
-            f"{untested:,} of {len(people):,} people share sets of groups too rare to be tested; the verdict does not "
-            "cover them."
+            f"{untested:,} of {len(people):,} people {'shares a set' if untested == 1 else 'share sets'} of groups too "
+            "rare to be tested; the verdict does not cover them."
         )
     w = people.weight
     effective = float(w.sum() ** 2 / (w**2).sum())
@@ -64,4 +65,5 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
         groups=tuple(groups),
         effective_sample_size=effective,
         trained_on=training.trained_on,
+        withholding_people=len(people) - counts.get(people.everything, 0),
     ), notes

@@ -13,7 +13,7 @@ from ..._kernels.threads import thread_count
 from ..._models.anchored import is_tree_model
 from ..._models.files import summary_of
 from ..._models.schema import TrainingSummary, categories_of, label_hash
-from ..._prediction.wrapped import pipeline_parts, transformed
+from ..._prediction.wrapped import Wrapped, models_within, transformed
 from ..._tables.containers import SourceTable, as_vector, eager, row_source
 from ..._tables.sources import RowSource
 from ..._virtual.hashing import hash_people
@@ -32,6 +32,10 @@ SKETCH_OF_GIVEN = 1 << 16
 
 _NO_SKETCH = (
     "The model keeps no sketch of its training rows, so this audit cannot tell whether it was trained on these people."
+)
+_CANNOT_ASK = (
+    "The model keeps a sketch of its training rows, but these people could not be brought into the form that it was "
+    "trained on ({}). So this audit cannot tell whether it was trained on them."
 )
 _CANNOT_TELL = "Whether the model was trained on these people cannot be told: {}. They must be people it has not seen."
 
@@ -60,8 +64,7 @@ def read_training(
         The outcomes of the audited people as the user passed them.
     """
     threads = thread_count(num_threads)
-    trained, told, notes = _told_by_model(model, people, given, threads)
-    seen = None if trained is None or trained.masks_seen is None else frozenset(trained.masks_seen)
+    seen, told, notes = _told_by_model(model, people, given, threads)
     training = TrainingData(seen, trained_on=told)
     if train_data is not None:
         training = _read_given(train_data, model, people, target_class, threads)
@@ -88,44 +91,61 @@ def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: 
 
 def _told_by_model(
     model: Any, people: AuditPeople, given: Any, threads: int
-) -> tuple[TrainingSummary | None, TrainedOn | None, list[str]]:
-    """Return what the model keeps of its training, how many of the people it knows, and what to say if it cannot."""
+) -> tuple[frozenset[int] | None, TrainedOn | None, list[str]]:
+    """Return which sets the model saw in training, how many of the people it knows, and what to say if it cannot."""
     if is_tree_model(model):
         summary = summary_of(model)
         if summary is None:
             return None, None, []
+        seen = None if summary.masks_seen is None else frozenset(summary.masks_seen)
         if summary.training_sketch is None:
             known = summary.label_hash is not None and summary.label_hash == _hash_of(given)
             n = len(people)
-            return summary, TrainedOn(1.0, 1.0, 1.0, n, n, 0.0, True) if known else None, [] if known else [_NO_SKETCH]
+            return seen, TrainedOn(1.0, 1.0, 1.0, n, n, 0.0, True) if known else None, [] if known else [_NO_SKETCH]
         labels = _labels(given, None, people)
         found = _overlap(summary.training_sketch, people.source, people.consent, people.shared, labels, threads)
-        return summary, found, []
-    try:
-        return None, *_told_by_estimator(model, people, given, threads)
-    except Exception:  # steps of pipelines may do and raise anything; then nothing is claimed
+        return seen, found, []
+    parts = models_within(model)
+    if not parts:
         return None, None, []
+    told = [_told_by_part(part, people, given, threads) for part in parts]
+    known_masks = [summary.masks_seen for summary, _, _ in told if summary is not None and summary.masks_seen]
+    # Masks count groups in the order of the model; groups that were declared for the audit may have another.
+    same = all(part.consent.group_names == people.consent.group_names for part in parts)
+    masks = frozenset[int]().union(*known_masks) if same and len(known_masks) == len(parts) else None
+    overlaps = [overlap for _, overlap, _ in told if overlap is not None]
+    notes = list(dict.fromkeys(note for _, _, note in told if note))
+    # Models of several folds know some of the people each: the one that knows most says that they are not new.
+    most = max(overlaps, key=lambda overlap: overlap.share or 0.0, default=None)
+    return masks, most, notes
 
 
-def _told_by_estimator(model: Any, people: AuditPeople, given: Any, threads: int) -> tuple[TrainedOn | None, list[str]]:
-    """Ask the booster of a fitted estimator of pucboost, be it the last step of a pipeline or the best of a search."""
-    table = people.container
-    model = getattr(model, "best_estimator_", model)
-    pipeline = pipeline_parts(model)
-    if pipeline is not None:
-        steps, model = pipeline
-        table = transformed(steps, table)
-    booster = getattr(model, "booster_", None)
-    summary = summary_of(booster) if is_tree_model(booster) else None
-    if booster is None or summary is None:
-        return None, []
-    if summary.training_sketch is None:
-        return None, [_NO_SKETCH]
-    consent, source = booster.consent, row_source(eager(table), categories_of(booster))
-    consent.check_table(source)
-    shared = consent.visible(source, zero_as_missing=reads_zero_as_missing(booster), num_threads=threads)
-    labels = _labels(given, getattr(model, "classes_", None), people)
-    return _overlap(summary.training_sketch, source, consent, shared, labels, threads), []
+def _told_by_part(
+    part: Wrapped, people: AuditPeople, given: Any, threads: int
+) -> tuple[TrainingSummary | None, TrainedOn | None, str]:
+    """Ask a model inside an estimator, a pipeline or the like; its rows are what the steps before it make of people."""
+    booster = part.model if is_tree_model(part.model) else getattr(part.model, "booster_", None)
+    summary = None if booster is None else summary_of(booster)
+    if summary is None or summary.training_sketch is None:
+        return summary, None, _NO_SKETCH
+    try:
+        consent = part.consent
+        source = row_source(eager(transformed(part.steps, people.container)), categories_of(booster))
+        consent.check_table(source)
+        shared = consent.visible(source, zero_as_missing=reads_zero_as_missing(booster), num_threads=threads)
+        classes = getattr(part.model, "classes_", None)
+        labels = _labels(_transformed_outcomes(part, given), classes, people)
+        return summary, _overlap(summary.training_sketch, source, consent, shared, labels, threads), ""
+    except Exception as error:  # steps may do and raise anything
+        return summary, None, _CANNOT_ASK.format(f"{type(error).__name__}: {error}")
+
+
+def _transformed_outcomes(part: Wrapped, given: Any) -> Any:
+    """Return outcomes as a model inside a TransformedTargetRegressor was given them."""
+    y = given
+    for transformer in part.of_outcomes:
+        y = np.asarray(transformer.transform(np.asarray(y, dtype=np.float64).reshape(-1, 1)))[:, 0]
+    return y
 
 
 def _labels(given: Any, classes: Any, people: AuditPeople) -> list[Array]:
@@ -165,6 +185,6 @@ def _in_words(trained_on: TrainedOn | None) -> list[str]:
         return []
     if trained_on.share is None:
         twins = (trained_on.by_chance or 0) > MANY_TWINS
-        few = f"only {trained_on.compared} of their rows can be compared with what the model keeps"
+        few = f"only {trained_on.compared:,} of their rows can be compared with what the model keeps"
         return [_CANNOT_TELL.format("the rows of different people are too often equal" if twins else few)]
     return [seen_in_words(trained_on)] if trained_on.too_many else []

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty, TrainedOn
+from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Penalty, TrainedOn
+from ..wording import roughly
 
 
 def decide(lower: float, upper: float, margin: float) -> str:
@@ -27,7 +28,15 @@ def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> in
 
 def overall(penalties: Sequence[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
     """Return the verdict on the whole, and why: violated if any set is, certified if every set is."""
-    tested = [p for p in penalties if p.decisive]
+    verdict, reason = _overall([p for p in penalties if p.decisive], margin, describe)
+    silent = next((p for p in penalties if p.groups == () and p.subgroup is None and p.verdict == NOT_TESTABLE), None)
+    if silent is None or not any(p.decisive for p in penalties):
+        return verdict, reason
+    untested = f"People who share nothing were not tested: {silent.note} The verdict does not cover them."
+    return verdict, f"{reason} {untested}" if verdict == VIOLATED else f"{untested} {reason}"
+
+
+def _overall(tested: Sequence[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
     if not tested:
         return INCONCLUSIVE, "No set of people who withhold something is large enough to be tested."
     violated = [p for p in tested if p.verdict == VIOLATED]
@@ -42,15 +51,35 @@ def overall(penalties: Sequence[Penalty], margin: float, describe: Callable[[flo
     open_ones = [p for p in tested if p.verdict == INCONCLUSIVE]
     if open_ones:
         needed = max((p.rows_to_decide or 0) for p in open_ones)
-        more = f" About {needed:,} rows would decide." if needed else ""
+        more = f" About {roughly(needed)} rows would decide." if needed else ""
         return INCONCLUSIVE, (
-            f"For {len(open_ones)} of {len(tested)} sets of people the data do not decide whether the penalty lies "
-            f"within the margin of {describe(margin)}.{more}"
+            f"For {_which(open_ones, tested)} the data do not decide whether the penalty lies within the margin of "
+            f"{describe(margin)}.{more}"
         )
-    return CERTIFIED, (
-        f"In each of the {len(tested)} sets of people tested, the average penalty of withholding lies within "
-        f"{describe(margin)}."
-    )
+    return CERTIFIED, (f"{_each(tested)}, the average penalty of withholding lies within {describe(margin)}.")
+
+
+def _sets(penalties: Sequence[Penalty], *, within_subgroups: bool) -> list[Penalty]:
+    """Return the entries about one set of people each; several sets together are not one more set."""
+    return [p for p in penalties if p.groups is not None and (p.subgroup is not None) == within_subgroups]
+
+
+def _each(tested: Sequence[Penalty]) -> str:
+    sets, parts = len(_sets(tested, within_subgroups=False)), _sets(tested, within_subgroups=True)
+    if not sets:
+        return "Over all people who withhold something"
+    which = "In the one set of people tested" if sets == 1 else f"In each of the {sets} sets of people tested"
+    return f"{which}, and in each subgroup of them" if parts else which
+
+
+def _which(open_ones: Sequence[Penalty], tested: Sequence[Penalty]) -> str:
+    """Return how many of the sets are open, in all and within subgroups."""
+    words = []
+    for within, where in ((False, ""), (True, " within subgroups")):
+        some, of = (len(_sets(entries, within_subgroups=within)) for entries in (open_ones, tested))
+        if some:
+            words.append(f"the one set of people tested{where}" if of == 1 else f"{some} of {of} sets of people{where}")
+    return " and ".join(words) or "all who withhold something, taken together,"
 
 
 def seen_in_words(trained_on: TrainedOn) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ..._pages import printable
@@ -19,7 +20,12 @@ WIDTH = 5.2
 
 MAX_ROWS = 24
 ROW_HEIGHT = 0.4
-_LABEL_WIDTH = 21
+"""Inches, for labels of one or two lines."""
+_LABEL_WIDTH = 24
+_LABEL_LINES = 10
+"""Only longer labels are cut; the table below has them whole."""
+_LINE_HEIGHT = 12
+"""Points."""
 
 COLOURS = {
     CERTIFIED: "#1a7f4b",
@@ -72,25 +78,55 @@ def line(ax: Axes, y: float, lower: float | None, upper: float | None, scale: Sc
     return ax.plot(ends, [y, y], solid_capstyle="butt", **style)[0]
 
 
-def label_rows(ax: Axes, labels: Sequence[str], count: int) -> None:
+@dataclass(frozen=True)
+class Rows:
+    """Rows with names, one below the other; those with long names are higher. Units are rows of ordinary height."""
+
+    labels: tuple[tuple[str, ...], ...]
+    """The lines of each name."""
+
+    @classmethod
+    def named(cls, names: Sequence[str], left_out: int = 0) -> Rows:
+        """Return rows with these names, and one that says how many are left out, if any."""
+        more = [f"{left_out} more: see table"] if left_out else []
+        lines = (wrap(_keep_groups_whole(name), _LABEL_WIDTH, _LABEL_LINES) for name in [*names, *more])
+        return cls(tuple(map(tuple, lines)))
+
+    @property
+    def heights(self) -> list[float]:
+        """Height of each row."""
+        line = _LINE_HEIGHT / 72 / ROW_HEIGHT
+        return [max(1.0, (len(lines) + 0.6) * line) for lines in self.labels]
+
+    @property
+    def places(self) -> list[float]:
+        """Centre of each row, from the top."""
+        return [end - height / 2 for end, height in zip(accumulate(self.heights), self.heights, strict=True)]
+
+    @property
+    def inches(self) -> float:
+        """Height of all rows, of two at least."""
+        return ROW_HEIGHT * max(2.0, sum(self.heights))
+
+
+def label_rows(ax: Axes, rows: Rows) -> None:
     """Make the y axis a list of names, the first on top."""
-    ax.set_ylim(count - 0.4, -0.6)
+    ax.set_ylim(sum(rows.heights) + 0.1, -0.1)
     ax.set_yticks([])
-    for y, label in enumerate(labels):
-        label_row(ax, y, label)
+    for y, lines in zip(rows.places, rows.labels, strict=True):
+        _label_row(ax, y, lines)
     for side in ("left", "top", "right"):
         ax.spines[side].set_visible(False)
 
 
-def label_row(ax: Axes, y: float, label: str) -> None:
-    """Write a name to the left of row ``y``, in two lines if it is long."""
+def _label_row(ax: Axes, y: float, lines: Sequence[str]) -> None:
+    """Write a name to the left of row ``y``."""
     # One text per line: SVG right-aligns a single line in any font, but several lines only by guessing widths.
-    lines = wrap(_keep_groups_whole(label), _LABEL_WIDTH, 2)
     for row, text in enumerate(lines):
         ax.annotate(
             text,
             (0, y),
-            (-6, 12 * ((len(lines) - 1) / 2 - row)),
+            (-6, _LINE_HEIGHT * ((len(lines) - 1) / 2 - row)),
             xycoords=ax.get_yaxis_transform(),
             textcoords="offset points",
             ha="right",

@@ -9,11 +9,10 @@ from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Findings
 from .drawing import (
     COLOURS,
     MAX_ROWS,
-    ROW_HEIGHT,
     WIDTH,
     Plot,
+    Rows,
     ink,
-    label_row,
     label_rows,
     legend,
     line,
@@ -47,8 +46,11 @@ def _no_penalties(findings: Findings) -> str:
 
 
 def _penalty_size(findings: Findings) -> tuple[float, float]:
-    rows, left_out = shown_penalties(findings)
-    return (WIDTH, 1.4 + ROW_HEIGHT * max(2, len(rows) + bool(left_out)))
+    return (WIDTH, 1.4 + _rows(*shown_penalties(findings)).inches)
+
+
+def _rows(shown: Sequence[Penalty], left_out: int) -> Rows:
+    return Rows.named([_penalty_label(p) for p in shown], left_out)
 
 
 def _draw_penalties(findings: Findings, ax: Axes) -> None:
@@ -61,15 +63,14 @@ def _draw_penalties(findings: Findings, ax: Axes) -> None:
     )
     ax.axvline(0, color=axis_colour, lw=0.8)
     joint = simple = None
-    for y, p in enumerate(rows):
+    named = _rows(rows, left_out)
+    for y, p in zip(named.places, rows, strict=False):
         assert p.estimate is not None
         colour, face = COLOURS[p.verdict], COLOURS[p.verdict] if p.decisive else "none"
         joint = line(ax, y, p.verdict_lower, p.verdict_upper, scale, color=colour, lw=7, alpha=0.35) or joint
         simple = line(ax, y, p.estimate.lower, p.estimate.upper, scale, color=colour, lw=1.3) or simple
         ax.plot(scale.factor * p.estimate.value, y, MARKERS[p.verdict], ms=6, mfc=face, mec=colour, zorder=3, ls="none")
-    if left_out:
-        label_row(ax, len(rows), f"{left_out} more: see table")
-    label_rows(ax, [_penalty_label(p) for p in rows], len(rows) + bool(left_out))
+    label_rows(ax, named)
     scale_axis(ax.xaxis)
     unit = "percentage points" if scale.factor != 1 else "units of the prediction"
     ax.set_xlabel(f"average penalty, {unit}", loc="right")  # long names may leave the axes narrower than this

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..findings import CERTIFIED, NOT_TESTABLE, VIOLATED, Findings
-from .drawing import COLOURS, MAX_ROWS, ROW_HEIGHT, WIDTH, Plot, ink, label_row, label_rows, line, scale_axis, sides
+from .drawing import COLOURS, MAX_ROWS, WIDTH, Plot, Rows, ink, label_rows, line, scale_axis, sides
 from .numbers import Scale, difference_scale, finite
 
 if TYPE_CHECKING:
@@ -59,21 +59,22 @@ def _no_balance(findings: Findings) -> str:
 
 
 def _balance_size(findings: Findings) -> tuple[float, float]:
-    count = len(_drawable_balance(findings))
-    return (WIDTH, 0.85 + ROW_HEIGHT * max(2, min(count, MAX_ROWS) + (count > MAX_ROWS)))
+    return (WIDTH, 0.85 + _rows(_drawable_balance(findings)).inches)
+
+
+def _rows(drawable: list[Any]) -> Rows:
+    return Rows.named([b.name for b in drawable[:MAX_ROWS]], len(drawable[MAX_ROWS:]))
 
 
 def _draw_balance(findings: Findings, ax: Axes) -> None:
     everything = _drawable_balance(findings)
-    rows, left_out = everything[:MAX_ROWS], len(everything[MAX_ROWS:])
+    named = _rows(everything)
     ax.axvline(1, color=ink(), lw=0.8)
     plain = Scale(1, 2, "", "")
-    for y, b in enumerate(rows):
+    for y, b in zip(named.places, everything[:MAX_ROWS], strict=False):
         line(ax, y, b.ratio.lower, b.ratio.upper, plain, color=COLOURS["accent"], lw=1.5)
         ax.plot(b.ratio.value, y, "o", ms=6, color=COLOURS["accent"])
-    if left_out:
-        label_row(ax, len(rows), f"{left_out} more: see table")
-    label_rows(ax, [b.name for b in rows], len(rows) + bool(left_out))
+    label_rows(ax, named)
     scale_axis(ax.xaxis)
     ax.set_xlabel("actual / expected", loc="right")
     sides(ax, "← lower than predicted", "higher →")

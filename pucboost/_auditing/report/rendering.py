@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ..._pages import printable, templates
 from ..findings import Findings
@@ -16,7 +15,7 @@ from .sections.order import SECTIONS
 from .sections.penalty import penalty_tables, untested
 from .sections.shared import JOINT, PENALTY, PEOPLE, SHARES, VERDICT, level_interval
 from .sections.verdict import notices, subject, verdict_box
-from .text import columns_of, pad, shorten
+from .text import columns_of, pad, wrap
 
 HEADING = "Consent audit"
 _PACKAGE = "pucboost._auditing.report"
@@ -125,12 +124,15 @@ def _md_table(table: Table) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _in_text(cell: Cell) -> str:
-    return replace(cell, text=shorten(cell.text, _TEXT_NAME_WIDTH)).with_note
+def _text_rows(row: tuple[Cell, ...]) -> list[list[str]]:
+    """Return the lines of a row: the name it begins with may be long."""
+    name, *rest = (cell.with_note for cell in row)
+    first, *more = wrap(name, _TEXT_NAME_WIDTH, max(1, len(name)))
+    return [[first, *rest], *([f"  {line}", *("" for _ in rest)] for line in more)]
 
 
 def _text_table(table: Table) -> str:
-    rows = [[*table.columns], *([_in_text(cell) for cell in row] for row in table.rows)]
+    rows = [[*table.columns], *(line for row in table.rows for line in _text_rows(row))]
     widths = [max(columns_of(row[place]) for row in rows) for place in range(len(table.columns))]
     right = [name not in table.words for name in table.columns]
     lines = ["  ".join(pad(text, w, right=r) for text, w, r in zip(row, widths, right, strict=True)) for row in rows]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from ...findings import Findings, TrainedOn
+from ...wording import counted, people_in_words
 from ..blocks import Bullets, Cell, Fact, Facts, Paragraph, Section, Table
 from ..numbers import count, fixed, share, significant
 from ..text import shorten
-from .shared import about_several_sets, date_in_words, is_quantile, quoted
+from .shared import about_several_sets, date_in_words, is_quantile, quoted, tested_sets
 
 
 def support(findings: Findings) -> Section:
@@ -21,7 +22,7 @@ def support(findings: Findings) -> Section:
     else:
         names = "; ".join(shorten(name, 80) for name in s.unseen_in_training[:5])
         more = f"; and {len(s.unseen_in_training) - 5} more" if len(s.unseen_in_training) > 5 else ""
-        unseen = f"{names}{more} ({count(s.unseen_people)} people)"
+        unseen = f"{names}{more} ({people_in_words(s.unseen_people or 0)})"
     facts = (
         Fact("Different sets of shared data", count(s.masks)),
         Fact("People in sets too rare to be tested", f"{count(s.untested_people)} of {count(rows)}"),
@@ -45,7 +46,7 @@ def _trained_on(found: TrainedOn | None) -> str:
     if found is None or found.share is None:
         return "not known"
     interval = f"95% interval {share(found.lower, 0)} to {share(found.upper, 0)}"
-    return f"about {share(found.share, 0)} ({interval}, from {count(found.compared)} rows)"
+    return f"about {share(found.share, 0)} ({interval}, from {counted(found.compared, 'row', 'rows')})"
 
 
 def limits(findings: Findings) -> Section:
@@ -55,13 +56,15 @@ def limits(findings: Findings) -> Section:
 
 def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
     """Return the limits: the point, and a sentence or two about it."""
-    rows, rare = findings.provenance.rows, findings.support.untested_people
+    withholding = findings.support.withholding_people or 0
+    untested = withholding - sum(p.people for p in tested_sets(findings))
     narrower = "Subgroups were judged as well, which narrows this."
     if all(p.subgroup is None for p in findings.penalties):
         narrower = "No subgroups were judged."
-    covered = "Here everybody is in a set that was tested."
-    if rare:
-        covered = f"{count(rare)} of {count(rows)} people share sets too rare to be tested; no verdict covers them."
+    covered = "Here everybody who withholds something is in a set that was tested."
+    if untested > 0:
+        are = "is in a set that was" if untested == 1 else "are in sets that were"
+        covered = f"{count(untested)} of {people_in_words(withholding)} who withhold something {are} not tested."
     base = quoted(findings.provenance.base_features)
     alike = ""
     if findings.exposure is not None:
@@ -81,7 +84,8 @@ def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
         (
             "Base features are taken for granted.",
             "A base feature that reveals who withholds, such as the date of a consent form, makes inference from "
-            f"silence look justified, and this audit cannot detect it. Base features here: {base}.{alike}",
+            "silence look justified: no penalty shows it. Whether a feature that goes with withholding has a good "
+            f"reason to be there is for people to judge. Base features here: {base}.{alike}",
         ),
         (
             "The margin is a decision, not a finding.",
@@ -104,7 +108,6 @@ def method(findings: Findings) -> Section:
     """Say how it was done, with the formula."""
     quantile = is_quantile(findings)
     inner = "P(Y ≤ f | b, z<sub>S</sub>, A ⊇ S) − τ" if quantile else "f − E(Y | b, z<sub>S</sub>, A ⊇ S)"
-    tested = sum(p.decisive for p in findings.penalties)
     return Section(
         "method",
         "How it was done",
@@ -124,8 +127,7 @@ def method(findings: Findings) -> Section:
             Paragraph(
                 "The verdict comes from two one-sided tests against the margin, each with "
                 f"{share(findings.level, 0)} confidence. The verdict interval is the estimate ± "
-                f"{fixed(findings.critical_value, 2)} standard errors. Sets judged: {count(tested)}. "
-                f"{about_several_sets(findings)}"
+                f"{fixed(findings.critical_value, 2)} standard errors. {about_several_sets(findings)}"
             ),
         ),
     )

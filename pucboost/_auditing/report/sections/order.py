@@ -10,13 +10,14 @@ from .accuracy import losses, truth
 from .basis import limits, method, provenance, support
 from .penalty import asked, penalties
 from .sharing import averages, balance, sharing
-from .silence import agreement, informativeness
+from .silence import agreement, informativeness, recognition
 
 SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     asked,
     penalties,
     limits,
     informativeness,
+    recognition,
     agreement,
     sharing,
     balance,

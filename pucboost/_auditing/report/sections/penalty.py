@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...findings import NOT_TESTABLE, Estimate, Findings, Penalty, title
+from ...wording import roughly
 from ..blocks import Block, Bullets, Cell, Paragraph, Section, Table
-from ..numbers import MISSING, count, fixed, penalty_scale
+from ..numbers import MISSING, Scale, count, fixed, penalty_scale
 from .shared import (
     JOINT,
     NO_ESTIMATE,
@@ -20,6 +21,8 @@ from .shared import (
     quoted,
     seen_in_training,
 )
+
+BEYOND = "Above those who share everything"
 
 
 def asked(findings: Findings) -> Section:
@@ -70,7 +73,7 @@ def penalties(findings: Findings) -> Section:
         figure(
             "penalty",
             findings,
-            f"Average penalties of {tested} sets of people, with intervals. The numbers are in the table that follows.",
+            "Average penalties of sets of people, with intervals. The numbers are in the table that follows.",
             "Each mark is a set of people, by what they share. The shaded band is the margin. The thick bar is the "
             "verdict interval: inside the band the set is certified (circle), outside violated (diamond), across its "
             f"edge inconclusive (triangle). The thin line is the {level_interval(findings)} of that set alone. A "
@@ -83,8 +86,11 @@ def penalties(findings: Findings) -> Section:
         yardstick = "“Compared with” counts the people who share at least as much and so set the yardstick."
         words = [_about_the_verdict_interval(findings), yardstick]
         if any(p.rows_to_decide for p in findings.penalties):
-            words.append("“Rows to decide” is how many people an audit would need if the estimate stayed the same.")
+            words.append(
+                "“Rows to decide” is roughly how many people an audit would need if the estimate stayed the same."
+            )
         blocks.append(Paragraph(" ".join(words)))
+        blocks += [Paragraph(words) for words in _about_the_difference(findings)]
     if untested(findings):
         lead = "Not tested; the verdict says nothing about these people:"
         blocks.append(Bullets(tuple((f"{name}:", why) for name, why in untested(findings)), lead))
@@ -95,6 +101,26 @@ def _about_the_verdict_interval(findings: Findings) -> str:
     if findings.simultaneous.startswith("none"):
         return "The verdict interval is that of the two one-sided tests; each interval holds for a single set."
     return "The verdict interval allows for all sets being judged together; the other interval holds for a single set."
+
+
+def _about_the_difference(findings: Findings) -> list[str]:
+    """Say what silence adds to what is wrong for everybody."""
+    everything = next((p for p in findings.penalties if not p.decisive and p.estimate is not None), None)
+    if everything is None or not any(p.difference for p in findings.penalties):
+        return []
+    too = _too(everything)
+    told = f" People who withhold nothing are told {too}: the model is not only wrong for the others." if too else ""
+    return [
+        f"“{BEYOND}” is the penalty minus that of people who withhold nothing. It tells a model that is wrong for "
+        "everybody, with a large penalty but no difference, from one that is hard on silence. It does not decide: a "
+        f"penalty counts, whoever else has one.{told}"
+    ]
+
+
+def _too(p: Penalty) -> str:
+    """Return whether people are told too much or too little, beyond chance."""
+    e = p.estimate or NO_ESTIMATE
+    return "too much" if e.lower > 0 else "too little" if e.upper < 0 else ""
 
 
 def penalty_tables(findings: Findings) -> list[Table]:
@@ -110,16 +136,19 @@ def penalty_tables(findings: Findings) -> list[Table]:
 def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Penalty]) -> Table:
     scale = penalty_scale(findings)
     columns: dict[str, Callable[[Penalty, Estimate], Cell]] = {
-        SHARES: lambda p, e: Cell(p.name, "" if p.decisive else "withholds nothing; does not count"),
+        SHARES: lambda p, e: Cell(p.name, _note(p)),
         VERDICT: lambda p, e: Cell(p.verdict, verdict=p.verdict),
         PENALTY: lambda p, e: Cell(scale.show(e.value, signed=True)),
         level_interval(findings): lambda p, e: Cell(scale.between(e.lower, e.upper)),
         JOINT: lambda p, e: Cell(scale.between(p.verdict_lower, p.verdict_upper)),
+        BEYOND: lambda p, e: _difference(p.difference, scale),
         "% of mean prediction": lambda p, e: Cell(_percent(p.percent)),
         PEOPLE: lambda p, e: Cell(count(p.people)),
         "Compared with": lambda p, e: Cell(count(p.comparable)),
-        "Rows to decide": lambda p, e: Cell(count(p.rows_to_decide)),
+        "Rows to decide": lambda p, e: Cell(MISSING if p.rows_to_decide is None else roughly(p.rows_to_decide)),
     }
+    if all(p.difference is None for p in rows):
+        del columns[BEYOND]
     if all(p.rows_to_decide is None for p in rows):
         del columns["Rows to decide"]
     if is_quantile(findings):  # a probability is not a percentage of a quoted amount
@@ -132,6 +161,18 @@ def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Pena
         frozenset({SHARES, VERDICT}),
         cards=True,
     )
+
+
+def _note(p: Penalty) -> str:
+    if p.decisive:
+        return ""
+    return "withholds nothing; does not count" + (f"; told {_too(p)}" if _too(p) else "")
+
+
+def _difference(estimate: Estimate | None, scale: Scale) -> Cell:
+    if estimate is None:
+        return Cell(MISSING)
+    return Cell(scale.show(estimate.value, signed=True), scale.between(estimate.lower, estimate.upper))
 
 
 def _percent(value: float | None) -> str:

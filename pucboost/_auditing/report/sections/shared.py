@@ -8,7 +8,7 @@ from datetime import datetime
 
 from markupsafe import Markup
 
-from ...findings import Estimate, Findings
+from ...findings import Estimate, Findings, Penalty
 from ..blocks import Block, Figure, Figures, Paragraph
 from ..numbers import finite, share
 from ..plotting import PLOTS
@@ -30,6 +30,11 @@ def informative_groups(findings: Findings) -> list[str]:
 def seen_in_training(findings: Findings) -> bool:
     """Return whether the model was trained on so many of the people that nothing is certified."""
     return findings.support.trained_on is not None and findings.support.trained_on.too_many
+
+
+def tested_sets(findings: Findings) -> list[Penalty]:
+    """Return the entries about one set each of people who withhold something, subgroups aside."""
+    return [p for p in findings.penalties if p.decisive and p.groups is not None and p.subgroup is None]
 
 
 def quoted(names: Iterable[str]) -> str:

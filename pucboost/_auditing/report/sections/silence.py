@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from ...findings import Findings, Informativeness
+from ...findings import BaseFeature, Findings, Informativeness
 from ..blocks import Cell, Figures, Paragraph, Section, Table
-from ..numbers import finite, fixed, p_value, share
+from ..numbers import MISSING, count, finite, fixed, p_value, share
 from .shared import IN_WORDS, figure, informative_groups, quoted
+
+MAX_COLUMNS = 12
+"""Base features shown; the JSON has them all."""
+_OPTIONAL = "Optional data"
+_ALL = "all of it at once"
 
 
 def informativeness(findings: Findings) -> Section | None:
@@ -61,6 +66,83 @@ def _informative_words(found: Informativeness, informative: bool) -> str:
     if not informative:
         return "no clear sign"
     return f"those who withhold have {'higher' if correlation < 0 else 'lower'} outcomes"
+
+
+def recognition(findings: Findings) -> Section | None:
+    """Say whether base features tell who withholds."""
+    found = findings.recognition
+    if found is None:
+        return None
+    flagged = [column.name for column in found.columns if column.conspicuous]
+    answer = "No base feature gives it away here."
+    if flagged:
+        answer = (
+            f"Look first at {quoted(flagged)}: whoever withholds can be recognised by "
+            f"{'it' if len(flagged) == 1 else 'them'}, so the model may read silence there. Keep such a column out, or "
+            "justify it."
+        )
+    groups = Table(
+        "How often all base features together tell which of two people withholds",
+        (_OPTIONAL, "People who withhold", "Of 100 cases"),
+        tuple(
+            (Cell(_ALL if one.group is None else one.group), Cell(count(one.people)), Cell(_of_100(one.together)))
+            for one in found.groups
+        ),
+        frozenset({_OPTIONAL}),
+    )
+    shown = found.columns[:MAX_COLUMNS]
+    more = len(found.columns) - len(shown)
+    columns = Table(
+        "What each base feature tells, those to look at first on top"
+        + (f" ({count(more)} more not shown)" if more else ""),
+        ("Base feature", "Tells most about", "Alone", "Gives away", "Beyond the others", IN_WORDS),
+        tuple(
+            (
+                Cell(column.name),
+                Cell(_ALL if column.group is None else column.group),
+                Cell(_of_100(column.alone)),
+                Cell(share(column.recognised, 0)),
+                Cell(_of_100(column.beyond_others)),
+                Cell(_recognition_words(column)),
+            )
+            for column in shown
+        ),
+        frozenset({"Base feature", "Tells most about", IN_WORDS}),
+        cards=True,
+    )
+    return Section(
+        "recognition",
+        "Do base features tell who withholds?",
+        (
+            Paragraph(
+                "Base features may well go with withholding, and the model may use them: older people may share less. "
+                "But a base feature that gives silence away for certain, such as the date of a consent form, makes "
+                "every inference from it look justified, and the penalties above do not show it. " + answer
+            ),
+            columns,
+            groups,
+            Paragraph(
+                "Take two people, one of whom withholds. “Alone” is in how many of 100 such cases this feature tells "
+                "which one: 50 is chance, 100 is always. “Gives away” is the share of those who withhold with values "
+                "that hardly anybody else has. “Beyond the others” is how many of the 100 cases are lost if a model of "
+                "all base features does without this one; where two features say the same, neither is missed. The "
+                f"numbers rest on {count(found.people)} people, each judged by what was learned from others, and do "
+                "not decide."
+            ),
+        ),
+        "not decisive",
+    )
+
+
+def _of_100(area: float | None) -> str:
+    shown = finite(area)
+    return MISSING if shown is None else fixed(100 * shown, 1)
+
+
+def _recognition_words(column: BaseFeature) -> str:
+    if column.conspicuous:
+        return "gives silence away: look at it"
+    return "goes with withholding" if (finite(column.alone) or 0) >= 0.6 else "tells little"
 
 
 def agreement(findings: Findings) -> Section:

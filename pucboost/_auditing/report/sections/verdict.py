@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Findings, Penalty
 from ..blocks import Fact, VerdictBox
 from ..numbers import count, finite, penalty_scale, prediction_scale, share, significant
-from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval, seen_in_training
+from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval, seen_in_training, tested_sets
 
 _MEANING = {
     CERTIFIED: "Certified means: for every set of people tested, the whole verdict interval lies within the margin. "
@@ -30,7 +30,6 @@ def verdict_box(findings: Findings) -> VerdictBox:
 
 
 def _key_figures(findings: Findings) -> list[Fact]:
-    rows, untested = findings.provenance.rows, findings.support.untested_people
     tested = [p for p in findings.penalties if p.decisive]
     worst = max(tested, key=lambda p: abs(finite((p.estimate or NO_ESTIMATE).value) or 0), default=None)
     facts = [Fact("Margin", _margin(findings))]
@@ -42,9 +41,27 @@ def _key_figures(findings: Findings) -> list[Fact]:
         facts.append(Fact("Exposure", f"{significant(findings.exposure)} units; margin and penalties are per unit"))
     return [
         *facts,
-        Fact("Sets of people tested", count(len(tested))),
-        Fact("People audited", f"{count(rows)}, {share(1 - untested / max(rows, 1))} of them in tested sets"),
+        Fact("Sets of people tested", _tested(findings)),
+        Fact("People audited", count(findings.provenance.rows)),
     ]
+
+
+def _tested(findings: Findings) -> str:
+    """Say how many sets of people who withhold something were tested, and how many of such people are in these sets."""
+    sets = tested_sets(findings)
+    within = sum(p.decisive and p.groups is not None and p.subgroup is not None for p in findings.penalties)
+    number = count(len(sets)) + (f", and {count(within)} within subgroups" if within else "")
+    withholding = findings.support.withholding_people
+    if not withholding:
+        return number
+    covered = sum(p.people for p in sets)
+    return f"{number}, with {count(covered)} ({share(covered / withholding)}) of those who withhold something"
+
+
+def _no_more_than_everybody(p: Penalty, margin: float) -> bool:
+    """Return whether what silence adds lies within the margin."""
+    d = p.difference
+    return d is not None and -margin <= d.lower and d.upper <= margin
 
 
 def _margin(findings: Findings) -> str:
@@ -73,8 +90,14 @@ def subject(findings: Findings) -> str:
 
 
 def notices(findings: Findings) -> list[str]:
-    """Return the audit's warnings, and one more if the model passed where silence seems to say nothing."""
+    """Return the audit's warnings, and what the numbers taken together say beyond them."""
     found = [*findings.warnings]
+    violated = [p for p in findings.penalties if p.decisive and p.verdict == VIOLATED]
+    if violated and all(_no_more_than_everybody(p, findings.margin) for p in violated):
+        found.append(
+            "The model is as far off for people who withhold nothing, within the margin: it is wrong for everybody, "
+            "rather than hard on silence."
+        )
     if findings.verdict == CERTIFIED and not informative_groups(findings):
         found.append(
             "These data do not show that withholding says anything about the outcome. Where silence says nothing, a "
