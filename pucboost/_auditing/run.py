@@ -11,9 +11,10 @@ import numpy as np
 
 from .._arrays import Array
 from .._models.anchored import is_tree_model
+from .._prediction.wrapped import predicts_per_exposure
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
-from .estimate.audited_model import AuditedModel, consent_and_categories, predicts_per_exposure
+from .estimate.audited_model import AuditedModel, consent_and_categories
 from .estimate.balance import average_predictions, book_balance
 from .estimate.calibration import calibration_curves, scatter_of_silent
 from .estimate.cross_fitting import CrossFitter

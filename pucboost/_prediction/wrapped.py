@@ -16,7 +16,7 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent
 from .._models.anchored import is_tree_model
-from .._models.files import consent_of
+from .._models.files import consent_of, summary_of
 from .._tables.containers import eager, row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
@@ -121,6 +121,13 @@ def consent_within(model: Any, table: Any, source: RowSource) -> Consent | None:
 def models_within(model: Any) -> list[Wrapped]:
     """Return all models with a consent schema inside a model: several for one that was calibrated on folds."""
     return list(_search(model, (), ()))
+
+
+def predicts_per_exposure(model: Any) -> bool:
+    """Return whether a model, or one that it wraps, knows that it was trained with an exposure."""
+    inner = [model, *(part.model for part in models_within(model))]
+    summaries = [summary_of(getattr(one, "booster_", one)) for one in inner]
+    return any(summary is not None and summary.per_exposure for summary in summaries)
 
 
 def _search(model: Any, steps: tuple[Any, ...], of_outcomes: tuple[Any, ...]) -> Iterator[Wrapped]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from auditing.report_examples import bare
 from scipy.special import expit
+from sklearn.pipeline import Pipeline
 
 import pucboost as puc
 from pucboost.testing import assert_consent
@@ -87,6 +88,14 @@ def test_a_forgotten_exposure_is_noted() -> None:
     report = puc.audit(model(), X, y, **AUDIT)
     assert any("predicts per unit of it, but this audit was given none" in warning for warning in report.warnings)
     assert not any("exposure" in warning for warning in puc.audit(model(exposure=False), X, y, **AUDIT).warnings)
+
+
+def test_a_forgotten_exposure_is_noted_behind_steps() -> None:
+    X, y, exposure = TEST
+    inner = puc.PUCRegressor(optional=[1], objective="poisson", n_estimators=5, n_jobs=1).fit(X, y, exposure=exposure)
+    pipeline = Pipeline([("nothing", "passthrough"), ("model", inner)])
+    report = puc.audit(pipeline, X, y, **AUDIT)
+    assert any("predicts per unit of it, but this audit was given none" in warning for warning in report.warnings)
 
 
 def test_quantiles_do_not_add_up() -> None:

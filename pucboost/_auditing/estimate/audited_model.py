@@ -12,7 +12,7 @@ from ..._arrays import Array
 from ..._consent import Consent
 from ..._engines import boosters_of, is_booster
 from ..._models.anchored import AnchoredModel, is_tree_model, trees_of
-from ..._models.files import consent_of, summary_of
+from ..._models.files import consent_of
 from ..._models.schema import categories_of
 from ..._prediction.predictor import MaskedPredictor, predict_tables
 from ..._tables.sources import Categories, RowSource, are_default_names
@@ -137,12 +137,6 @@ def _model_hash(model: Any) -> str | None:
         return hashlib.sha256(pickle.dumps(model)).hexdigest()
     except Exception:  # a callable may hold anything; its hash is then unknown
         return None
-
-
-def predicts_per_exposure(model: Any) -> bool:
-    """Return whether a model, or an estimator of pucboost, knows that it was trained with an exposure."""
-    summary = summary_of(getattr(model, "booster_", model))
-    return summary is not None and summary.per_exposure
 
 
 def consent_and_categories(model: Any) -> tuple[Consent | None, Categories | None]:
