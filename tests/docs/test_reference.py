@@ -1,0 +1,28 @@
+"""Every public name has its place in the reference, and every page its place in the navigation."""
+
+from __future__ import annotations
+
+import re
+
+from pages import PAGES, ROOT
+
+import pucboost as puc
+
+MODULES = {"metrics": puc.metrics, "objectives": puc.objectives, "simulate": puc.simulate, "testing": puc.testing}
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "reference").glob("*.md"))
+    shown = set(re.findall(r"^::: pucboost\.([\w.]+)$", text, re.MULTILINE))
+    public = {name for name in puc.__all__ if name not in MODULES}
+    public |= {f"{module}.{name}" for module in MODULES for name in MODULES[module].__all__}
+    assert shown == public
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = set(re.findall(r"[\w/-]+\.md", navigation))
+    written = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
+    assert written <= listed
+    examples = {f"examples/{script.stem}.md" for script in (ROOT / "examples").glob("*.py")}
+    assert examples <= listed
