@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
     from ._models.files import consent_of, load_model, save_model
+    from ._models.schema import ProtectionLostWarning
+    from ._pickles import PickledByAnotherVersionWarning
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
     from ._training.cv import cv
@@ -33,6 +35,8 @@ _HOME = {
     "EncodedSilenceWarning": "_encoded_silence.findings",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
+    "PickledByAnotherVersionWarning": "_pickles",
+    "ProtectionLostWarning": "_models.schema",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
     "consent_of": "_models.files",
@@ -55,6 +59,8 @@ __all__ = [
     "EncodedSilenceWarning",
     "PUCClassifier",
     "PUCRegressor",
+    "PickledByAnotherVersionWarning",
+    "ProtectionLostWarning",
     "audit",
     "augment",
     "consent_of",

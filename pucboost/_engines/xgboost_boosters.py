@@ -21,7 +21,6 @@ class XGBoostBoosters(Boosters):
     """Answers questions about any ``xgb.Booster``. XGBoost itself is loaded when it is needed."""
 
     name: ClassVar[str] = "xgboost"
-    keeps_schema: ClassVar[bool] = True
 
     def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
         """Return predictions; XGBoost's own ``predict`` uses all rounds."""
@@ -81,9 +80,25 @@ class XGBoostBoosters(Boosters):
         return np.array([found.get(name, 0.0) for name in names or [f"f{j}" for j in range(count)]], dtype=np.float64)
 
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
-        """Set the attributes that keep schema and categories in model files."""
+        """Set the attributes that keep schema, categories and marks of the trees in model files."""
+        from .xgboost_protected import keep_marks
+
         booster.set_attr(**{SCHEMA_KEY: json.dumps(schema)})
         keep_categories(booster, categories)
+        keep_marks(booster)
+        self.protect(booster, schema)
+
+    def protect(self, booster: Any, schema: dict[str, Any]) -> None:
+        """Change the class of the booster; the attributes hold the schema already."""
+        from .xgboost_protected import ProtectedBooster
+
+        booster.__class__ = ProtectedBooster
+
+    def has_its_trees(self, booster: Any) -> bool:
+        """Compare the trees with their marks: XGBoost copies the schema into models with other trees."""
+        from .xgboost_protected import has_marked_trees
+
+        return has_marked_trees(booster)
 
     def kept_schema(self, booster: Any) -> dict[str, Any] | None:
         """Return the schema in the attribute."""

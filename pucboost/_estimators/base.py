@@ -7,7 +7,6 @@ Named parameters are attributes, as everywhere in scikit-learn. Every other keyw
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,10 +15,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from .._arrays import Array
 from .._consent import Consent
-from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster
+from .._engines import DEFAULT_ENGINE, boosters_of, engine_named
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
+from .._pickles import is_ours, pickled
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.quotes import quote
 from .._tables.containers import row_source
@@ -99,14 +99,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "booster_")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a copy. LightGBM's boosters lose their consent schema when they are copied, so it is set again."""
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        if hasattr(getattr(self, "booster_", None), "consent") and is_booster(self.booster_):
-            new.booster_.consent, new.booster_.puc_summary = self.booster_.consent, self.booster_.puc_summary
-        return new
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return pickled(type(self).__name__, self.__getstate__()) if is_ours(self) else super().__reduce_ex__(protocol)
 
     # ----- fitting
 

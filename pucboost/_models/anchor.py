@@ -12,6 +12,7 @@ from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
+from .._pickles import pickled
 from .._tables.containers import is_frame, row_source
 from .._tables.erasing import erase_columns, select_columns
 from .._tables.sources import Categories, are_default_names
@@ -32,6 +33,9 @@ class Anchor:
 
     model: Any
     consent: Consent
+
+    def __reduce__(self) -> Any:
+        return pickled("Anchor", vars(self))
 
     def raw(self, X: Any, codes: Categories | None = None) -> Array:
         """Return the anchor's raw scores, one per row (and class); ``codes`` explains category codes in an array."""

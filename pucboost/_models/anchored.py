@@ -20,6 +20,7 @@ from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
+from .._pickles import pickled
 from .._tables.containers import eager, row_source
 from .anchor import Anchor
 from .schema import TrainingSummary, categories_of
@@ -46,6 +47,9 @@ class AnchoredModel:
     objective: Objective
     consent: Consent
     puc_summary: TrainingSummary | None
+
+    def __reduce__(self) -> Any:
+        return pickled("AnchoredModel", vars(self))
 
     def predict(self, X: Any, *, raw_score: bool = False) -> Array:
         """Return predictions; people who share nothing get exactly the anchor's.
