@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._prediction.sharing import monotonicity, sharing_value
     from ._training.cv import cv
     from ._training.datasets import Dataset
+    from ._training.refit import refit
     from ._training.train import train
     from ._virtual.augment import augment
 
@@ -45,6 +46,7 @@ _HOME = {
     "monotonicity": "_prediction.sharing",
     "predict": "_prediction.quotes",
     "quote": "_prediction.quotes",
+    "refit": "_training.refit",
     "save_model": "_models.files",
     "sharing_value": "_prediction.sharing",
     "train": "_training.train",
@@ -71,6 +73,7 @@ __all__ = [
     "objectives",
     "predict",
     "quote",
+    "refit",
     "save_model",
     "sharing_value",
     "simulate",

@@ -172,7 +172,10 @@ class Boosters(ABC):
 
     @abstractmethod
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
-        """Write the schema of a training, and the categories of its DataFrame, into the booster, and protect it."""
+        """Write the schema of a training into the booster, and protect it.
+
+        ``categories`` are those of its DataFrame; with None, those that the booster has already remain.
+        """
 
     @abstractmethod
     def protect(self, booster: Any, schema: dict[str, Any]) -> None:
@@ -294,6 +297,13 @@ class Engine(ABC):
         hooks: Hooks = NO_HOOKS,
     ) -> Any:
         """Train with pucboost's gradients; return a booster that predicts as if trained with the built-in loss."""
+
+    @abstractmethod
+    def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> Any:
+        """Return a booster with the same trees, whose leaves are fitted to the virtual rows.
+
+        ``decay_rate`` is the share of the old value that a leaf keeps; None for what the engine does by default.
+        """
 
     @abstractmethod
     def cv(
