@@ -11,7 +11,7 @@ from typing import Any
 from .._arrays import Array
 from .._consent import Consent
 from .._encoded_silence.detector import find_encoded_silence
-from .._encoded_silence.findings import EncodedSilenceWarning, describe
+from .._encoded_silence.findings import BASE_COLUMN, EncodedSilence, EncodedSilenceWarning, describe
 from .request import TrainingRequest
 
 NOT_THE_CALLER = ("pucboost", "sklearn", "joblib")
@@ -41,14 +41,21 @@ def warn_of_encoded_silence(request: TrainingRequest, shared: Array | None = Non
     findings = find_encoded_silence(table.source, consent, shared, zero_as_missing=zero)
     findings = [one for one in findings if one.group not in expected]
     if findings:
-        groups = list(dict.fromkeys(one.group for one in findings))
-        warnings.warn(
-            f"Silence may have been imputed or encoded, and then the silent are not protected: {describe(findings)}. "
-            "Leave what is withheld missing (NaN) and drop the imputer or encoder, or say who shares with available=. "
-            f"If all these values were really shared, say so: expect_shared={groups!r}.",
-            EncodedSilenceWarning,
-            stacklevel=_users_level(),
+        warnings.warn(_in_words(findings), EncodedSilenceWarning, stacklevel=_users_level())
+
+
+def _in_words(findings: list[EncodedSilence]) -> str:
+    groups = list(dict.fromkeys(one.group for one in findings))
+    if all(one.kind == BASE_COLUMN for one in findings):
+        return (
+            f"Base columns tell who is silent, and then the silent are not protected: {describe(findings)}. If such a "
+            f"column must stay, expect_shared={groups!r} turns this warning off."
         )
+    return (
+        f"Silence may have been imputed or encoded, and then the silent are not protected: {describe(findings)}. "
+        "Leave what is withheld missing (NaN) and drop the imputer or encoder, or say who shares with available=. "
+        f"If all these values were really shared, say so: expect_shared={groups!r}."
+    )
 
 
 def groups_named(expect_shared: Any, consent: Consent) -> frozenset[str]:
