@@ -61,12 +61,15 @@ early_stopping_rounds, **engine_params
     def _objective(self) -> dict[str, Any]:
         return {"objective": "regression" if self.objective is None else self.objective}
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, *, sharing: str = "as_given", favourable: str = "lower") -> Array:
         """Return predictions.
 
         Parameters
         ----------
         X
             A table with the columns of training.
+        sharing, favourable
+            Which of the data that people share are used, as in :func:`pucboost.predict`: ``sharing="best"`` gives
+            everybody the most favourable prediction over all subsets of what they share.
         """
-        return self._predict(X)
+        return self._predict(X, sharing=sharing, favourable=favourable)

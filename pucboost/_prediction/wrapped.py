@@ -55,7 +55,14 @@ class Unwrapped:
         labels = self.classes.tolist()
         if label not in labels:
             raise ValueError(f"target_class is {label!r}, but the classes of the model are {labels}.")
-        return None if len(labels) == 2 and label == labels[1] else labels.index(label)
+        if len(labels) > 2:
+            return int(labels.index(label))
+        if label == labels[0]:
+            raise ValueError(
+                f"target_class is {label!r}, but with two classes predictions are the probability of {labels[1]!r}. "
+                "Leave target_class out, and where something is to be favourable, say so of that probability."
+            )
+        return None
 
 
 def pipeline_parts(model: Any) -> tuple[list[Any], Any] | None:
