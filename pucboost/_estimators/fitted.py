@@ -21,6 +21,7 @@ from .._tables.containers import row_source
 from .._tables.sources import RowSource
 from .parameters import thread_count_of
 from .reading import read_table
+from .second_learners import warn_of_second_learner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,7 @@ class FittedModel:
             self._check_something_optional(f"sharing={sharing!r} would change nothing")
         common: dict[str, Any] = {"raw_score": raw_score, "num_threads": self._threads(), "consent": self.consent_}
         predictor = MaskedPredictor(self.booster_, source, **common)
+        warn_of_second_learner(self.consent_, source, predictor.shared)
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         if sharing == "best":
             judged = MaskedPredictor(self.booster_, source, **common, target_class=self._class_number(target_class))

@@ -124,11 +124,13 @@ def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: T
 
 
 class ProtectionLostWarning(UserWarning):
-    """A model claims to be trained under consent, but its trees are not those that pucboost has trained.
+    """The protection of a model is lost, or may be, by what others have done with it.
 
-    XGBoost copies what a booster says about itself into every model that it makes of it, also into one that it has
-    continued (``xgb.train(..., xgb_model=booster)``) or refreshed on rows as they are. Such a model may read silence.
-    It counts as a model without consent schema.
+    - XGBoost copies what a booster says about itself into every model that it makes of it, also into one that it has
+      continued (``xgb.train(..., xgb_model=booster)``) or refreshed on rows as they are. Such a model may read silence,
+      and counts as a model without consent schema.
+    - ``CalibratedClassifierCV`` and stacking estimators fit a second learner to the predictions of one of our
+      estimators for rows as they are. It learns from them what silence tells.
 
     Examples
     --------

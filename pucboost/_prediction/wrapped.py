@@ -141,6 +141,9 @@ def _search(model: Any, steps: tuple[Any, ...]) -> Iterator[_Wrapped]:
         return
     for fold in getattr(model, "calibrated_classifiers_", ()):
         yield from _search(fold.estimator, steps)
+    if not hasattr(model, "estimators_features_"):  # each of those may see other columns
+        for one in np.ravel(np.asarray(getattr(model, "estimators_", ()), dtype=object)):
+            yield from _search(one, steps)
     for name in INNER:
         yield from _search(getattr(model, name, None), steps)
 

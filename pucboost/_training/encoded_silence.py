@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
 from .._arrays import Array
+from .._callers import users_level
 from .._consent import Consent
 from .._encoded_silence.detector import find_encoded_silence
 from .._encoded_silence.findings import BASE_COLUMN, EncodedSilence, EncodedSilenceWarning, describe
 from .request import TrainingRequest
-
-NOT_THE_CALLER = ("pucboost", "sklearn", "joblib")
-"""Packages whose frames lie between the user's call and the warning."""
 
 
 def warn_of_encoded_silence(request: TrainingRequest, shared: Array | None = None) -> None:
@@ -41,7 +38,7 @@ def warn_of_encoded_silence(request: TrainingRequest, shared: Array | None = Non
     findings = find_encoded_silence(table.source, consent, shared, zero_as_missing=zero)
     findings = [one for one in findings if one.group not in expected]
     if findings:
-        warnings.warn(_in_words(findings), EncodedSilenceWarning, stacklevel=_users_level())
+        warnings.warn(_in_words(findings), EncodedSilenceWarning, stacklevel=users_level())
 
 
 def _in_words(findings: list[EncodedSilence]) -> str:
@@ -71,11 +68,3 @@ def groups_named(expect_shared: Any, consent: Consent) -> frozenset[str]:
         if group not in consent.groups:
             raise ValueError(f"expect_shared names {given!r}; the groups are {list(consent.group_names)}.")
     return frozenset(str(group) for group in groups)
-
-
-def _users_level() -> int:
-    """Return the ``stacklevel``, for the caller, of the first frame that is neither pucboost's nor scikit-learn's."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_THE_CALLER:
-        level, frame = level + 1, frame.f_back
-    return level
