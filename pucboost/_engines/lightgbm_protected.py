@@ -8,6 +8,8 @@ from typing import Any
 import lightgbm as lgb
 
 from .._pickles import pickled
+from .._tables.containers import is_frame
+from .._tables.erasing import column_names
 from .lightgbm_dataset import VirtualDataset
 from .lightgbm_text import with_schema
 
@@ -41,6 +43,26 @@ class ProtectedBooster(lgb.Booster):
         """
         Path(filename).write_bytes(self.model_to_string(*args, **kwargs).encode())
         return self
+
+    def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return LightGBM's predictions; raise if a table has the columns of training in another order.
+
+        LightGBM reads columns by position, whatever their names are: withheld values would be read as base columns.
+
+        Parameters
+        ----------
+        data, *args, **kwargs
+            As in ``lgb.Booster``.
+        """
+        names = column_names(data) if is_frame(data) else []
+        trained = [str(name) for name in getattr(getattr(self, "consent", None), "feature_names", ())]
+        if names != trained and sorted(names) == sorted(trained):
+            raise ValueError(
+                f"The columns are in another order than in training: {', '.join(names[:5])} …, but LightGBM expects "
+                f"{', '.join(trained[:5])} …, and reads them by position. Use pucboost.predict, which goes by names, "
+                "or select the columns in the order of booster.consent.feature_names."
+            )
+        return super().predict(data, *args, **kwargs)
 
     def refit(self, *args: Any, **kwargs: Any) -> lgb.Booster:
         """Raise: leaves that are fitted to rows as they are learn what silence says."""

@@ -8,6 +8,7 @@ they are. So the trees that the schema speaks of are marked by what they predict
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,6 +36,23 @@ class ProtectedBooster(xgb.Booster):
             "pucboost.train(params, train_set, rounds, init_model=booster). If you want to lose the protection, "
             "call xgb.Booster.update(booster, …)."
         )
+
+    def inplace_predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return XGBoost's predictions; warn of a sparse matrix, whose unstored values it reads as missing.
+
+        Parameters
+        ----------
+        data, *args, **kwargs
+            As in ``xgb.Booster``.
+        """
+        if hasattr(data, "tocsr") and data.nnz < data.shape[0] * data.shape[1]:
+            warnings.warn(
+                "XGBoost reads what a sparse matrix does not store as missing, that is as withheld; in training it was "
+                "the number 0. Use pucboost.predict, or a dense matrix.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return super().inplace_predict(data, *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name not in NOT_FOR_OTHERS}
