@@ -43,6 +43,9 @@ class TrainingSummary(PlanSummary):
     training_sketch: RowSketch | None = None
     """Hashes of some of the rows, by which an audit recognises training data; None if it was to be left out."""
 
+    unstored_withheld: bool = False
+    """Whether ``available=`` decided which values that a sparse matrix does not store were withheld."""
+
     @classmethod
     def of(cls, virtual: VirtualTable, table: SourceTable, sketch: RowSketch | None) -> TrainingSummary:
         """Summarise a virtual table and the people it stands for."""
@@ -54,6 +57,7 @@ class TrainingSummary(PlanSummary):
             masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
             coded_columns=tuple(table.source.coded),
             training_sketch=sketch,
+            unstored_withheld=bool(table.source.is_sparse and table.available is not None),
         )
 
     __str__ = PlanSummary.__str__

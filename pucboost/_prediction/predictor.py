@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
+from .._callers import users_level
 from .._consent import Consent
 from .._engines import boosters_of
 from .._kernels.threads import thread_count
 from .._models.anchored import AnchoredModel
-from .._models.files import consent_of
-from .._models.schema import categories_of
+from .._models.schema import categories_of, kept_of
 from .._tables.containers import row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
@@ -61,7 +62,9 @@ class MaskedPredictor:
         self._index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
         inner = unwrap(model, X)
         model, X = inner.model, inner.table
-        consent = consent_of(model) if consent is None else consent
+        summary = None
+        if consent is None:
+            consent, summary = kept_of(model)
         if consent is None:
             raise ValueError(
                 "The model has no consent schema, so it is not known what is optional. Train it with pucboost.train, "
@@ -70,8 +73,23 @@ class MaskedPredictor:
         self.consent: Consent = consent
         self.source: RowSource = row_source(in_order_of(consent, X), categories_of(model))
         consent.check_table(self.source)
+        if summary is not None and summary.unstored_withheld and self._leaves_out_optional():
+            warnings.warn(
+                "In training, available= said which values that the sparse matrix does not store were withheld. Here "
+                "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
         self._threads = thread_count(num_threads)
         self._predict = _predict_function(model, raw_score, inner.class_number(target_class))
+
+    def _leaves_out_optional(self) -> bool:
+        """Return whether the table is sparse and does not store some optional values."""
+        source, optional = self.source, self.consent.group_columns
+        return source.is_sparse and any(
+            (~np.isnan(source.window(lo, hi)[:, optional]) & ~source.present(np.arange(lo, hi), optional)).any()
+            for lo, hi in source.blocks()
+        )
 
     @cached_property
     def shared(self) -> Array:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -101,3 +102,20 @@ def test_sparse_matrices(kit: EngineKit) -> None:
     np.testing.assert_array_equal(misread, booster.predict(xgb.DMatrix(X)))  # cannot be told from NaN, and is not
     assert np.abs(misread - expected).max() > 1
     booster.inplace_predict(dense)
+
+
+@every_engine
+def test_available_at_training_only(kit: EngineKit) -> None:
+    """Who is silent was said apart from the matrix; at prediction the matrix must show it."""
+    rng = np.random.default_rng(0)
+    dense = rng.normal(5, 1, (600, 2))
+    shares = rng.random(600) < 0.6
+    y = np.where(shares, 0.0, 3.0) + dense[:, 0]
+    X = sparse.csr_matrix(np.column_stack([dense[:, 0], np.where(shares, dense[:, 1], 0.0)]))
+    booster = kit.fit(X, y, 20, {"available": shares}, optional=[1], objective=kit.objectives["l2"])
+    marked = np.column_stack([dense[:, 0], np.where(shares, dense[:, 1], np.nan)])
+    assert puc.predict(booster, sparse.csr_matrix(marked))[~shares].mean() == pytest.approx(6.2, abs=0.3)
+    for model in (booster, pickle.loads(pickle.dumps(booster))):
+        with pytest.warns(UserWarning, match="read as the number 0, that is as shared") as caught:
+            puc.predict(model, X)
+        assert caught[0].filename == __file__
