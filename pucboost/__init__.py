@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from ._letter.text import LetterText
     from ._models.anchored import AnchoredModel
     from ._models.files import consent_of, load_model, save_model
+    from ._models.schema import ProtectionLostWarning
+    from ._pickles import PickledByAnotherVersionWarning
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
     from ._training.cv import cv
     from ._training.datasets import Dataset
+    from ._training.refit import refit
     from ._training.train import train
     from ._virtual.augment import augment
 
@@ -42,6 +45,8 @@ _HOME = {
     "LetterText": "_letter.text",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
+    "PickledByAnotherVersionWarning": "_pickles",
+    "ProtectionLostWarning": "_models.schema",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
     "consent_of": "_models.files",
@@ -52,6 +57,7 @@ _HOME = {
     "monotonicity": "_prediction.sharing",
     "predict": "_prediction.quotes",
     "quote": "_prediction.quotes",
+    "refit": "_training.refit",
     "save_model": "_models.files",
     "sharing_value": "_prediction.sharing",
     "train": "_training.train",
@@ -70,6 +76,8 @@ __all__ = [
     "LetterText",
     "PUCClassifier",
     "PUCRegressor",
+    "PickledByAnotherVersionWarning",
+    "ProtectionLostWarning",
     "audit",
     "augment",
     "consent_of",
@@ -82,6 +90,7 @@ __all__ = [
     "objectives",
     "predict",
     "quote",
+    "refit",
     "save_model",
     "sharing_value",
     "simulate",

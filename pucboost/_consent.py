@@ -14,6 +14,7 @@ import numpy as np
 from ._arrays import Array
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
+from ._pickles import pickled
 from ._tables.containers import row_source
 from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, are_default_names, default_names
@@ -292,6 +293,9 @@ class Consent:
             {str(g): tuple(int(c) for c in columns) for g, columns in schema["groups"].items()},
             tuple(str(name) for name in schema["feature_names"]),
         )
+
+    def __reduce__(self) -> Any:
+        return pickled("Consent", {"groups": dict(self.groups), "feature_names": self.feature_names})
 
     def __hash__(self) -> int:
         return hash((tuple(self.groups.items()), self.feature_names))

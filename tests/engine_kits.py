@@ -190,7 +190,8 @@ class _LightGBM(EngineKit):
         return text[: text.index("\nparameters:")]
 
     def model(self, booster: Any) -> Any:
-        return booster.model_to_string()
+        lines = booster.model_to_string().splitlines()
+        return "\n".join(line for line in lines if not line.startswith("[pucboost: ]"))  # LightGBM alone has no schema
 
     def rounds(self, booster: Any) -> int:
         return int(booster.current_iteration())

@@ -1,6 +1,6 @@
 """Where in a table silence seems to be imputed or encoded.
 
-Four things are looked for in every group:
+Five things are looked for in every group:
 
 1. **Nobody withholds it**: fewer than one in a thousand, among at least 200 people. Whatever an imputer or encoder made
    of silence, this remains, and nothing else does for good imputers. In a smaller table nobody may withhold by chance.
@@ -8,9 +8,10 @@ Four things are looked for in every group:
    The latter count where nobody withholds otherwise, or where the stored ones are measurements on both sides of 0;
    counts and amounts above 0 are stored that way by everybody.
 3. **A word** for silence among the categories of a column (:mod:`.words`).
-4. **One-hot columns**: a 0/1 column whose name ends in such a word, also a base column named after an optional one, or
-   people with 0 in all columns of a group in which everybody else has a single 1. The latter is what ``drop="first"``
-   does too, so it counts only where nobody withholds the group otherwise; the same holds for the category "none".
+4. **One-hot columns**: a 0/1 column whose name ends in such a word, or people with 0 in all columns of a group in which
+   everybody else has a single 1. The latter is what ``drop="first"`` does too, so it counts only where nobody withholds
+   the group otherwise; the same holds for the category "none".
+5. **A base column** that tells who withholds the group, by its name or by its values (:mod:`.base_columns`).
 
 What is certain enough to be said of a group that people do withhold must be rare in honest tables, because then silence
 seems to be encoded for some only. Where nobody withholds, there is a finding anyway, and the others explain it.
@@ -27,9 +28,10 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent
 from .._tables.sources import RowSource
+from .base_columns import find_indicators, find_telling_values, read_columns, telling_by_name
 from .columns import MIN_SPIKE, MIN_VALUES, SPIKE_SHARE, find_spikes
-from .findings import BASE_COLUMN, NOBODY, EncodedSilence
-from .words import indicated_column, may_stand_for_silence, name_says_silence, stands_for_silence
+from .findings import NOBODY, EncodedSilence
+from .words import may_stand_for_silence, name_says_silence, stands_for_silence
 
 SAMPLE = 20_000
 """How many rows are read at most."""
@@ -80,14 +82,18 @@ def find_encoded_silence(
     if consent.n_groups == 0 or source.n_rows == 0:
         return []
     optional = consent.group_columns
-    telling = _telling_base_columns(consent)
+    telling = telling_by_name(consent)
     rows = _sample(source.n_rows, len(optional) + len(telling))
-    values = _read(source, rows, np.array([*optional, *telling], dtype=np.int64))
-    found = _base_columns(consent, telling, values[:, len(optional) :])
+    values = read_columns(source, rows, np.array([*optional, *telling], dtype=np.int64))
+    indicators = values[:, len(optional) :].copy()
     if zero_as_missing:
         values[values == 0] = np.nan
     stored = source.present(rows, optional) if source.is_sparse else None
     categories = dict(zip(source.coded, source.pandas_categorical or (), strict=False))
+    found = find_telling_values(source, consent, rows, shared[rows], categories)
+    exact = {(one.group, one.column) for one in found}
+    named = find_indicators(consent, telling, indicators)
+    found += [one for one in named if (one.group, one.column) not in exact]
     for g, group in enumerate(consent.group_names):
         silent = (shared >> np.uint64(g)) & np.uint64(1) == 0
         withheld = int(silent.sum())
@@ -119,35 +125,6 @@ def _sample(n_rows: int, n_columns: int) -> Array:
     start = number * n_rows // size
     within = (number[:-1] * GOLDEN_RATIO) % 1.0
     return np.asarray(start[:-1] + (within * np.diff(start)).astype(np.int64))
-
-
-def _telling_base_columns(consent: Consent) -> dict[int, str]:
-    """Return the base columns whose names say who withholds, and the optional column they speak of."""
-    names = [consent.feature_names[column] for column in consent.group_columns]
-    base = np.flatnonzero(consent.column_bits == 0).tolist()
-    spoken_of = {column: indicated_column(consent.feature_names[column], names) for column in base}
-    return {column: optional for column, optional in spoken_of.items() if optional is not None}
-
-
-def _base_columns(consent: Consent, telling: dict[int, str], values: Array) -> list[EncodedSilence]:
-    """Indicators of silence left among the base columns."""
-    owner = {consent.feature_names[c]: group for group, columns in consent.groups.items() for c in columns}
-    found = []
-    for place, (position, optional) in enumerate(telling.items()):
-        people, name = int((values[:, place] == 1).sum()), consent.feature_names[position]
-        if people and np.isin(values[:, place], (0, 1)).all():
-            reason = f"and its name says that they withhold {optional!r}: leave it out"
-            found.append(EncodedSilence(owner[optional], BASE_COLUMN, people, len(values), name, "1", reason))
-    return found
-
-
-def _read(source: RowSource, rows: Array, columns: Array) -> Array:
-    """Return some rows and columns; whole rows are in memory a block at a time."""
-    step = source.rows_per_block
-    out = np.empty((len(rows), len(columns)), dtype=source.dtype, order="F")
-    for lo in range(0, len(rows), step):
-        out[lo : lo + step] = source.take(rows[lo : lo + step])[:, columns]
-    return out
 
 
 class _Column:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
 from .._arrays import Array
+from .._callers import users_level
 from .._consent import Consent
 from .._tables.sources import RowSource
 from .detector import find_encoded_silence
-from .findings import EncodedSilenceWarning, describe
-
-NOT_THE_CALLER = ("pucboost", "sklearn", "joblib")
-"""Packages whose frames lie between the user's call and the warning."""
+from .findings import BASE_COLUMN, EncodedSilence, EncodedSilenceWarning, describe
 
 
 def warn_of_encoded_silence(
@@ -40,14 +37,21 @@ def warn_of_encoded_silence(
     findings = find_encoded_silence(source, consent, shared, zero_as_missing=zero_as_missing)
     findings = [one for one in findings if one.group not in expected]
     if findings:
-        groups = list(dict.fromkeys(one.group for one in findings))
-        warnings.warn(
-            f"Silence may have been imputed or encoded, and then the silent are not protected: {describe(findings)}. "
-            "Leave what is withheld missing (NaN) and drop the imputer or encoder, or say who shares with available=. "
-            f"If all these values were really shared, say so: expect_shared={groups!r}.",
-            EncodedSilenceWarning,
-            stacklevel=_users_level(),
+        warnings.warn(_in_words(findings), EncodedSilenceWarning, stacklevel=users_level())
+
+
+def _in_words(findings: list[EncodedSilence]) -> str:
+    groups = list(dict.fromkeys(one.group for one in findings))
+    if all(one.kind == BASE_COLUMN for one in findings):
+        return (
+            f"Base columns tell who is silent, and then the silent are not protected: {describe(findings)}. If such a "
+            f"column must stay, expect_shared={groups!r} turns this warning off."
         )
+    return (
+        f"Silence may have been imputed or encoded, and then the silent are not protected: {describe(findings)}. "
+        "Leave what is withheld missing (NaN) and drop the imputer or encoder, or say who shares with available=. "
+        f"If all these values were really shared, say so: expect_shared={groups!r}."
+    )
 
 
 def groups_named(expect_shared: Any, consent: Consent) -> frozenset[str]:
@@ -63,11 +67,3 @@ def groups_named(expect_shared: Any, consent: Consent) -> frozenset[str]:
         if group not in consent.groups:
             raise ValueError(f"expect_shared names {given!r}; the groups are {list(consent.group_names)}.")
     return frozenset(str(group) for group in groups)
-
-
-def _users_level() -> int:
-    """Return the ``stacklevel``, for the caller, of the first frame that is neither pucboost's nor scikit-learn's."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in NOT_THE_CALLER:
-        level, frame = level + 1, frame.f_back
-    return level

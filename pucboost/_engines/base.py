@@ -189,16 +189,24 @@ class Boosters(ABC):
 
     # ----- consent and files
 
-    keeps_schema: ClassVar[bool] = False
-    """Whether a booster can hold the consent schema, so that its own files keep it."""
-
+    @abstractmethod
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
-        """Write the schema, and the categories of a DataFrame, into the booster."""
-        raise NotImplementedError
+        """Write the schema of a training into the booster, and protect it.
 
+        ``categories`` are those of its DataFrame; with None, those that the booster has already remain.
+        """
+
+    @abstractmethod
+    def protect(self, booster: Any, schema: dict[str, Any]) -> None:
+        """Make a booster that holds a schema refuse what would undo the protection; its copies keep the schema."""
+
+    @abstractmethod
     def kept_schema(self, booster: Any) -> dict[str, Any] | None:
         """Return the schema that the booster itself holds; None if there is none."""
-        return None
+
+    def has_its_trees(self, booster: Any) -> bool:
+        """Return whether the trees are those that the schema speaks of, as far as that can be told."""
+        return True
 
     @abstractmethod
     def up_to_best_round(self, booster: Any) -> Any:
@@ -306,6 +314,13 @@ class Engine(ABC):
         hooks: Hooks = NO_HOOKS,
     ) -> Any:
         """Train with pucboost's gradients; return a booster that predicts as if trained with the built-in loss."""
+
+    @abstractmethod
+    def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> Any:
+        """Return a booster with the same trees, whose leaves are fitted to the virtual rows.
+
+        ``decay_rate`` is the share of the old value that a leaf keeps; None for what the engine does by default.
+        """
 
     @abstractmethod
     def cv(

@@ -222,6 +222,21 @@ class LightGBM(Engine):
         whole: lgb.Booster = with_builtin_objective(booster, params.values, own.objective, own.start)
         return whole
 
+    def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> lgb.Booster:
+        """Let LightGBM refit on the virtual rows, in memory; weights add up to N, as in the bags of a training."""
+        rate: dict[str, Any] = {} if decay_rate is None else {"decay_rate": decay_rate}
+        refitted = lgb.Booster.refit(
+            booster,
+            virtual.rows.materialise(),
+            virtual.label(),
+            weight=virtual.weight(virtual.share_per_tree),
+            feature_name=booster.feature_name(),
+            **rate,
+        )
+        refitted.pandas_categorical = booster.pandas_categorical
+        # As lgb.train does it: without the data.
+        return refitted.model_from_string(refitted.model_to_string(num_iteration=-1)).free_dataset()
+
     def cv(
         self,
         label: Array,

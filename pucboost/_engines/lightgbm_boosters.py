@@ -1,12 +1,7 @@
-"""The booster side of LightGBM.
-
-A LightGBM model file is text. After the line ``end of parameters`` the engine reads only the last line, which holds
-the categories of pandas columns. The consent schema goes between the two.
-"""
+"""The booster side of LightGBM. A model file is text, which holds the schema (:mod:`.lightgbm_text`)."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,10 +13,8 @@ from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
+from .lightgbm_text import schema_in, with_schema
 from .names import main_objective, value_of
-
-_SCHEMA_LINE = "pucboost:"
-_LAST_LINE = "\npandas_categorical:"
 
 
 class LightGBMBoosters(Boosters):
@@ -92,6 +85,20 @@ class LightGBMBoosters(Boosters):
         """Return the number of trees."""
         return int(booster.num_trees())
 
+    def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
+        """Protect the booster; LightGBM itself keeps the categories."""
+        self.protect(booster, schema)
+
+    def protect(self, booster: Any, schema: dict[str, Any]) -> None:
+        """Change the class of the booster to one whose text holds the schema."""
+        from .lightgbm_protected import protect
+
+        protect(booster, schema)
+
+    def kept_schema(self, booster: Any) -> dict[str, Any] | None:
+        """Return the schema in the booster's text."""
+        return schema_in(booster.model_to_string(num_iteration=1))
+
     def up_to_best_round(self, booster: Any) -> Any:
         """Return the booster itself: its predictions stop at the best round anyway."""
         return booster
@@ -107,9 +114,8 @@ class LightGBMBoosters(Boosters):
         return lgb.Booster(model_str=text)
 
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
-        """Return LightGBM's text with the schema before the last line."""
-        model, _, categories = booster.model_to_string(**options).rpartition(_LAST_LINE)
-        return f"{model}\n{_SCHEMA_LINE}{json.dumps(schema)}\n{_LAST_LINE}{categories}".encode()
+        """Return LightGBM's text with the schema."""
+        return with_schema(booster.model_to_string(**options), schema).encode()
 
     def wrote(self, content: bytes) -> bool:
         """Return whether the content may be LightGBM's text."""
@@ -118,9 +124,8 @@ class LightGBMBoosters(Boosters):
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
         """Return booster and schema. A text without a schema is not passed to LightGBM: it might be anything."""
         text = _decoded(content)
-        behind = text[text.rfind("end of parameters") :].splitlines()
-        lines = [line for line in behind if line.startswith(_SCHEMA_LINE)]
-        return (self.from_text(text), json.loads(lines[-1].removeprefix(_SCHEMA_LINE))) if lines else None
+        schema = schema_in(text)
+        return None if schema is None else (self.from_text(text), schema)
 
     def from_plain_file(self, content: bytes) -> Any:
         """Return the booster."""

@@ -30,8 +30,8 @@ from .base import (
 )
 from .names import MAIN_NAME, number_of, whole_number
 from .translation import to_xgboost
-from .xgboost_boosters import BOOSTERS, keep_categories
-from .xgboost_matrix import first_given, thread_parameter, virtual_matrix
+from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
+from .xgboost_matrix import first_given, refit_matrix, thread_parameter, virtual_matrix
 from .xgboost_names import PARAMETERS
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
@@ -166,6 +166,8 @@ class XGBoost(Engine):
             booster.evals_result = result
         if train.table.source.coded:
             keep_categories(booster, train.table.pandas_categorical)
+        own = objective is not None and isinstance(objective.objective, OwnGradient)
+        keep_leaf_params(booster, custom_objective=objective is not None and not own)
         return booster  # type: ignore[no-any-return]
 
     def train_own_gradient(
@@ -185,6 +187,23 @@ class XGBoost(Engine):
         }
         values = {**params.values, "objective": replace(own, builtin_params=builtin)}
         return self.train(train, replace(params, values=values), valid, hooks)
+
+    def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> xgb.Booster:
+        """Let XGBoost refresh the leaves on the virtual rows, in memory; weights add up to N, as in a training."""
+        if decay_rate:
+            raise ValueError(
+                f"decay_rate={decay_rate!r}: XGBoost replaces the values of leaves, and keeps nothing of the old ones. "
+                "Leave decay_rate out."
+            )
+        kept = leaf_params(booster)
+        if kept.pop("custom_objective", False):
+            raise ValueError("A model with a callable objective cannot be refitted: XGBoost does not keep it.")
+        matrix = refit_matrix(booster, virtual, self.boosters.categories(booster, None))
+        refresh = {"process_type": "update", "updater": "refresh", "refresh_leaf": True}
+        with xgb.config_context(verbosity=0):  # it warns of every updater that is named
+            refitted: Any = xgb.train({**kept, **refresh}, matrix, booster.num_boosted_rounds(), xgb_model=booster)
+        # Without the updater, or a training that continues the model would use it.
+        return xgb.Booster(model_file=refitted.save_raw())
 
     def cv(
         self,

@@ -13,15 +13,14 @@ from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .translation.words import loss_name
 
-SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
-"""Attributes that keep the schema, and the categories of the training table."""
+SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
+"""Attributes that keep the schema, the categories of the training table, and what the values of leaves depend on."""
 
 
 class XGBoostBoosters(Boosters):
     """Answers questions about any ``xgb.Booster``. XGBoost itself is loaded when it is needed."""
 
     name: ClassVar[str] = "xgboost"
-    keeps_schema: ClassVar[bool] = True
 
     def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
         """Return predictions; XGBoost's own ``predict`` uses all rounds."""
@@ -102,9 +101,28 @@ class XGBoostBoosters(Boosters):
         return len(booster.get_dump())
 
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
-        """Set the attributes that keep schema and categories in model files."""
+        """Set the attributes that keep schema, categories and marks of the trees in model files."""
+        from .xgboost_protected import keep_marks
+
         booster.set_attr(**{SCHEMA_KEY: json.dumps(schema)})
-        keep_categories(booster, categories)
+        if categories is not None:
+            keep_categories(booster, categories)
+        if booster.attr(LEAVES_KEY) is None:
+            keep_leaf_params(booster)
+        keep_marks(booster)
+        self.protect(booster, schema)
+
+    def protect(self, booster: Any, schema: dict[str, Any]) -> None:
+        """Change the class of the booster; the attributes hold the schema already."""
+        from .xgboost_protected import ProtectedBooster
+
+        booster.__class__ = ProtectedBooster
+
+    def has_its_trees(self, booster: Any) -> bool:
+        """Compare the trees with their marks: XGBoost copies the schema into models with other trees."""
+        from .xgboost_protected import has_marked_trees
+
+        return has_marked_trees(booster)
 
     def kept_schema(self, booster: Any) -> dict[str, Any] | None:
         """Return the schema in the attribute."""
@@ -160,3 +178,17 @@ def keep_categories(booster: Any, categories: Any) -> None:
     """Write the categories of the training table into an attribute of the booster."""
     kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
     booster.set_attr(**{CATEGORIES_KEY: kept})
+
+
+def keep_leaf_params(booster: Any, custom_objective: bool = False) -> None:
+    """Write the parameters that the values of leaves depend on into an attribute; XGBoost's files leave them out."""
+    learner = json.loads(booster.save_config())["learner"]
+    trained = learner["gradient_booster"]
+    tree = trained.get("tree_train_param") or trained.get("gbtree", {}).get("tree_train_param", {})
+    kept = {name: tree[name] for name in ("eta", "lambda", "alpha", "max_delta_step") if name in tree}
+    booster.set_attr(**{LEAVES_KEY: json.dumps({**kept, "custom_objective": custom_objective})})
+
+
+def leaf_params(booster: Any) -> dict[str, Any]:
+    """Return what :func:`keep_leaf_params` has written."""
+    return dict(json.loads(booster.attr(LEAVES_KEY) or "{}"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xgboost as xgb
 
 from .._arrays import Array
+from .._tables.sources import Categories
 from .._virtual.rows import VirtualTable
 from .names import whole_number
 
@@ -50,24 +51,25 @@ class MaskedBatches(xgb.DataIter):
         info = {name: values[part] for name, values in self._info.items() if values is not None}
         batch = self._rows.read_into(self._start, self._buffer[:n])
         if self._categories:
-            input_data(data=self._with_categories(batch), **info)
+            input_data(data=with_categories(batch, self._names or [], self._categories), **info)
         else:
             input_data(data=batch, feature_names=self._names, feature_types=self._types, **info)
         self._start += n
         return True
 
-    def _with_categories(self, batch: Array) -> Any:
-        """Return the batch as a DataFrame, so that XGBoost keeps the categories and matches new tables by name."""
-        import pandas as pd
 
-        columns: dict[str, Any] = {}
-        for j, name in enumerate(self._names or ()):
-            if j in self._categories:
-                codes = np.nan_to_num(batch[:, j], nan=-1).astype(np.int64)
-                columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(self._categories[j]))
-            else:
-                columns[name] = batch[:, j]
-        return pd.DataFrame(columns)
+def with_categories(batch: Array, names: Sequence[str], categories: Mapping[int, Sequence[Any]]) -> Any:
+    """Return a batch as a DataFrame, so that XGBoost keeps the categories and matches new tables by name."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        if j in categories:
+            codes = np.nan_to_num(batch[:, j], nan=-1).astype(np.int64)
+            columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(categories[j])))
+        else:
+            columns[name] = batch[:, j]
+    return pd.DataFrame(columns)
 
 
 def feature_names(virtual: VirtualTable) -> list[str] | None:
@@ -99,6 +101,19 @@ def virtual_matrix(
         nthread=thread_parameter(params) or None,
         enable_categorical=bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
     )
+
+
+def refit_matrix(booster: xgb.Booster, virtual: VirtualTable, categories: Categories | None) -> xgb.DMatrix:
+    """Return the virtual rows in memory with the column types of a booster; weights add up to N.
+
+    The updater that refreshes leaves cannot read a ``QuantileDMatrix``.
+    """
+    rows: Array = np.asarray(virtual.rows.materialise(), dtype=np.float32)
+    given: dict[str, Any] = {"label": virtual.label(), "weight": virtual.weight(virtual.share_per_tree)}
+    known = {} if categories is None or not categories.values else categories.by_column(())
+    if known:
+        return xgb.DMatrix(with_categories(rows, booster.feature_names or [], known), enable_categorical=True, **given)
+    return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **given)
 
 
 def first_given(params: Mapping[str, Any], *names: str) -> Any:

@@ -7,37 +7,32 @@ Named parameters are attributes, as everywhere in scikit-learn. Every other keyw
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight
 
 from .._arrays import Array
 from .._consent import Consent, OptionalColumns
-from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named, is_booster
+from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
-from .._prediction.predictor import MaskedPredictor
-from .._prediction.quotes import quote_subsets
+from .._pickles import is_ours, pickled
 from .._tables.containers import as_exposure, row_source, rows_of
 from .._tables.sources import RowSource
 from .._virtual.plan import Augmentation
+from .fitted import FittedModel
 from .fitting import FitPeople, Fitting
-from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of, thread_count_of
-from .reading import EvalPair, EvalSets, eval_pairs, read_both, read_table, rows_with_weight, times_class_weight
+from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of
+from .reading import EvalPair, EvalSets, eval_pairs, read_both, rows_with_weight, times_class_weight
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from .._auditing.results import AuditReport
-    from .._auditing.settings import AuditKeywords
     from .._models.trained import TrainedModel
 
 
-class PUCModel(BaseEstimator):  # type: ignore[misc]
+class PUCModel(FittedModel, BaseEstimator):  # type: ignore[misc]
     """The base class of both estimators."""
 
     booster_: TrainedModel
@@ -114,14 +109,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             new._engine_params = {**new._engine_params, "anchor": self._engine_params["anchor"]}
         return new
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return a copy. LightGBM's boosters lose their consent schema when they are copied, so it is set again."""
-        new = type(self).__new__(type(self))
-        memo[id(self)] = new
-        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        if hasattr(getattr(self, "booster_", None), "consent") and is_booster(self.booster_):
-            new.booster_.consent, new.booster_.puc_summary = self.booster_.consent, self.booster_.puc_summary
-        return new
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return pickled(type(self).__name__, self.__getstate__()) if is_ours(self) else super().__reduce_ex__(protocol)
 
     # ----- fitting
 
@@ -183,10 +172,6 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         """Return labels as the engine expects them; keep what is needed to encode other labels later."""
         raise NotImplementedError
 
-    def _encode(self, y: Any) -> Array:
-        """Return labels of other people as the engine expects them."""
-        raise NotImplementedError
-
     def _objective(self) -> dict[str, Any]:
         """Return the parameters that name the loss."""
         raise NotImplementedError
@@ -238,105 +223,3 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         if consent.n_groups:
             params["optional"] = consent
         return {key: value for key, value in params.items() if value is not None}, categorical
-
-    def _threads(self) -> int | None:
-        return thread_count_of(self.n_jobs)
-
-    # ----- predicting
-
-    def _table(self, X: Any) -> tuple[Any, RowSource]:
-        """Check a table against that of ``fit``; return it and its source, with the same codes for categories."""
-        check_is_fitted(self)
-        table = read_table(self, X, reset=False)
-        return table, row_source(table, self._categories)
-
-    def _predictor(self, X: Any, raw_score: bool) -> MaskedPredictor:
-        table, source = self._table(X)
-        return MaskedPredictor(
-            self.booster_,
-            source,
-            raw_score=raw_score,
-            num_threads=self._threads(),
-            consent=self.consent_,
-            container=table,
-        )
-
-    def _predict(self, X: Any, raw_score: bool = False) -> Array:
-        predictor = self._predictor(X, raw_score)
-        return np.asarray(predictor.everybody(predictor.shared), dtype=np.float64)
-
-    def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:
-        """Return what each person would be told for every subset of the groups they share.
-
-        Parameters
-        ----------
-        X, subsets, raw_score
-            As in :func:`pucboost.quote`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One column per subset, NaN where the person does not share all of its groups; the probability of
-            ``classes_[1]`` for two classes, one column per subset and class for more.
-        """
-        predictor = self._predictor(X, raw_score)
-        if self.consent_.n_groups == 0:
-            raise ValueError(
-                f"This {type(self).__name__} was fitted with nothing optional, so there is nothing to quote but "
-                "predict(X). Give optional to the constructor."
-            )
-        table = quote_subsets(predictor, subsets)
-        if hasattr(X, "index") and hasattr(X, "columns"):
-            table.index = X.index
-        return table
-
-    def audit(self, X: Any, y: Any, *, margin: float, **options: Unpack[AuditKeywords]) -> AuditReport:
-        """Return a report on whether people who withhold data are treated as their remaining data justify.
-
-        Parameters
-        ----------
-        X, y, margin
-            Held-out people, their outcomes (for a classifier its own labels), and the largest harmless average penalty,
-            as in :func:`pucboost.audit`.
-        **options
-            As in :func:`pucboost.audit`. A classifier's ``target_class`` is one of its ``classes_``. A model fitted
-            with nothing optional needs ``optional``.
-
-        Returns
-        -------
-        AuditReport
-        """
-        from .._auditing.estimate.losses import choose_loss
-        from .._auditing.run import audit
-
-        self._table(X)
-        outcome, target = self._encode(y), self._target_class(options.get("target_class"))
-        if self.consent_.n_groups == 0 or self._needs_own_predictions(target):
-            # Audit predict, which recodes categories and knows both classes; the loss still comes from the booster.
-            chosen = choose_loss(options.get("loss", "auto"), options.get("alpha"), self.booster_, outcome)
-            options |= {"loss": chosen.name, "alpha": chosen.alpha}
-            if self.consent_.n_groups:
-                options["optional"] = self.consent_
-            return audit(self, X, y, margin=margin, **options)
-        if isinstance(options.get("train_data"), (tuple, list)):
-            train_X, train_y, *rest = options["train_data"]
-            options["train_data"] = (train_X, self._encode(train_y), *rest)
-        options["target_class"] = target
-        return audit(self.booster_, X, outcome, margin=margin, **options)
-
-    def _target_class(self, label: Any) -> int | None:
-        if label is not None:
-            raise ValueError(f"target_class={label!r}: a regressor has no classes.")
-        return None
-
-    def _needs_own_predictions(self, target: int | None) -> bool:
-        return False
-
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of each feature in the total gain of all splits."""
-        check_is_fitted(self)
-        trees = trees_of(self.booster_)
-        gain = boosters_of(trees).gains(trees)
-        total = gain.sum()
-        return gain / total if total > 0 else gain

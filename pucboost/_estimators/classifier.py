@@ -13,6 +13,8 @@ from .._arrays import Array
 from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation.words import loss_name
+from .._prediction.best_subset import Favourable
+from .._prediction.quotes import Sharing
 from .._virtual.plan import Augmentation
 from .base import PUCModel
 from .reading import EvalSets
@@ -224,34 +226,47 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             return {"objective": objective}
         return {"objective": objective, "num_class": n_classes}
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(
+        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable = "lower", target_class: Any = None
+    ) -> Array:
         """Return the probability of every class.
 
         Parameters
         ----------
         X
             A table with the columns of training.
+        sharing, favourable
+            Which of the data that people share are used, as in :func:`pucboost.predict`. With ``sharing="best"``, those
+            that give the lowest (or highest) probability of ``target_class``.
+        target_class
+            With more than two classes, the class that ``sharing="best"`` looks at, one of ``classes_``. With two
+            classes it is ``classes_[1]``.
 
         Returns
         -------
         array of shape (people, classes)
         """
-        p = self._predict(X)
+        p = self._predict(X, sharing=sharing, favourable=favourable, target_class=target_class)
         if p.ndim == 1:
             return np.column_stack([1 - p, p])
         total = p.sum(axis=1, keepdims=True)
         # XGBoost's are float32 and do not add up to 1 exactly. Those of an anchor do, and must not change.
         return np.asarray(np.where(np.abs(total - 1) < _ROUNDING, p, p / total))
 
-    def predict(self, X: Any) -> Array:
+    def predict(
+        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable = "lower", target_class: Any = None
+    ) -> Array:
         """Return the most probable class.
 
         Parameters
         ----------
         X
             A table with the columns of training.
+        sharing, favourable, target_class
+            As in :meth:`predict_proba`.
         """
-        best = np.argmax(self.predict_proba(X), axis=1)
+        rule = {"sharing": sharing, "favourable": favourable, "target_class": target_class}
+        best = np.argmax(self.predict_proba(X, **rule), axis=1)
         return np.asarray(self.classes_[best])
 
     def decision_function(self, X: Any) -> Array:

@@ -10,6 +10,8 @@ from sklearn.base import RegressorMixin
 from .._arrays import Array
 from .._engines.translation.words import loss_name
 from .._losses.exposure import per_unit
+from .._prediction.best_subset import Favourable
+from .._prediction.quotes import Sharing
 from .._tables.containers import as_exposure
 from .base import PUCModel
 from .reading import EvalSets
@@ -139,12 +141,15 @@ early_stopping_rounds, **engine_params
     def _objective(self) -> dict[str, Any]:
         return {"objective": "regression" if self.objective is None else self.objective}
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable = "lower") -> Array:
         """Return predictions.
 
         Parameters
         ----------
         X
             A table with the columns of training.
+        sharing, favourable
+            Which of the data that people share are used, as in :func:`pucboost.predict`: ``sharing="best"`` gives
+            everybody the most favourable prediction over all subsets of what they share.
         """
-        return self._predict(X)
+        return self._predict(X, sharing=sharing, favourable=favourable)

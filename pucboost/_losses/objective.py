@@ -11,6 +11,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._kernels.threads import run_in_ranges, thread_count
+from .._pickles import is_ours, pickled
 
 Kernel: TypeAlias = Callable[..., None]
 
@@ -44,6 +45,9 @@ class Objective(ABC):
     _names: ClassVar[tuple[str, str]]
     _needs: ClassVar[str] = "to be finite"
     _needs_prediction: ClassVar[str] = "to be finite"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return pickled(type(self).__name__, vars(self)) if is_ours(self) else super().__reduce_ex__(protocol)
 
     @property
     def name(self) -> str:

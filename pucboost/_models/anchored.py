@@ -22,6 +22,7 @@ from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
+from .._pickles import pickled
 from .._tables.containers import eager, row_source
 from .._tables.files import write_whole
 from .._tables.sources import RowSource
@@ -66,6 +67,9 @@ class AnchoredModel:
     objective: Objective
     consent: Consent
     puc_summary: TrainingSummary | None
+
+    def __reduce__(self) -> Any:
+        return pickled("AnchoredModel", vars(self))
 
     # ----- predictions
 

@@ -14,7 +14,7 @@ from .._tables.files import write_whole
 from .._tables.formats import is_table_file
 from .anchored import ANCHORED_KEY, AnchoredModel
 from .anchored_parts import anchor_from_dict, booster_from_dict, objective_from_dict
-from .schema import TrainingSummary, model_schema, read_schema
+from .schema import TREES_ARE_OTHERS, TrainingSummary, kept_of, model_schema, read_schema
 
 if TYPE_CHECKING:
     from .trained import TrainedModel
@@ -53,7 +53,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
         )
     if isinstance(getattr(booster, "consent_", None), Consent):
         booster = booster.booster_  # of one of our estimators
-    consent = consent_of(booster)
+    consent, summary = kept_of(booster)
     if consent is None:
         raise ValueError(
             "The booster has no consent schema; it was not returned by pucboost.train with optional features. "
@@ -65,7 +65,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
             raise TypeError(f"save_model takes no {', '.join(kwargs)} for an anchored model.")
         booster.save_model(path)
         return
-    schema = model_schema(consent, getattr(booster, "puc_summary", None))
+    schema = model_schema(consent, summary)
     write_whole(path, boosters_of(booster).to_file(booster, schema, path, **kwargs))
 
 
@@ -108,7 +108,12 @@ def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedM
             "engine itself: lgb.Booster(model_file=...) or xgb.Booster(model_file=...)."
         )
     booster, schema = loaded
-    booster.consent, booster.puc_summary = read_schema(schema, str(filename))
+    if not boosters_of(booster).has_its_trees(booster):
+        raise ValueError(
+            f"{str(filename)!r} {TREES_ARE_OTHERS}. Continue models with pucboost.train(..., init_model=booster), and "
+            "refit them with pucboost.refit. To use this one all the same, load it with the engine itself."
+        )
+    _protected(booster, schema, str(filename))
     return cast("TrainedModel", booster)
 
 
@@ -134,23 +139,16 @@ def consent_of(model: Any) -> Consent | None:
         if content.startswith(_ANCHORED):
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
         loaded = _boosters_that_wrote(content).from_file(content)
-        return None if loaded is None else read_schema(loaded[1], str(model))[0]
-    consent: Consent | None = getattr(model, "consent", getattr(model, "consent_", None))
-    if consent is not None and consent.n_groups == 0:
-        return None  # an estimator fitted with nothing optional
-    if consent is None and is_booster(model):
-        kept = boosters_of(model).kept_schema(model)
-        return None if kept is None else read_schema(kept, "the booster")[0]
-    return consent
+        return None if loaded is None else _protected(*loaded, str(model))[0]
+    if not is_booster(model):
+        consent: Consent | None = getattr(model, "consent", getattr(model, "consent_", None))
+        return None if consent is None or consent.n_groups == 0 else consent  # fitted with nothing optional
+    return kept_of(model)[0]
 
 
 def summary_of(model: Any) -> TrainingSummary | None:
     """Return what a booster or an anchored model keeps of its training, however it was loaded or copied."""
-    summary: TrainingSummary | None = getattr(model, "puc_summary", None)
-    if summary is None and is_booster(model):
-        kept = boosters_of(model).kept_schema(model)
-        return None if kept is None else read_schema(kept, "the booster")[1]
-    return summary
+    return kept_of(model)[1]
 
 
 def _anchored_from_dict(kept: dict[str, Any], where: str, trusted: Sequence[str]) -> AnchoredModel:
@@ -170,8 +168,18 @@ def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
     loaded = boosters.from_file(content)
     if loaded is None:
         return boosters.from_plain_file(content), None
-    booster, schema = loaded
-    return booster, read_schema(schema, str(filename))[0]
+    return loaded[0], _protected(*loaded, str(filename))[0]
+
+
+def _protected(booster: Any, schema: dict[str, Any], where: str) -> tuple[Consent | None, TrainingSummary | None]:
+    """Protect a booster that was read from a file if its trees are those the schema speaks of; return what it keeps."""
+    booster.consent, booster.puc_summary = read_schema(schema, where)
+    kept = kept_of(booster)
+    if kept[0] is None:
+        booster.consent = booster.puc_summary = None
+    else:
+        boosters_of(booster).protect(booster, schema)
+    return kept
 
 
 def _boosters_that_wrote(content: bytes) -> Boosters:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
@@ -14,6 +15,7 @@ import numpy as np
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
+from .._pickles import pickled
 from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.plan import PlanSummary
@@ -43,6 +45,9 @@ class TrainingSummary(PlanSummary):
     per_exposure: bool = False
     """Whether the labels were totals over an exposure, so that the model predicts per unit of it."""
 
+    unstored_withheld: bool = False
+    """Whether ``available=`` decided which values that a sparse matrix does not store were withheld."""
+
     @classmethod
     def of(
         cls, virtual: VirtualTable, table: SourceTable, sketch: RowSketch | None, per_exposure: bool = False
@@ -57,9 +62,13 @@ class TrainingSummary(PlanSummary):
             coded_columns=tuple(table.source.coded),
             training_sketch=sketch,
             per_exposure=per_exposure,
+            unstored_withheld=bool(table.source.is_sparse and table.available is not None),
         )
 
     __str__ = PlanSummary.__str__
+
+    def __reduce__(self) -> Any:
+        return pickled("TrainingSummary", vars(self))
 
 
 def label_hash(label: Any) -> str:
@@ -114,14 +123,61 @@ def unprotected(booster: Any, engine: str) -> Any:
 
 
 def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: TrainingSummary, categories: Any) -> Any:
-    """Set ``consent`` and ``puc_summary`` on a booster, and return it.
+    """Set ``consent`` and ``puc_summary`` on a booster that was just trained, and return it.
 
-    Pickle keeps them, and so do the files of boosters that can hold a schema.
+    The booster itself also holds them, so that its copies, pickles and files do.
     """
+    boosters.keep_schema(booster, model_schema(consent, summary), categories)
     booster.consent, booster.puc_summary = consent, summary
-    if boosters.keeps_schema:
-        boosters.keep_schema(booster, model_schema(consent, summary), categories)
     return booster
+
+
+class ProtectionLostWarning(UserWarning):
+    """The protection of a model is lost, or may be, by what others have done with it.
+
+    - XGBoost copies what a booster says about itself into every model that it makes of it, also into one that it has
+      continued (``xgb.train(..., xgb_model=booster)``) or refreshed on rows as they are. Such a model may read silence,
+      and counts as a model without consent schema.
+    - ``CalibratedClassifierCV`` and stacking estimators fit a second learner to the predictions of one of our
+      estimators for rows as they are. It learns from them what silence tells.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pucboost as puc
+    >>> warnings.filterwarnings("error", category=puc.ProtectionLostWarning)  # stop, in place of going on without
+    """
+
+
+TREES_ARE_OTHERS = (
+    "has a consent schema, but other trees than pucboost has trained: the engine itself has continued or refreshed "
+    "it on rows as they were, so it may read silence"
+)
+
+
+def kept_of(model: Any) -> tuple[Consent | None, TrainingSummary | None]:
+    """Return consent and summary of a booster or an anchored model, however it was loaded or copied.
+
+    If a booster has other trees than those its schema speaks of, warn, and return None.
+    """
+    consent, summary = getattr(model, "consent", None), getattr(model, "puc_summary", None)
+    if not is_booster(model):
+        return consent, summary
+    boosters = boosters_of(model)
+    if consent is None:
+        kept = boosters.kept_schema(model)
+        if kept is None:
+            return None, None
+        consent, summary = read_schema(kept, "the booster")
+    if not boosters.has_its_trees(model):
+        warnings.warn(
+            f"The model {TREES_ARE_OTHERS}. It counts as a model without consent schema. Continue models with "
+            "pucboost.train(..., init_model=booster), and refit them with pucboost.refit.",
+            ProtectionLostWarning,
+            stacklevel=3,
+        )
+        return None, None
+    return consent, summary
 
 
 def categories_of(model: Any) -> Categories | None:
@@ -132,6 +188,11 @@ def categories_of(model: Any) -> Categories | None:
     model
         A booster of any engine, or an anchored model.
     """
-    booster, summary = getattr(model, "booster", model), getattr(model, "puc_summary", None)
-    columns = None if summary is None else summary.coded_columns
-    return boosters_of(booster).categories(booster, columns) if is_booster(booster) else None
+    booster = getattr(model, "booster", model)
+    if not is_booster(booster):
+        return None
+    summary = getattr(model, "puc_summary", None)
+    if summary is None and not hasattr(model, "consent"):
+        kept = boosters_of(booster).kept_schema(booster)
+        summary = None if kept is None else read_schema(kept, "the booster")[1]
+    return boosters_of(booster).categories(booster, None if summary is None else summary.coded_columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
+from .._callers import users_level
 from .._consent import Consent
 from .._engines import boosters_of
 from .._kernels.threads import thread_count
 from .._models.anchored import AnchoredModel
 from .._models.anchors.base import AnchorScores
-from .._models.files import consent_of
-from .._models.schema import categories_of
+from .._models.schema import categories_of, kept_of
 from .._tables.containers import row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
@@ -75,21 +76,38 @@ class MaskedPredictor:
         inner = unwrap(model, X)
         model, X = inner.model, inner.table
         self.model: Any = model
-        consent = consent_of(model) if consent is None else consent
+        summary = None
+        if consent is None:
+            consent, summary = kept_of(model)
         if consent is None:
             raise ValueError(
                 "The model has no consent schema, so it is not known what is optional. Train it with pucboost.train, "
                 "or load it with pucboost.load_model."
             )
         self.consent: Consent = consent
-        self._model, self._raw_score = model, raw_score
+        self._raw_score = raw_score
         self._table = in_order_of(consent, X)
         self.source: RowSource = row_source(self._table, categories_of(model))
         consent.check_table(self.source)
         if container is not None:
             self._table = container
+        if summary is not None and summary.unstored_withheld and self._leaves_out_optional():
+            warnings.warn(
+                "In training, available= said which values that the sparse matrix does not store were withheld. Here "
+                "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
+                UserWarning,
+                stacklevel=users_level(),
+            )
         self._threads = thread_count(num_threads)
         self._target_class = inner.class_number(target_class)
+
+    def _leaves_out_optional(self) -> bool:
+        """Return whether the table is sparse and does not store some optional values."""
+        source, optional = self.source, self.consent.group_columns
+        return source.is_sparse and any(
+            (~np.isnan(source.window(lo, hi)[:, optional]) & ~source.present(np.arange(lo, hi), optional)).any()
+            for lo, hi in source.blocks()
+        )
 
     @cached_property
     def shared(self) -> Array:
@@ -99,9 +117,9 @@ class MaskedPredictor:
     @cached_property
     def _anchor_scores(self) -> AnchorScores | None:
         """What the anchor says about everybody, if there is one; asked once, since it never sees what is optional."""
-        if not isinstance(self._model, AnchoredModel):
+        if not isinstance(self.model, AnchoredModel):
             return None
-        return self._model.anchor.scores(self._table, categories_of(self._model))
+        return self.model.anchor.scores(self._table, categories_of(self.model))
 
     @property
     def n_rows(self) -> int:
@@ -139,9 +157,9 @@ class MaskedPredictor:
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
         masked = gather_masked(block.rows, rows, masks, self.consent, out, threads=self._threads)
         if block.start is None:
-            values = boosters_of(self._model).predict(self._model, masked, raw_score=self._raw_score)
+            values = boosters_of(self.model).predict(self.model, masked, raw_score=self._raw_score)
         else:
-            values = self._model.add_trees(block.start.of(rows), masked, raw_score=self._raw_score)
+            values = self.model.add_trees(block.start.of(rows), masked, raw_score=self._raw_score)
         return self._of_class(values)
 
     def _of_class(self, values: Array) -> Array:

@@ -166,8 +166,7 @@ def predict(
     >>> bool((best <= puc.predict(booster, X)).all() and (best <= puc.predict(booster, X, sharing="withheld")).all())
     True
     """
-    if sharing not in get_args(Sharing):
-        raise ValueError(f"sharing must be 'as_given', 'withheld' or 'best'; got {sharing!r}.")
+    check_sharing(sharing)
     sign = favourable_sign(favourable)
     if search not in get_args(Search):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
@@ -178,6 +177,12 @@ def predict(
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         prediction = predictor.everybody(used)
     return (prediction, _groups_used(used, predictor)) if return_subset else prediction
+
+
+def check_sharing(sharing: Any) -> None:
+    """Raise if ``sharing`` is not one of its three values."""
+    if sharing not in get_args(Sharing):
+        raise ValueError(f"sharing must be 'as_given', 'withheld' or 'best'; got {sharing!r}.")
 
 
 def _groups_used(masks: Array, predictor: MaskedPredictor) -> pd.DataFrame:

@@ -60,7 +60,13 @@ def sharing_value(
     >>> bool(np.allclose(values["withheld"] + values["Column_1"] + values["Column_2"], booster.predict(X)))
     True
     """
-    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+    return sharing_values(
+        MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+    )
+
+
+def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
+    """Return the table of :func:`sharing_value` for everybody that a predictor knows."""
     r = predictor.consent.n_groups
     if r > MAX_GROUPS_OF_SHAPLEY:
         raise ValueError(f"Shapley values need all 2^r subsets; {r} groups are more than {MAX_GROUPS_OF_SHAPLEY}.")
@@ -142,6 +148,11 @@ def monotonicity(
     """
     sign = favourable_sign(favourable)
     predictor = MaskedPredictor(booster, X, num_threads=num_threads, target_class=target_class)
+    return compare_with_less(predictor, sign, max_subsets)
+
+
+def compare_with_less(predictor: MaskedPredictor, sign: float, max_subsets: int = DEFAULT_MAX_SUBSETS) -> Monotonicity:
+    """Return :func:`monotonicity` for everybody that a predictor knows; favourable is a low ``sign`` × prediction."""
     given = sign * predictor.everybody(predictor.shared)
     withheld = sign * predictor.everybody(np.zeros_like(predictor.shared))
     best = sign * best_predictions(predictor, sign, max_subsets)[0]

@@ -57,7 +57,14 @@ class Unwrapped:
         labels = self.classes.tolist()
         if label not in labels:
             raise ValueError(f"target_class is {label!r}, but the classes of the model are {labels}.")
-        return None if len(labels) == 2 and label == labels[1] else labels.index(label)
+        if len(labels) > 2:
+            return int(labels.index(label))
+        if label == labels[0]:
+            raise ValueError(
+                f"target_class is {label!r}, but with two classes predictions are the probability of {labels[1]!r}. "
+                "Leave target_class out, and where something is to be favourable, say so of that probability."
+            )
+        return None
 
 
 def pipeline_parts(model: Any) -> tuple[list[Any], Any] | None:
@@ -147,6 +154,9 @@ def _search(model: Any, steps: tuple[Any, ...], of_outcomes: tuple[Any, ...]) ->
         return
     for fold in getattr(model, "calibrated_classifiers_", ()):
         yield from _search(fold.estimator, steps, of_outcomes)
+    if not hasattr(model, "estimators_features_"):  # each of those may see other columns
+        for one in np.ravel(np.asarray(getattr(model, "estimators_", ()), dtype=object)):
+            yield from _search(one, steps, of_outcomes)
     transformer = getattr(model, "transformer_", None)  # of outcomes, in a TransformedTargetRegressor
     for name in INNER:
         inner = of_outcomes if transformer is None or name != "regressor_" else (*of_outcomes, transformer)

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._arrays import Array
+from .._pickles import pickled
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""
@@ -35,6 +36,9 @@ class Categories:
 
     values: Sequence[Sequence[Any]]
     columns: Sequence[int] | None = None
+
+    def __reduce__(self) -> Any:
+        return pickled("Categories", vars(self))
 
     def by_column(self, category_columns: Sequence[int]) -> dict[int, Sequence[Any]]:
         """Return the categories by position, for a table whose own category columns are ``category_columns``."""

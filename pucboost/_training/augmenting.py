@@ -39,6 +39,7 @@ class Augmenter:
     def __init__(self, request: TrainingRequest, parallel_tables: int = 1) -> None:
         self._request = request
         self._max_rows = request.settings.max_virtual_rows or _default_budget(request, parallel_tables)
+        self._said_raw = False
 
     def training(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
         """Return the virtual training table, or that of a fold if ``table`` is given.
@@ -57,9 +58,16 @@ class Augmenter:
 
     def validation(self, table: SourceTable, seed: int) -> VirtualTable:
         """Return a virtual validation table, with the validation scheme and its own seed, and nothing merged."""
+        scheme = self._request.settings.valid_augmentation
+        if scheme == "none" != self._request.settings.augmentation and not self._said_raw:
+            self._said_raw = True
+            logger.warning(
+                "validation sets are scored as they are (valid_augmentation='none'), so early stopping and whoever "
+                "compares models by these scores rewards what silence tells"
+            )
         # A budget meant for training must not refuse a validation set that already exists.
         limit = max(self._max_rows, table.source.n_rows)
-        return self._augment(table, self._request.settings.valid_augmentation, seed, limit, "validation")
+        return self._augment(table, scheme, seed, limit, "validation")
 
     def validation_sets(self, tables: ValidationTables | None) -> Validation | None:
         """Return the augmented validation sets; None stands for the training set, and a repeated set is built once."""

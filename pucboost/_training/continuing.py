@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 from .._consent import Consent
 from .._engines import is_booster
-from .._models.files import consent_of
+from .._models.files import consent_of, load_model, summary_of
 from .._models.schema import categories_of
 from .request import TrainingRequest
+
+READS_SILENCE = (
+    "was trained with augmentation='none': what its trees inferred from silence stays in the model. Train it again "
+    "with another augmentation."
+)
 
 
 def check_continues(request: TrainingRequest, init_model: Any) -> None:
@@ -23,8 +29,17 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
             UserWarning,
             stacklevel=3,
         )
+    elif known and request.settings.augmentation != "none" and augmentation_of(init_model) == "none":
+        warnings.warn(f"init_model {READS_SILENCE}", UserWarning, stacklevel=3)
     if is_booster(init_model):
         _check_same_categories(request, init_model)
+
+
+def augmentation_of(init_model: Any) -> str | None:
+    """Return how a booster, or the one in a model file, was trained; None if it is not known."""
+    model = load_model(init_model) if isinstance(init_model, (str, Path)) else init_model
+    summary = summary_of(model)
+    return None if summary is None else summary.augmentation
 
 
 def _check_same_categories(request: TrainingRequest, init_model: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
+from .._pickles import pickled
 from .hashing import hash_again, hash_people
 from .plan import seed_bits, shared_counts
 from .rows import VirtualTable
@@ -40,6 +41,9 @@ class RowSketch:
     """How many people share 0, 1, … groups."""
     unique: tuple[int, ...]
     """How many of them have a row, label included, that nobody else has."""
+
+    def __reduce__(self) -> Any:
+        return pickled("RowSketch", vars(self))
 
     @classmethod
     def of(cls, people: VirtualTable, seed: int, size: int | None = SKETCH_SIZE) -> RowSketch:

@@ -191,15 +191,16 @@ def test_one_hot_columns() -> None:
     # Withheld properly: all columns missing. Then zeros are a dropped category, or boxes that were not ticked.
     shared = table["job"].notna()
     for columns in (JOBS, JOBS[:2]):
-        assert findings(hot[["age", *columns]].where(shared), {"job": columns}) == []
+        withheld = hot[columns].where(shared).assign(age=hot["age"])
+        assert findings(withheld, {"job": columns}) == []
     boxes = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (1_000, 4)), columns=list("abcd"))
     assert [one.kind for one in findings(boxes, {"boxes": list("bcd")})] == [NOBODY]
 
 
-def test_base_columns_that_tell_who_withholds() -> None:
-    """The optional columns are as they should be, and an indicator beside them undoes it."""
+def test_base_columns_that_tell_who_withholds_by_name() -> None:
+    """The optional columns are as they should be, and an indicator beside them undoes it, even one with mistakes."""
     table, _ = people(1_000)
-    silent = table["z"].isna()
+    silent = table["z"].isna() & (table.index != table.index[table["z"].isna()][0])
     for name in ("missingindicator_z", "z_missing", "z_nan", "z_is_missing"):
         [one] = findings(table.assign(**{name: silent}), ["z", "job"])
         assert (one.group, one.column, one.people) == ("z", name, silent.sum())
@@ -210,6 +211,56 @@ def test_base_columns_that_tell_who_withholds() -> None:
     assert findings(table.assign(z_missing=0), ["z", "job"]) == []
     hot = pd.get_dummies(table["job"], prefix="job", dummy_na=True).assign(age=1.0)
     assert "job_nan" in {one.column for one in findings(hot, {"job": JOBS})}
+
+
+def test_base_columns_that_tell_who_withholds_by_value() -> None:
+    table, _ = people(1_000)
+    silent, rng = table["z"].isna().to_numpy(), np.random.default_rng(1)
+    days, excuses = rng.integers(1, 500, 1_000).astype(float), rng.choice(["no time", "no trust"], 1_000)
+    columns = {
+        "x": (silent.astype(int), "1", "withhold 'z': leave it out"),
+        "missingindicator_z": (silent.astype(int), "1", "withhold 'z': leave it out"),
+        "consent date": (np.where(silent, np.nan, days), "missing", "withhold 'z': make it part of group 'z'"),
+        "days": (np.where(silent, -1, days), "-1", "withhold 'z': leave it out"),
+        "reminders": (np.where(silent, days, 0), "0", "share 'z': leave it out"),
+        "reason": (
+            np.where(silent, excuses, None),
+            "missing",
+            "share 'z': leave it out",
+        ),
+        "channel": (np.where(silent, "post", "app"), "'post'", "withhold 'z': leave it out"),
+    }
+    for name, (values, value, reason) in columns.items():
+        [one] = findings(table.assign(**{name: values}), ["z", "job"])
+        assert (one.group, one.column, one.value) == ("z", name, value)
+        assert str(one).startswith(f"base column '{name}' is {value} for ")
+        assert str(one).endswith(f" of the people, exactly those who {reason}")
+    # One person who is different, and it no longer tells exactly.
+    for name in ("x", "consent date", "days", "reminders", "channel"):
+        values = columns[name][0].copy()
+        values[np.flatnonzero(silent)[-1]] = values[np.flatnonzero(~silent)[0]]
+        assert findings(table.assign(**{name: values}), ["z", "job"]) == []
+
+
+def test_base_columns_that_count_what_is_withheld() -> None:
+    table, _ = people(1_000)
+    missing = table[["z", "job"]].isna().sum(axis=1)
+    for name, values, word in (("n_missing", missing, "withhold"), ("answers", 2 - missing, "share")):
+        [one] = findings(table.assign(**{name: values}), ["z", "job"])
+        assert str(one).startswith(f"base column '{name}' is between 1 and 2 for ")
+        assert str(one).endswith(f"which is how many groups they {word}: leave it out")
+    assert findings(table.assign(n_missing=missing + (table.index == 500)), ["z", "job"]) == []
+
+
+def test_few_people_tell_nothing() -> None:
+    """Nineteen silent people who happen to have a value in common that nobody else has."""
+    table, _ = people(1_000, share=0.0)
+    table.loc[:18, "z"] = np.nan
+    rare = np.where(np.arange(1_000) < 19, 7.0, 1.0)
+    assert [one for one in findings(table.assign(x=rare), ["z"]) if one.column == "x"] == []
+    table.loc[19, "z"] = np.nan
+    rare[19] = 7.0
+    assert [one.column for one in findings(table.assign(x=rare), ["z"])] == ["x"]
 
 
 def test_sparse_matrices() -> None:

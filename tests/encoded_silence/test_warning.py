@@ -222,3 +222,38 @@ def test_augment_says_it_as_train_does(augmentation: Any) -> None:
     assert said(lambda: augment(table[["age", "z"]])) == []
     with pytest.raises(ValueError, match=r"expect_shared names 'x'; the groups are \['z'\]"):
         augment(table[["age", "z"]], expect_shared=["x"])
+
+
+@every_engine
+def test_a_base_column_that_tells_who_is_silent(kit: EngineKit) -> None:
+    table, y = people()
+    told = table[["age", "z"]].assign(asked_again=table["z"].isna().astype(int))
+    model = puc.PUCClassifier(optional=["z"], engine=kit.name, **SMALL)
+    text = only_message(lambda: model.fit(told, y))
+    assert text.startswith("Base columns tell who is silent, and then the silent are not protected: base column ")
+    assert "'asked_again' is 1 for " in text
+    assert "exactly those who withhold 'z': leave it out. If such a column must stay, expect_shared=['z']" in text
+    assert said(lambda: model.set_params(expect_shared=["z"]).fit(told, y)) == []
+    # Such a model does read silence: erasing z and leaving the column as it is makes no difference to the silent.
+    model.set_params(expect_shared=["z"], n_estimators=50).fit(told, np.where(told["z"].isna(), 1, 0))
+    assert model.predict_proba(told)[told["z"].isna(), 1].min() > 0.9
+
+
+def test_an_imputer_with_indicators() -> None:
+    """add_indicator=True makes a base column of what people withhold."""
+    table, y = people()
+    steps = SimpleImputer(add_indicator=True, keep_empty_features=True).set_output(transform="pandas")
+    pipeline = make_pipeline(steps, puc.PUCClassifier(optional=["z"], **SMALL))
+    text = only_message(lambda: pipeline.fit(table[["age", "z"]], y))
+    assert "base column 'missingindicator_z' is 1 for " in text
+    assert "column 'z' is " in text
+
+
+def test_audits_note_base_columns_that_tell() -> None:
+    sample = TEASER.sample(1_500, seed=0)
+    X = np.column_stack([sample.X, np.isnan(sample.X[:, 2])])
+    report = puc.audit(
+        lambda X: np.full(len(X), 0.5), X, sample.y, optional=TEASER.optional, margin=0.05, num_threads=1
+    )
+    [note] = [one for one in report.warnings if "Base columns tell" in one]
+    assert "which compares people with equal base columns, does not see it" in note

@@ -152,7 +152,8 @@ def test_consent_travels_with_the_model(kit: EngineKit, ending: str, tmp_path: P
     puc.save_model(booster, path)
     loaded = puc.load_model(path)
     for other in (again, loaded):
-        assert type(other) is type(booster) is kit.module.Booster
+        assert type(other) is type(booster)
+        assert isinstance(other, kit.module.Booster)
         assert other.consent == booster.consent
         assert other.puc_summary == booster.puc_summary
         np.testing.assert_array_equal(kit.predict(other, X), kit.predict(booster, X))

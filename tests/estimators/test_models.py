@@ -41,7 +41,7 @@ def test_the_model_is_that_of_train(engine: str, augmentation: str) -> None:
     assert np.array_equal(model.predict_proba(X)[:, 1], puc.predict(booster, X))
     assert model.consent_ == booster.consent
     assert model.booster_.puc_summary == booster.puc_summary
-    assert type(model.booster_) is (lgb.Booster if engine == "lightgbm" else xgb.Booster)
+    assert isinstance(model.booster_, lgb.Booster if engine == "lightgbm" else xgb.Booster)
 
 
 @pytest.mark.parametrize("optional", [None, [], {}])

@@ -61,6 +61,7 @@ WRAPPERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::pucboost.ProtectionLostWarning")  # of the calibrator
 @pytest.mark.parametrize("kind", WRAPPERS)
 def test_consent_is_followed_back(kind: str) -> None:
     """The same score as when the columns are declared by hand."""

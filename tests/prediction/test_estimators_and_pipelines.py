@@ -92,7 +92,7 @@ def test_one_class_of_several(kit: EngineKit) -> None:
 def test_two_classes_have_one_value(kit: EngineKit) -> None:
     model = classifier(kit).fit(X, np.where(CLAIM == 1, "yes", "no"))
     np.testing.assert_array_equal(puc.predict(model, X, target_class="yes"), puc.predict(model, X))
-    with pytest.raises(ValueError, match="target_class is 0, but it has one value per person"):
+    with pytest.raises(ValueError, match="with two classes predictions are the probability of 'yes'"):
         puc.predict(model, X, target_class="no")
 
 

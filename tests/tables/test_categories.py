@@ -28,6 +28,7 @@ from container_tools import (
     train,
     trees,
 )
+from engine_kits import LIGHTGBM
 from tools import table_training
 
 import pucboost as puc
@@ -42,7 +43,7 @@ def test_text_is_what_lightgbm_makes_of_pandas_categories() -> None:
     table = table_training(params, categories(DATA), Y, 8)
     for data in (objects(DATA), pl.DataFrame(DATA), arrow(DATA)):
         booster = puc.train(params, lgb.Dataset(data, Y), 8)
-        assert booster.model_to_string() == table.model_to_string()
+        assert LIGHTGBM.model(booster) == LIGHTGBM.model(table)
         np.testing.assert_array_equal(booster.predict(categories(OTHERS)), puc.predict(booster, arrow(OTHERS)))
 
 

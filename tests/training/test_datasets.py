@@ -8,7 +8,7 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import OPTIONAL
+from engine_kits import LIGHTGBM, OPTIONAL
 from tools import QUIET, make_table
 
 import pucboost as puc
@@ -24,7 +24,7 @@ def test_optional_on_dataset_or_in_params() -> None:
     both = puc.train(PARAMS, puc.Dataset(X, y, optional=OPTIONAL), 3)
     subset = puc.train(without, puc.Dataset(X, y, optional=OPTIONAL).subset(list(range(300))), 3)
     for other in (on_dataset, both, subset):
-        assert other.model_to_string() == in_params.model_to_string()
+        assert LIGHTGBM.model(other) == LIGHTGBM.model(in_params)
     with pytest.raises(ValueError, match=r"params\['optional'\] and the optional of train_set differ"):
         puc.train(PARAMS, puc.Dataset(X, y, optional=[3]), 3)
 
@@ -34,15 +34,16 @@ def test_optional_on_dataset_or_in_params() -> None:
 )
 def test_labels_in_any_container(label: Any) -> None:
     X, y = make_table(200)
-    expected = puc.train(PARAMS, lgb.Dataset(X, y), 3).model_to_string()
-    assert puc.train(PARAMS, lgb.Dataset(X, label(y), weight=pd.Series(np.ones(200))), 3).model_to_string() == expected
+    expected = LIGHTGBM.model(puc.train(PARAMS, lgb.Dataset(X, y), 3))
+    ours = puc.train(PARAMS, lgb.Dataset(X, label(y), weight=pd.Series(np.ones(200))), 3)
+    assert LIGHTGBM.model(ours) == expected
 
 
 def test_bins_of_a_reference_are_not_used_for_training() -> None:
     X, y = make_table(200)
     with pytest.warns(UserWarning, match="The reference of train_set is not used"):
         ours = puc.train(PARAMS, lgb.Dataset(X, y, reference=lgb.Dataset(X, y, params={"max_bin": 3})), 2)
-    assert ours.model_to_string() == puc.train(PARAMS, lgb.Dataset(X, y), 2).model_to_string()
+    assert LIGHTGBM.model(ours) == LIGHTGBM.model(puc.train(PARAMS, lgb.Dataset(X, y), 2))
 
 
 def test_subset_and_raw_data_kept_after_construction() -> None:
@@ -51,19 +52,19 @@ def test_subset_and_raw_data_kept_after_construction() -> None:
     rows = list(range(0, 400, 2))
     from_subset = puc.train(PARAMS, whole.subset(rows), 4)
     by_hand = puc.train(PARAMS, lgb.Dataset(X[rows], y[rows], weight=np.linspace(1, 2, 400)[rows]), 4)
-    assert from_subset.model_to_string() == by_hand.model_to_string()
+    assert LIGHTGBM.model(from_subset) == LIGHTGBM.model(by_hand)
 
 
 def test_constructed_subset_keeps_consent_and_weights() -> None:
     X, y = make_table(400)
     weight, rows = np.linspace(1, 3, 400), list(range(0, 400, 2))
     without = {k: v for k, v in PARAMS.items() if k != "optional"}
-    expected = puc.train(PARAMS, lgb.Dataset(X[rows], y[rows], weight=weight[rows]), 4).model_to_string()
+    expected = LIGHTGBM.model(puc.train(PARAMS, lgb.Dataset(X[rows], y[rows], weight=weight[rows]), 4))
     whole = puc.Dataset(X, y, optional=OPTIONAL, weight=weight, free_raw_data=False)
     subset = whole.subset(rows).construct()
-    assert puc.train(without, subset, 4).model_to_string() == expected
+    assert LIGHTGBM.model(puc.train(without, subset, 4)) == expected
     other = subset.set_weight(weight[rows][::-1].copy())
-    assert puc.train(without, other, 4).model_to_string() != expected
+    assert LIGHTGBM.model(puc.train(without, other, 4)) != expected
 
 
 def test_weight_set_after_construction() -> None:
@@ -71,8 +72,8 @@ def test_weight_set_after_construction() -> None:
     weight = np.linspace(1, 3, 400)
     data = lgb.Dataset(X, y, free_raw_data=False).construct()
     data.set_field("weight", weight)
-    expected = puc.train(PARAMS, lgb.Dataset(X, y, weight=weight.astype(np.float32)), 4).model_to_string()
-    assert puc.train(PARAMS, data, 4).model_to_string() == expected
+    expected = LIGHTGBM.model(puc.train(PARAMS, lgb.Dataset(X, y, weight=weight.astype(np.float32)), 4))
+    assert LIGHTGBM.model(puc.train(PARAMS, data, 4)) == expected
 
 
 @pytest.mark.parametrize("kind", ["one row", "constant", "all missing", "nobody withholds", "one optional"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._encoded_silence.detector import find_encoded_silence
-from ..._encoded_silence.findings import NOBODY, describe
+from ..._encoded_silence.findings import BASE_COLUMN, NOBODY, describe
 from ..findings import GroupSupport, Support
 from ..wording import counted
 from .people import AuditPeople
@@ -41,7 +41,13 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
                 f"Group {group!r} is {word} by {few:,} of {len(people):,} people; little can be said about it."
                 + (" Was silence imputed or encoded in these data?" if group in withheld_by_nobody else "")
             )
-    values = [one for one in encoded if one.kind != NOBODY]
+    telling = [one for one in encoded if one.kind == BASE_COLUMN]
+    if telling:
+        notes.append(
+            f"Base columns tell who is silent: {describe(telling)}. A model can read silence in them, and the audit, "
+            "which compares people with equal base columns, does not see it."
+        )
+    values = [one for one in encoded if one.kind not in (NOBODY, BASE_COLUMN)]
     if values:
         notes.append(
             f"Silence may have been encoded as a value: {describe(values)}. If so, these people are counted as "

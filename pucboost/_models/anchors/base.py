@@ -12,6 +12,7 @@ import numpy as np
 from ..._arrays import Array
 from ..._consent import Consent
 from ..._losses import Objective
+from ..._pickles import pickled
 from ..._tables.containers import row_source
 from ..._tables.sources import Categories
 
@@ -61,6 +62,9 @@ class Anchor(ABC):
     @abstractmethod
     def described(self) -> str:
         """Return what the anchor is and what is read from it, in words."""
+
+    def __reduce__(self) -> Any:
+        return pickled(type(self).__name__, vars(self))
 
     def __repr__(self) -> str:
         return f"<anchor: {self.described()}>"

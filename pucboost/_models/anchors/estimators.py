@@ -14,6 +14,7 @@ import numpy as np
 from ..._arrays import Array
 from ..._consent import Consent
 from ..._losses import Objective
+from ..._pickles import pickled
 from ..._tables.containers import SourceTable, rows_of
 from ..._tables.erasing import erase_columns
 from ..._tables.sources import Categories, are_default_names
@@ -38,6 +39,9 @@ class Question:
     """One of :data:`CONTAINERS`."""
     constant: tuple[int, str] | None = None
     """Place and name of a column of ones to put among its columns."""
+
+    def __reduce__(self) -> Any:
+        return pickled("AnchorQuestion", vars(self))
 
 
 @dataclass(frozen=True, repr=False)

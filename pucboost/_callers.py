@@ -1,0 +1,43 @@
+"""Who called us: where a warning belongs, and whether another learner is asking for predictions to learn from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+NOT_THE_CALLER = ("pucboost", "sklearn", "joblib")
+"""Packages whose frames lie between the user's call and a warning."""
+
+SECOND_LEARNERS = {
+    "sklearn.calibration": "a calibrator",
+    "sklearn.ensemble._stacking": "a stacking estimator",
+}
+"""Modules of scikit-learn that fit something to the predictions of another estimator."""
+
+
+def _callers() -> Iterator[FrameType]:
+    """Yield the frames from the caller of our caller outwards."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def users_level() -> int:
+    """Return the ``stacklevel``, for the caller, of the first frame that is neither ours nor scikit-learn's."""
+    level = 0
+    for frame in _callers():
+        level += 1
+        if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in NOT_THE_CALLER:
+            break
+    return level
+
+
+def second_learner() -> str | None:
+    """Return what is being fitted to predictions that we are asked for, if it is one of scikit-learn's; else None."""
+    for frame in _callers():
+        name = SECOND_LEARNERS.get(str(frame.f_globals.get("__name__")))
+        if name is not None and "fit" in frame.f_code.co_name:
+            return name
+    return None

@@ -1,0 +1,161 @@
+"""Base columns that tell who withholds a group: the model learns from them what it must not learn from silence.
+
+**By name.** A 0/1 column named after an optional one and after silence, such as ``missingindicator_z`` or ``job_nan``.
+
+**By value.** All who withhold a group, and nobody else, have the same value in a base column: an indicator of any name,
+a date of consent that is missing where there was none. Or all who share it, and nobody else, have. At least
+:data:`MIN_EACH` people of the sample must share the group and as many withhold it, so that chance is out of the
+question. Or the column counts how many groups each person withholds or shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent
+from .._tables.sources import RowSource
+from .findings import BASE_COLUMN, EncodedSilence
+from .words import indicated_column
+
+MIN_EACH = 20
+"""So many people must share a group, and as many withhold it, before a value counts as telling who does."""
+
+
+def telling_by_name(consent: Consent) -> dict[int, str]:
+    """Return the base columns whose names say who withholds, and the optional column they speak of."""
+    names = [consent.feature_names[column] for column in consent.group_columns]
+    spoken_of = {column: indicated_column(consent.feature_names[column], names) for column in _base(consent)}
+    return {column: optional for column, optional in spoken_of.items() if optional is not None}
+
+
+def find_indicators(consent: Consent, telling: dict[int, str], values: Array) -> list[EncodedSilence]:
+    """Return the indicators of silence among the base columns.
+
+    Parameters
+    ----------
+    consent
+        What is optional.
+    telling
+        As :func:`telling_by_name` returns it.
+    values
+        Their values in a sample of people.
+    """
+    owner = {consent.feature_names[c]: group for group, columns in consent.groups.items() for c in columns}
+    found = []
+    for place, (position, optional) in enumerate(telling.items()):
+        people, name = int((values[:, place] == 1).sum()), consent.feature_names[position]
+        if people and np.isin(values[:, place], (0, 1)).all():
+            reason = f"and its name says that they withhold {optional!r}: leave it out"
+            found.append(EncodedSilence(owner[optional], BASE_COLUMN, people, len(values), name, "1", reason))
+    return found
+
+
+def find_telling_values(
+    source: RowSource,
+    consent: Consent,
+    rows: Array,
+    shared: Array,
+    categories: Mapping[int, Sequence[Any]],
+) -> list[EncodedSilence]:
+    """Return the base columns whose values tell who withholds a group.
+
+    A few people who share a group and a few who withhold it show which columns can tell; only those are read further.
+
+    Parameters
+    ----------
+    source
+        The people.
+    consent
+        What is optional.
+    rows
+        The numbers of those in the sample.
+    shared
+        Their masks.
+    categories
+        The categories of coded columns, for messages.
+    """
+    base = _base(consent)
+    suspects: dict[str, tuple[Array, list[int]]] = {}
+    for g, group in enumerate(consent.group_names):
+        silent = (shared >> np.uint64(g)) & np.uint64(1) == 0
+        if base and min(silent.sum(), (~silent).sum()) >= MIN_EACH:
+            few = [source.take(rows[some][:MIN_EACH])[:, base] for some in (silent, ~silent)]
+            suspects[group] = silent, [base[j] for j in np.flatnonzero(_tells(*few) | _tells(*few[::-1]))]
+    counted = _counting_columns(source, consent, rows, shared, base) if len(suspects) > 1 else []
+    columns = sorted({column for _, some in suspects.values() for column in some} | set(counted))
+    if not columns:
+        return []
+    values = dict(zip(columns, read_columns(source, rows, np.array(columns)).T, strict=True))
+    found: list[EncodedSilence] = []
+    for group, (silent, some) in suspects.items():
+        for column in some:
+            found += _telling(group, consent.feature_names[column], values[column], silent, categories.get(column))
+    for column in counted:
+        found += _count(consent, consent.feature_names[column], values[column], shared)
+    return found
+
+
+def _base(consent: Consent) -> list[int]:
+    return np.flatnonzero(consent.column_bits == 0).tolist()
+
+
+def _tells(some: Array, others: Array) -> Array:
+    """Return for each column whether all of some have one value there, and none of the others has it."""
+    return np.asarray(_is(some, some[0]).all(axis=0) & ~_is(others, some[0]).any(axis=0))
+
+
+def _is(values: Array, value: Any) -> Array:
+    return np.asarray((values == value) | (np.isnan(values) & np.isnan(value)))
+
+
+def _telling(
+    group: str, name: str, values: Array, silent: Array, categories: Sequence[Any] | None
+) -> Iterator[EncodedSilence]:
+    """Say that a column tells who withholds a group, if it does for everybody in the sample."""
+    for some, who in ((silent, "withhold"), (~silent, "share")):
+        value = values[some][0]
+        if not np.array_equal(_is(values, value), some):
+            continue
+        if np.isnan(value):
+            shown, what = "missing", f"make it part of group {group!r}" if who == "withhold" else "leave it out"
+        else:
+            shown = f"{value:.6g}" if categories is None else repr(categories[int(value)])
+            what = "leave it out"
+        reason = f"exactly those who {who} {group!r}: {what}"
+        yield EncodedSilence(group, BASE_COLUMN, int(some.sum()), len(values), name, shown, reason)
+        return
+
+
+def _counting_columns(source: RowSource, consent: Consent, rows: Array, shared: Array, base: list[int]) -> list[int]:
+    """Return the base columns that may count the groups people withhold or share."""
+    few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * MIN_EACH)).astype(np.int64))
+    values, count = source.take(rows[few])[:, base], _shared_groups(shared[few])
+    counts = (values == count[:, None]).all(axis=0) | (values == consent.n_groups - count[:, None]).all(axis=0)
+    return [base[j] for j in np.flatnonzero(counts)]
+
+
+def _count(consent: Consent, name: str, values: Array, shared: Array) -> Iterator[EncodedSilence]:
+    count = _shared_groups(shared)
+    for counted, who in ((consent.n_groups - count, "withhold"), (count, "share")):
+        if np.array_equal(values, counted) and len(np.unique(count)) > 1:
+            reason = f"which is how many groups they {who}: leave it out"
+            people, largest = int((counted > 0).sum()), f"between 1 and {counted.max():.0f}"
+            yield EncodedSilence(consent.group_names[0], BASE_COLUMN, people, len(values), name, largest, reason)
+            return
+
+
+def _shared_groups(shared: Array) -> Array:
+    return np.array([int(mask).bit_count() for mask in shared.tolist()], dtype=np.float64)
+
+
+def read_columns(source: RowSource, rows: Array, columns: Array) -> Array:
+    """Return some rows and columns; whole rows are in memory a block at a time."""
+    step = source.rows_per_block
+    out = np.empty((len(rows), len(columns)), dtype=source.dtype, order="F")
+    for lo in range(0, len(rows), step):
+        out[lo : lo + step] = source.take(rows[lo : lo + step])[:, columns]
+    return out

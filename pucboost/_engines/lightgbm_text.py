@@ -1,0 +1,53 @@
+"""The consent schema inside LightGBM's own text of a model.
+
+LightGBM keeps the lines of a model's section ``parameters:`` as they are, and writes them again whenever it writes the
+model: to a file, into a pickle, into a copy. A line ``[name: ]`` is a parameter without a value, which it skips, with
+all that follows on the line. So the schema is written as
+
+    [pucboost: ]:{"format": 1, …}
+
+and survives whatever LightGBM itself does with the model, unless it makes other trees of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_LINE = "[pucboost: ]:"
+_OURS = re.compile(rf"^{re.escape(_LINE)}.*\n", re.MULTILINE)
+_END = "\nend of parameters\n"
+_LAST_LINE = "\npandas_categorical:"
+_EARLIER_LINE = "pucboost:"
+"""Files of pucboost 0.1.0 hold the schema behind the parameters, where LightGBM itself does not keep it."""
+
+
+def with_schema(text: str, schema: dict[str, Any]) -> str:
+    r"""Return a model's text with the schema, in place of the one it may have.
+
+    Examples
+    --------
+    >>> text = "tree\n…\nparameters:\n[seed: 0]\n\nend of parameters\n\npandas_categorical:null\n"
+    >>> again = with_schema(with_schema(text, {"format": 0}), {"format": 1})
+    >>> again.splitlines()[3:5], schema_in(again)
+    (['[seed: 0]', '[pucboost: ]:{"format": 1}'], {'format': 1})
+    """
+    line = f"{_LINE}{json.dumps(schema)}\n"
+    text = _OURS.sub("", text)
+    head, end, rest = text.rpartition(_END)
+    if end:
+        return f"{head}{line}{end}{rest}"
+    head, last, rest = text.rpartition(_LAST_LINE)  # a model that was written without parameters
+    return f"{head}\nparameters:\n{line}{_END}{last}{rest}"
+
+
+def schema_in(text: str) -> dict[str, Any] | None:
+    """Return the schema in a model's text; None if there is none."""
+    place = text.rfind(_END)
+    found = _OURS.search(text, max(0, text.rfind("\nparameters:\n", 0, max(place, 0))))
+    if found is not None:
+        return dict(json.loads(found[0].removeprefix(_LINE)))
+    behind = text[max(place, 0) :].splitlines() if place >= 0 else []
+    lines = [line for line in behind if line.startswith(_EARLIER_LINE)]
+    return dict(json.loads(lines[-1].removeprefix(_EARLIER_LINE))) if lines else None

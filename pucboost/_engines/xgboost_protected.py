@@ -1,0 +1,142 @@
+"""XGBoost boosters that keep their consent schema, and refuse what would undo the protection without a word.
+
+A booster's attributes hold the schema, and XGBoost copies them, with everything else it finds in a booster, into each
+model that it makes of this one: into a copy or slice, but also into one that it has continued or refreshed on rows as
+they are. So the trees that the schema speaks of are marked by what they predict, round by round (:class:`TreeMarks`).
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from .._arrays import Array
+from .._pickles import pickled
+
+MARKS_KEY = "pucboost_trees"
+"""Attribute that keeps the marks."""
+PROBES = 16
+"""How many rows the marks are made of."""
+NOT_FOR_OTHERS = ("consent", "puc_summary")
+"""What XGBoost must not copy into the models it makes of a booster."""
+
+
+class ProtectedBooster(xgb.Booster):
+    """What ``train`` returns: an ``xgb.Booster`` whose copies, slices and pickles keep the consent schema."""
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Raise: trees that grow on rows as they are learn what silence says."""
+        raise TypeError(
+            "booster.update would grow a tree on the rows as they are, and it would learn what silence says. Use "
+            "pucboost.train(params, train_set, rounds, init_model=booster). If you want to lose the protection, "
+            "call xgb.Booster.update(booster, …)."
+        )
+
+    def inplace_predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        """Return XGBoost's predictions; warn of a sparse matrix, whose unstored values it reads as missing.
+
+        Parameters
+        ----------
+        data, *args, **kwargs
+            As in ``xgb.Booster``.
+        """
+        if hasattr(data, "tocsr") and data.nnz < data.shape[0] * data.shape[1]:
+            warnings.warn(
+                "XGBoost reads what a sparse matrix does not store as missing, that is as withheld; in training it was "
+                "the number 0. Use pucboost.predict, or a dense matrix.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return super().inplace_predict(data, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name not in NOT_FOR_OTHERS}
+
+    def __reduce__(self) -> Any:
+        kept = {name: self.__dict__[name] for name in NOT_FOR_OTHERS if name in self.__dict__}
+        return pickled("XGBoostBooster", {**self.__getstate__(), **kept})
+
+    def __deepcopy__(self, memo: Any) -> ProtectedBooster:
+        return self._protected(super().__deepcopy__(memo))
+
+    def __getitem__(self, val: Any) -> ProtectedBooster:
+        return self._protected(super().__getitem__(val))
+
+    def _protected(self, new: Any) -> ProtectedBooster:
+        for name in NOT_FOR_OTHERS:
+            if name in self.__dict__:
+                setattr(new, name, self.__dict__[name])
+        new.__class__ = type(self)
+        return new  # type: ignore[no-any-return]
+
+
+# Tools such as MLflow look at the name of a class, not at what it is derived from.
+for name in ("__module__", "__name__", "__qualname__"):
+    setattr(ProtectedBooster, name, getattr(xgb.Booster, name))
+
+
+def probes(booster: xgb.Booster) -> xgb.DMatrix:
+    """Return a few fixed rows, with numbers of any size, some missing, and small codes for categories."""
+    rng, shape = np.random.default_rng(0), (PROBES, int(booster.num_features()))
+    rows = rng.normal(size=shape) * 10.0 ** rng.integers(-2, 6, shape)
+    kinds = booster.feature_types or []
+    coded = [j for j, kind in enumerate(kinds) if kind == "c"]
+    rows[:, coded] = rng.integers(0, 2, (PROBES, len(coded)))
+    rows[rng.random(shape) < 0.3] = np.nan
+    return xgb.DMatrix(
+        rows.astype(np.float32), feature_names=booster.feature_names, feature_types=booster.feature_types, nthread=1
+    )
+
+
+@dataclass(frozen=True)
+class TreeMarks:
+    """Means of what a booster predicts for the probes, as raw scores, classes weighted 1, 2, …."""
+
+    total: float
+    """Of all rounds."""
+    rounds: list[float]
+    """Of each round by itself."""
+
+    @classmethod
+    def of(cls, booster: xgb.Booster) -> TreeMarks:
+        """Mark all rounds of a booster."""
+        matrix, rounds = probes(booster), range(int(booster.num_boosted_rounds()))
+        return cls(_mark(booster, matrix), [_mark(booster, matrix, (t, t + 1)) for t in rounds])
+
+    def are_of(self, booster: xgb.Booster) -> bool:
+        """Return whether all rounds of a booster are marked ones.
+
+        If there are as many, their sum is enough: that is one prediction. The fewer rounds of a slice are looked at one
+        by one. Single precision leaves room for a few units in the last place.
+        """
+        count, matrix = int(booster.num_boosted_rounds()), probes(booster)
+        if count == len(self.rounds):
+            return _equal(_mark(booster, matrix), self.total)
+        marks = [_mark(booster, matrix, (t, t + 1)) for t in range(count)] if count < len(self.rounds) else [np.inf]
+        return all(any(_equal(mark, known) for known in self.rounds) for mark in marks)
+
+
+def _mark(booster: xgb.Booster, matrix: xgb.DMatrix, rounds: tuple[int, int] = (0, 0)) -> float:
+    scores: Array = np.asarray(booster.predict(matrix, output_margin=True, iteration_range=rounds), dtype=np.float64)
+    by_class = scores.reshape(PROBES, -1).mean(axis=0)
+    return float(f"{by_class @ np.arange(1, len(by_class) + 1):.8g}")
+
+
+def _equal(one: float, other: float) -> bool:
+    return abs(one - other) <= 1e-5 * max(1.0, abs(other))
+
+
+def keep_marks(booster: xgb.Booster) -> None:
+    """Mark the trees of a booster as those that its schema speaks of."""
+    booster.set_attr(**{MARKS_KEY: json.dumps(asdict(TreeMarks.of(booster)))})
+
+
+def has_marked_trees(booster: xgb.Booster) -> bool:
+    """Return whether all trees of a booster are marked ones; True if it was written before there were marks."""
+    kept = booster.attr(MARKS_KEY)
+    return kept is None or TreeMarks(**json.loads(kept)).are_of(booster)

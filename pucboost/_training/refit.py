@@ -1,0 +1,105 @@
+"""``refit``: the same trees with leaves fitted to other people, under the same consent."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from .._engines import boosters_of, engine_named
+from .._models.anchored import AnchoredModel
+from .._models.schema import TrainingSummary, attach_schema, categories_of, kept_of
+from .._tables.containers import SourceTable, eager, row_source
+from .._virtual.plan import check_augmentation, check_copies, plan_masks
+from .._virtual.rows import MaskedRows, VirtualTable
+from .._virtual.sketch import RowSketch
+from .continuing import READS_SILENCE
+
+NO_CONSENT = (
+    "The model has no consent schema, so it is not known what is optional. Refit it with the engine itself, or train "
+    "it with pucboost.train."
+)
+
+
+def refit(
+    booster: Any,
+    X: Any,
+    y: Any,
+    *,
+    decay_rate: float | None = None,
+    sample_weight: Any = None,
+    available: Any = None,
+    augmentation: str = "balanced",
+    copies: float | None = None,
+    seed: int = 0,
+    training_sketch: bool = True,
+    num_threads: int | None = None,
+) -> Any:
+    """Return a booster with the same trees whose leaves are fitted to other people, on virtual rows.
+
+    The engines' own ways to refit take the rows as they are, and then leaves learn what silence says. Here each person
+    stands for one row per subset of what they share, as in :func:`train`. The virtual rows are in memory.
+
+    Parameters
+    ----------
+    booster
+        As returned by :func:`pucboost.train`.
+    X, y
+        People, in a table with the columns of training, and their outcomes.
+    decay_rate
+        As in ``lgb.Booster.refit``: a leaf becomes decay_rate · old + (1 − decay_rate) · new; 0.9 by default. XGBoost
+        replaces leaves (``updater="refresh"``), so it takes none.
+    sample_weight
+        Weights of people.
+    available
+        Who shares what, if the values do not show it, as in :class:`Dataset`.
+    augmentation, copies, seed
+        Which virtual rows are used, as in :func:`train`.
+    training_sketch
+        False leaves out the hashes by which an audit recognises the people in X, as in :func:`train`.
+    num_threads
+        Threads for the kernels; None means all cores.
+
+    Returns
+    -------
+    lgb.Booster or xgb.Booster
+        With ``consent`` and ``puc_summary``; the given one is not changed.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)); y = X.sum(axis=1); X[::3, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
+    >>> next_year = puc.refit(booster, X, y + 1, decay_rate=0.0)
+    >>> next_year.consent == booster.consent, round(float((next_year.predict(X) - booster.predict(X)).mean()), 1)
+    (True, 1.0)
+    """
+    if isinstance(booster, AnchoredModel):
+        raise ValueError("An anchored model cannot be refitted; train it again.")
+    boosters, (consent, before) = boosters_of(booster), kept_of(booster)
+    if consent is None:
+        raise ValueError(NO_CONSENT)
+    if before is not None and before.augmentation == "none":
+        warnings.warn(f"The booster {READS_SILENCE}", UserWarning, stacklevel=2)
+    if decay_rate is not None and not 0 <= decay_rate <= 1:
+        raise ValueError(f"decay_rate must be between 0 and 1, got {decay_rate!r}.")
+    check_augmentation(augmentation)
+    if copies is not None:
+        check_copies(copies)
+    source = row_source(eager(X), categories_of(booster))
+    consent.check_table(source)
+    engine = engine_named(boosters.name)
+    table = SourceTable.of(source, y, sample_weight, name="X", feature_name=list(consent.feature_names))
+    zero = boosters.reads_zero_as_missing(booster)
+    shared = consent.visible(source, available, zero_as_missing=zero, num_threads=num_threads)
+    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads)
+    virtual = VirtualTable(MaskedRows(source, consent, plan, num_threads=num_threads), table)
+    refitted = engine.refit(booster, virtual, decay_rate)
+    sketch = RowSketch.of(virtual.people_as_given(), seed) if training_sketch else None
+    summary = TrainingSummary.of(virtual, table, sketch)
+    return attach_schema(refitted, boosters, consent, _with_columns_of(before, summary), None)
+
+
+def _with_columns_of(before: TrainingSummary | None, summary: TrainingSummary) -> TrainingSummary:
+    """Return the summary with the category columns of the training, which an array does not show."""
+    return summary if before is None else replace(summary, coded_columns=before.coded_columns)
