@@ -15,7 +15,7 @@ from typing import Any
 from . import __version__
 
 HOMES = {
-    "AnchorQuestion": "_models.anchors.estimators:Question",
+    "AnchorQuestion": "_models.anchors.estimators",
     "AnchoredModel": "_models.anchored",
     "BoosterAnchor": "_models.anchors.boosters",
     "CallableAnchor": "_models.anchors.callables",

@@ -16,7 +16,7 @@ from .._engines import all_boosters, boosters_of
 from .._losses import LOSSES, Objective
 from .anchors.base import Anchor
 from .anchors.boosters import BoosterAnchor
-from .anchors.estimators import CONTAINERS, METHODS, EstimatorAnchor, Question
+from .anchors.estimators import CONTAINERS, METHODS, AnchorQuestion, EstimatorAnchor
 from .anchors.reading import is_statsmodels
 
 _PICKLE = "Pickle the model"
@@ -94,14 +94,14 @@ def anchor_from_dict(
     )
 
 
-def _question(kept: Mapping[str, Any], where: str) -> Question:
+def _question(kept: Mapping[str, Any], where: str) -> AnchorQuestion:
     if kept["method"] not in METHODS or kept["container"] not in CONTAINERS:
         raise ValueError(
             f"{where!r} asks its anchor by {kept['method']!r} about a table of kind {kept['container']!r}; this "
             f"version of pucboost knows {', '.join(METHODS)} and {', '.join(CONTAINERS)}."
         )
     columns, constant = kept["columns"], kept["constant"]
-    return Question(
+    return AnchorQuestion(
         kept["method"],
         None if columns is None else tuple(int(j) for j in columns),
         kept["container"],

@@ -10,6 +10,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 from engine_kits import EngineKit, every_engine
+from sklearn.linear_model import LogisticRegression
 from tools import make_table
 
 import pucboost as puc
@@ -25,10 +26,12 @@ def _forget_warnings() -> None:
 def models(kit: EngineKit) -> dict[str, Any]:
     X, y = make_table(300)
     params = {**kit.params, "optional": [3, 4, 5]}
+    legacy = LogisticRegression().fit(X[:, :3], y)
     estimator = puc.PUCClassifier(optional=[3], engine=kit.name, n_estimators=3, n_jobs=2).fit(X, y)
     return {
         "booster": puc.train(params, puc.Dataset(X, y), 3),
         "anchored": puc.train({**params, "anchor": "base"}, puc.Dataset(X, y), 3),
+        "anchored on an estimator": puc.train({**params, "anchor": legacy}, puc.Dataset(X, y), 3),
         "classifier": estimator,
         "regressor": puc.PUCRegressor(optional=[3], engine=kit.name, n_estimators=3, n_jobs=2).fit(X, y),
     }

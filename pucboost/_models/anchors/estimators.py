@@ -28,7 +28,7 @@ CONTAINERS = (PANDAS, POLARS, ARRAY)
 
 
 @dataclass(frozen=True)
-class Question:
+class AnchorQuestion:
     """How an estimator is asked."""
 
     method: str
@@ -54,7 +54,7 @@ class EstimatorAnchor(Anchor):
         How it is asked.
     """
 
-    question: Question
+    question: AnchorQuestion
 
     @classmethod
     def read(
@@ -66,7 +66,7 @@ class EstimatorAnchor(Anchor):
         """
         method = _method(model, objective)
         _check_classes(model, method, objective, classes)
-        return _fitting(cls(model, consent, objective, Question(method)), table)
+        return _fitting(cls(model, consent, objective, AnchorQuestion(method)), table)
 
     @property
     def name(self) -> str:
