@@ -18,6 +18,7 @@ from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .._virtual.rows import VirtualTable
+from .forest import Forest
 
 Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
 """Validation sets with their names; None stands for the training set."""
@@ -126,6 +127,14 @@ class Boosters(ABC):
     @abstractmethod
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
         """Return raw scores that start from ``start`` instead of the booster's own constant."""
+
+    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+        """Return the trees that :meth:`predict` uses, to be scored without the engine; None if that is not possible.
+
+        Sums of these trees are bit for bit the engine's raw scores. A booster may be changed at any time, so the result
+        must not be kept.
+        """
+        return None
 
     # ----- what a booster knows
 

@@ -18,6 +18,8 @@ from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
+from .forest import Forest
+from .lightgbm_trees import forest_of_text
 from .names import main_objective, value_of
 
 _SCHEMA_LINE = "pucboost:"
@@ -36,6 +38,10 @@ class LightGBMBoosters(Boosters):
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
         """Return ``start`` + the sum of the trees."""
         return np.asarray(start + booster.predict(rows, raw_score=True))
+
+    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+        """Return the trees in LightGBM's text, which stops at the best round, as predictions do."""
+        return forest_of_text(str(booster.model_to_string()))
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""

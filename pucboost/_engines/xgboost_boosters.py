@@ -11,7 +11,9 @@ import numpy as np
 from .._arrays import Array
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
+from .forest import Forest
 from .translation.words import loss_name
+from .xgboost_trees import forest_of_json
 
 SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
 """Attributes that keep the schema, and the categories of the training table."""
@@ -32,6 +34,11 @@ class XGBoostBoosters(Boosters):
     def add_trees(self, booster: Any, rows: Array, start: Array) -> Array:
         """Return ``start`` + the sum of the trees."""
         return np.asarray(booster.predict(_matrix(booster, rows, base_margin=start), output_margin=True))
+
+    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+        """Return the trees in XGBoost's JSON."""
+        rounds = (self.best_round(booster) if best_rounds else None) or self.rounds(booster)
+        return forest_of_json(bytes(booster.save_raw("json")), rounds)
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""

@@ -20,6 +20,7 @@ from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._virtual.rows import BATCH_BYTES, gather_masked
 from .columns import in_order_of
+from .subset_scores import SubsetScores, subset_scores
 from .wrapped import unwrap
 
 if TYPE_CHECKING:
@@ -28,9 +29,19 @@ if TYPE_CHECKING:
 TABLE_VALUES = 8_000_000
 """How many values are passed at a time to a model that takes tables."""
 
+PREDICTIONS_WORTH_READING = 5_000
+"""From this many predictions on it pays to read the trees: reading them takes the engine's time for about as many."""
+
+COMPARED_ROWS = 8
+"""How many people are predicted both ways before the trees that were read are trusted."""
+
 
 class MaskedPredictor:
     """A tree model and a table, ready to predict any person with any mask.
+
+    Few predictions are left to the engine. For more, the trees are read and scored by :class:`SubsetScores`, which gives
+    the same bits many times faster. It is trusted once it has repeated what the engine says about some people of this
+    very table; otherwise, and where trees cannot be read, the engine predicts masked rows.
 
     Parameters
     ----------
@@ -71,7 +82,13 @@ class MaskedPredictor:
         self.source: RowSource = row_source(in_order_of(consent, X), categories_of(model))
         consent.check_table(self.source)
         self._threads = thread_count(num_threads)
-        self._predict = _predict_function(model, raw_score, inner.class_number(target_class))
+        number = inner.class_number(target_class)
+        self._engine = _predict_function(model, raw_score, number)
+        self._asked = 0
+        self._scores: SubsetScores | None = None
+        self._read_trees: Callable[[], SubsetScores | None] | None = partial(
+            subset_scores, model, consent, raw_score=raw_score, target_class=number, threads=self._threads
+        )
 
     @cached_property
     def shared(self) -> Array:
@@ -101,8 +118,51 @@ class MaskedPredictor:
 
     def predict(self, block: Array, rows: Array, masks: Array) -> Array:
         """Return predictions for rows of a block, each with its mask."""
+        scores = self._scores_of(block, len(rows))
+        return self._masked(self._engine if scores is None else scores.rows, block, rows, masks)
+
+    def subsets(self, people: Array, masks: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield people, and their predictions for each mask (people × masks, × classes), batch by batch."""
+        step = self._people_per_batch(len(masks))
+        for lo in range(0, len(people), step):
+            some = people[lo : lo + step]
+            block = self.source.take(some)
+            scores = self._scores_of(block, len(some) * len(masks))
+            if scores is not None:
+                yield some, scores.subsets(block, masks)
+                continue
+            rows = np.repeat(np.arange(len(some)), len(masks))
+            values = self._masked(self._engine, block, rows, np.tile(masks, len(some)))
+            yield some, values.reshape(len(some), len(masks), *values.shape[1:])
+
+    def reads_trees(self, predictions: int) -> bool:
+        """Return whether trees are scored without the engine, now that so many more predictions are asked for."""
+        self._asked += predictions
+        if self._read_trees is not None and self._asked >= PREDICTIONS_WORTH_READING:
+            scores, self._read_trees = self._read_trees(), None
+            if scores is not None and self._agrees(scores):
+                self._scores = scores
+        return self._scores is not None
+
+    def _scores_of(self, block: Array, predictions: int) -> SubsetScores | None:
+        """Return what scores trees for a block; None if the engine shall predict, perhaps to refuse what is in it."""
+        return self._scores if self.reads_trees(predictions) and not self._scores.refuses(block) else None
+
+    def _agrees(self, scores: SubsetScores) -> bool:
+        """Return whether the engine predicts the same bits for some people."""
+        everything = (1 << self.consent.n_groups) - 1
+        halves = (everything & int(digit * 16, 16) for digit in "5a3c")
+        masks = np.array(sorted({0, everything, *halves}), dtype=np.uint64)
+        block = self.source.take(np.linspace(0, self.n_rows - 1, COMPARED_ROWS).astype(np.int64))
+        rows = np.repeat(np.arange(len(block)), len(masks))
+        wanted = self._masked(self._engine, block, rows, np.tile(masks, len(block)))
+        found = scores.subsets(block, masks).reshape(wanted.shape)
+        return found.dtype == wanted.dtype and np.array_equal(found, wanted, equal_nan=True)
+
+    def _masked(self, predict: Callable[[Array], Array], block: Array, rows: Array, masks: Array) -> Array:
+        """Return what a function predicts for rows of a block, each with its mask."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
-        return self._predict(gather_masked(block, rows, masks, self.consent, out, threads=self._threads))
+        return predict(gather_masked(block, rows, masks, self.consent, out, threads=self._threads))
 
     def everybody(self, masks: Array) -> Array:
         """Return predictions for everybody, each with the mask given for them."""
@@ -124,17 +184,13 @@ class MaskedPredictor:
 
     def all_subsets(self, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
         """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
-        step = self._people_per_batch(len(submasks))
-        for lo in range(0, len(people), step):
-            some = people[lo : lo + step]
-            rows = np.repeat(np.arange(len(some)), len(submasks))
-            values = self.predict(self.source.take(some), rows, np.tile(submasks, len(some)))
-            if values.ndim != 1:
+        for some, values in self.subsets(people, submasks):
+            if values.ndim != 2:
                 raise ValueError(
                     "With several classes there is no single most favourable or attributable prediction. Choose a "
                     "class with target_class."
                 )
-            yield some, values.reshape(len(some), len(submasks))
+            yield some, values
 
 
 def _predict_function(model: Any, raw_score: bool, target_class: int | None) -> Callable[[Array], Array]:

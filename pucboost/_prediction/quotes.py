@@ -9,7 +9,7 @@ import numpy as np
 from .._arrays import Array
 from .best_subset import best_predictions, favourable_sign
 from .predictor import MaskedPredictor
-from .subsets import subset_masks, subset_name
+from .subsets import people_by_subsets, subset_masks, subset_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +68,13 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     # One prediction shows how many values it has, even if nobody shares the subsets asked for.
     one = predictor.people(np.zeros(1, dtype=np.int64), 0)
     out = np.full((predictor.n_rows, len(masks), *one.shape[1:]), np.nan)
+    if predictor.reads_trees(predictor.n_rows * len(masks)):
+        for people, which in people_by_subsets(predictor.shared, masks):
+            for some, values in predictor.subsets(people, masks[which]):
+                shares = (predictor.shared[some, None] & masks[which]) == masks[which]
+                values[~shares] = np.nan
+                out[some[:, None], which] = values
+        return out
     for lo, hi in predictor.batches(len(masks)):
         shared = predictor.shared[lo:hi]
         rows, which = np.nonzero((shared[:, None] & masks) == masks)

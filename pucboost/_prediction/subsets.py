@@ -11,6 +11,7 @@ from .._arrays import Array
 from .._consent import Consent
 
 MAX_GROUPS_OF_ALL_SUBSETS = 6
+PEOPLE_WORTH_A_LIST = 32
 FAMILIES = ("nothing", "alone", "all_but_one", "all")
 
 
@@ -86,3 +87,25 @@ def people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:
     bounds = np.searchsorted(owner[order], np.arange(len(masks) + 1))
     for number, mask in enumerate(masks.tolist()):
         yield mask, order[bounds[number] : bounds[number + 1]]
+
+
+def people_by_subsets(shared: Array, masks: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield people with the numbers of the masks that they share; everybody who shares any is in one of the lists.
+
+    People who share the same of these masks come together. Lists of fewer than 32 people are merged into one, whose
+    masks need not be shared by all of them.
+    """
+    have, owner = np.unique(shared, return_inverse=True)
+    patterns, pattern = np.unique((have[:, None] & masks) == masks, axis=0, return_inverse=True)
+    rare: list[Array] = []
+    for number, people in people_by_mask(pattern.reshape(-1)[owner]):
+        which = np.flatnonzero(patterns[number])
+        if len(people) < PEOPLE_WORTH_A_LIST:
+            rare.append(people)
+        elif len(which):
+            yield people, which
+    if rare:
+        together = np.sort(np.concatenate(rare))
+        anybody = (shared[together, None] & masks) == masks
+        if anybody.any():
+            yield together, np.flatnonzero(anybody.any(axis=0))
