@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +24,8 @@ _PER_NODE = (
 )
 
 
-class LeafOrder(NamedTuple):
+@dataclass(frozen=True)
+class LeafOrder:
     """The leaves of every tree, numbered from left to right."""
 
     first: Array
@@ -84,8 +84,12 @@ class Forest:
             raise ValueError("The model is damaged: it has a tree without nodes.")
         for name in _PER_NODE:
             if len(getattr(self, name)) != starts[-1]:
-                raise ValueError(f"The model is damaged: {starts[-1]} nodes, but {len(getattr(self, name))} of {name!r}.")
-        self._refuse_trees((self.output < 0) | (self.output >= len(self.start)), "adds to an output that does not exist")
+                raise ValueError(
+                    f"The model is damaged: {starts[-1]} nodes, but {len(getattr(self, name))} of {name!r}."
+                )
+        self._refuse_trees(
+            (self.output < 0) | (self.output >= len(self.start)), "adds to an output that does not exist"
+        )
         inner, size = self.left >= 0, np.diff(starts).repeat(np.diff(starts))
         self._refuse_nodes(
             (self.left < -1) | (inner & ((self.left >= size) | (self.right < 0) | (self.right >= size))),

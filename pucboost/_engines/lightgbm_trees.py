@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,12 +37,14 @@ def forest_of_text(text: str) -> Forest | None:
         return None
     leaves = np.array([int(tree["num_leaves"]) for tree in read])
     n_outputs = int(head["num_tree_per_iteration"])
-    column, decision = _numbers(read, "split_feature", np.int32), _numbers(read, "decision_type", np.int64)
+    column, decision = _numbers(read, "split_feature", np.int64), _numbers(read, "decision_type", np.int64)
     threshold, value = _numbers(read, "threshold", np.float64), _numbers(read, "leaf_value", np.float64)
     left, right = _numbers(read, "left_child", np.int64), _numbers(read, "right_child", np.int64)
-    if (leaves < 1).any() or not len(column) == len(decision) == len(threshold) == len(left) == len(right) == (
-        leaves - 1
-    ).sum() or len(value) != leaves.sum():
+    if (
+        (leaves < 1).any()
+        or not len(column) == len(decision) == len(threshold) == len(left) == len(right) == (leaves - 1).sum()
+        or len(value) != leaves.sum()
+    ):
         raise ValueError("The model is damaged: a tree has more or fewer numbers than nodes.")
     categorical = decision & _CATEGORICAL != 0
     sets, place = _category_sets(read, leaves, threshold, categorical)
@@ -72,12 +75,13 @@ def forest_of_text(text: str) -> Forest | None:
 
 
 def _lines(part: str) -> dict[str, str]:
-    return dict(line.split("=", 1) if "=" in line else (line, "") for line in part.splitlines())
+    """Return what is behind the first = of each line."""
+    return {key: value for key, _, value in (line.partition("=") for line in part.splitlines())}
 
 
 def _numbers(trees: list[dict[str, str]], name: str, kind: Any) -> Array:
     words = [word for tree in trees for word in tree[name].split()]
-    return np.array(list(map(float, words)), dtype=np.float64).astype(kind)
+    return np.array(list(map(float if kind is np.float64 else int, words)), dtype=kind)
 
 
 def _at(where: Array, values: Array, other: Any) -> Array:
@@ -103,11 +107,12 @@ def _category_sets(
             continue
         bounds = np.array(tree["cat_boundaries"].split(), dtype=np.int64)
         words = np.array(tree["cat_threshold"].split(), dtype=np.int64).astype("<u4")
-        number = threshold[here].astype(np.int64)
-        if (number < 0).any() or (number >= len(bounds) - 1).any() or (bounds < 0).any() or (bounds > len(words)).any():
+        number = threshold[here]
+        exist = (number >= 0) & (number < len(bounds) - 1)
+        if not exist.all() or (bounds < 0).any() or (bounds > len(words)).any():
             raise ValueError("The model is damaged: a node tests categories that do not exist.")
-        place[here] = number + len(sets)
-        for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+        place[here] = number.astype(np.int64) + len(sets)
+        for lo, hi in itertools.pairwise(bounds):
             members = np.unpackbits(words[lo:hi].view(np.uint8), bitorder="little").astype(bool)
             sets.append(np.append(members, False))
     return sets, place
@@ -116,7 +121,7 @@ def _category_sets(
 def _response(head: dict[str, str], n_outputs: int, rounds: int) -> Callable[[Array], Array] | None:
     """Return LightGBM's way from raw scores to predictions; None if it is not known here."""
     name, *words = head.get("objective", "").split() or [""]
-    given = dict(word.split(":", 1) if ":" in word else (word, "") for word in words)
+    given = {key: value for key, _, value in (word.partition(":") for word in words)}
     link = _link(name, given)
     if link is None:
         return None

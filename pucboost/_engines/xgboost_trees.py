@@ -45,7 +45,7 @@ def forest_of_json(content: bytes, rounds: int) -> Forest | None:
     dropout = booster.get("weight_drop")
     if booster["name"] not in ("gbtree", "dart"):
         return None
-    content_of_trees = (booster["gbtree"] if "gbtree" in booster else booster)["model"]
+    content_of_trees = booster.get("gbtree", booster)["model"]
     ends = content_of_trees["iteration_indptr"]
     trees = content_of_trees["trees"][: ends[min(rounds, len(ends) - 1)]]
     if not trees or any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in trees):
@@ -56,7 +56,9 @@ def forest_of_json(content: bytes, rounds: int) -> Forest | None:
     left = _joined(trees, "left_children", np.int64)
     categorical = _joined(trees, "split_type", np.int64) != 0
     goes_left, category_start, category_count = _category_sets(trees, sizes)
-    value = condition if dropout is None else condition * np.array(dropout[: len(trees)], dtype=np.float32).repeat(sizes)
+    value = (
+        condition if dropout is None else condition * np.array(dropout[: len(trees)], dtype=np.float32).repeat(sizes)
+    )
     return Forest(
         n_columns=int(learner["learner_model_param"]["num_feature"]),
         start=start,
@@ -90,8 +92,10 @@ def _category_sets(trees: Sequence[dict[str, Any]], sizes: Array) -> tuple[Array
     start, count = np.zeros(sizes.sum(), dtype=np.int64), np.zeros(sizes.sum(), dtype=np.int64)
     used = 0
     for tree, first, size in zip(trees, np.cumsum(sizes) - sizes, sizes, strict=True):
-        where = zip(tree["categories_nodes"], tree["categories_segments"], tree["categories_sizes"], strict=True)
-        for node, begin, length in where:
+        nodes, begins, lengths = (tree[f"categories_{name}"] for name in ("nodes", "segments", "sizes"))
+        if not len(nodes) == len(begins) == len(lengths):
+            raise ValueError("The model is damaged: a node tests categories that do not exist.")
+        for node, begin, length in zip(nodes, begins, lengths, strict=True):
             listed = np.array(tree["categories"][begin : begin + length], dtype=np.int64)
             if not 0 <= node < size or len(listed) != length or not length or listed.min() < 0:
                 raise ValueError("The model is damaged: a node tests categories that do not exist.")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit
 from numba.extending import intrinsic
 
@@ -44,14 +44,16 @@ _0, _1 = np.uint64(0), np.uint64(1)
 _ALL = np.uint64(2**64 - 1)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _lowest_bit(typing_context: Any, word: Any) -> Any:
-    """Return the number of zeros below the lowest bit of a 64-bit word, 64 if it has none."""
+def _count_trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """Return the number of zeros below the lowest bit of a word; as many as it has bits if all are zeros."""
 
-    def count_trailing_zeros(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def instruction(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
-    return word(word), count_trailing_zeros
+    return word(word), instruction
+
+
+_lowest_bit: Any = intrinsic(_count_trailing_zeros)
 
 
 # ----- trees
@@ -59,7 +61,14 @@ def _lowest_bit(typing_context: Any, word: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def order_leaves(
-    left: Array, right: Array, tree_start: Array, lo: int, hi: int, first_out: Array, middle_out: Array, leaves_out: Array
+    left: Array,
+    right: Array,
+    tree_start: Array,
+    lo: int,
+    hi: int,
+    first_out: Array,
+    middle_out: Array,
+    leaves_out: Array,
 ) -> None:
     """Number the leaves of the trees [lo, hi) from left to right.
 
@@ -103,7 +112,7 @@ def _read(x: float, reading: int, zero: float) -> float:
         return 0.0 if missing else x
     if reading == READ_ZERO_AS_NAN:
         return np.nan if x == 0.0 else x
-    if reading == READ_CATEGORY or reading == READ_CATEGORY_FROM_ZERO:
+    if reading in (READ_CATEGORY, READ_CATEGORY_FROM_ZERO):
         if missing:
             return MISSING_CATEGORY
         lowest = -1.0 if reading == READ_CATEGORY else 0.0
@@ -113,7 +122,9 @@ def _read(x: float, reading: int, zero: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def read_values(block: Array, columns: Array, readings: Array, zero: float, lo: int, hi: int, values_out: Array) -> None:
+def read_values(
+    block: Array, columns: Array, readings: Array, zero: float, lo: int, hi: int, values_out: Array
+) -> None:
     """values_out[j, i] = what nodes see of column ``columns[j]`` in row i of ``block``, for i in [lo, hi).
 
     Numbers up to ``zero`` in size are read as 0. A category is cut to a whole number; what lies between −1 and 0 is
@@ -213,9 +224,9 @@ def _fail_unless_smaller(values: Array, threshold: Any, keep: Any, set_out: Arra
 @njit(cache=True, nogil=True)
 def _fail_by_category(values: Array, goes_left: Array, missing_left: Any, keep: Any, set_out: Array) -> None:
     """The test of a category; the last entry of ``goes_left`` is for categories beyond it."""
-    last = goes_left.size - 1
+    last = np.int64(goes_left.size - 1)
     for q in range(set_out.size):
-        left = missing_left if values[q] < 0 else goes_left[min(np.int64(values[q]), last)]
+        left = missing_left if values[q] < 0 else goes_left[int(min(np.int64(values[q]), last))]
         set_out[q] &= _ALL if left else keep
 
 

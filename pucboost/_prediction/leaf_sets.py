@@ -115,7 +115,7 @@ class LeafSets:
         node = inner[which]
         reads_category = np.isin(forest.reading[node], (READ_CATEGORY, READ_CATEGORY_FROM_ZERO))
         missing_left = np.where(
-            forest.reading[node] == READ_NAN_AS_ZERO, 0.0 <= forest.threshold[node], forest.missing_left[node]
+            forest.reading[node] == READ_NAN_AS_ZERO, forest.threshold[node] >= 0.0, forest.missing_left[node]
         )
         numeric = np.where(forest.missing_left[node], NODE_MISSING_LEFT, NODE_MISSING_RIGHT)
         self._nodes = _Nodes(
@@ -146,7 +146,9 @@ class LeafSets:
             n,
             self._threads,
         )
-        begin = np.broadcast_to(self._forest.start if start is None else start.astype(dtype), (n, len(self._forest.start)))
+        begin = np.broadcast_to(
+            self._forest.start if start is None else start.astype(dtype), (n, len(self._forest.start))
+        )
         out = np.empty((n, len(masks), len(self._forest.start)), dtype=dtype)
         for lo in range(0, len(masks), MASKS_AT_A_TIME):
             some = np.asarray(masks[lo : lo + MASKS_AT_A_TIME], dtype=np.uint64)
@@ -188,9 +190,7 @@ class LeafSets:
         if np.isinf(self._forest.largest):
             return False
         found = np.zeros(1, dtype=bool)
-        run_in_ranges(
-            lambda lo, hi: any_beyond(block, self._forest.largest, lo, hi, found), len(block), self._threads
-        )
+        run_in_ranges(lambda lo, hi: any_beyond(block, self._forest.largest, lo, hi, found), len(block), self._threads)
         return bool(found[0])
 
 

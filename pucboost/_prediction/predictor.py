@@ -39,9 +39,9 @@ COMPARED_ROWS = 8
 class MaskedPredictor:
     """A tree model and a table, ready to predict any person with any mask.
 
-    Few predictions are left to the engine. For more, the trees are read and scored by :class:`SubsetScores`, which gives
-    the same bits many times faster. It is trusted once it has repeated what the engine says about some people of this
-    very table; otherwise, and where trees cannot be read, the engine predicts masked rows.
+    A few predictions are left to the engine. For more, the trees are read and scored by :class:`SubsetScores`, which
+    gives the same bits many times faster. It is trusted once it has repeated what the engine says about some people of
+    this very table. Otherwise, and where trees cannot be read, the engine predicts masked rows.
 
     Parameters
     ----------
@@ -146,7 +146,8 @@ class MaskedPredictor:
 
     def _scores_of(self, block: Array, predictions: int) -> SubsetScores | None:
         """Return what scores trees for a block; None if the engine shall predict, perhaps to refuse what is in it."""
-        return self._scores if self.reads_trees(predictions) and not self._scores.refuses(block) else None
+        self.reads_trees(predictions)
+        return None if self._scores is None or self._scores.refuses(block) else self._scores
 
     def _agrees(self, scores: SubsetScores) -> bool:
         """Return whether the engine predicts the same bits for some people."""

@@ -82,4 +82,3 @@ def subset_scores(
     if target_class is not None and not (len(forest.start) > 1 and 0 <= target_class < len(forest.start)):
         return None  # the engine's predictions show what is wrong
     return SubsetScores(forest, consent, raw_score=raw_score, target_class=target_class, threads=threads)
-
