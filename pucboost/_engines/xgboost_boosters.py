@@ -13,7 +13,8 @@ from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
 from .translation.words import loss_name
-from .xgboost_trees import forest_of_json
+from .ubjson import read_ubjson
+from .xgboost_trees import forest_of_model
 
 SCHEMA_KEY, CATEGORIES_KEY = "pucboost", "pucboost_categories"
 """Attributes that keep the schema, and the categories of the training table."""
@@ -36,9 +37,9 @@ class XGBoostBoosters(Boosters):
         return np.asarray(booster.predict(_matrix(booster, rows, base_margin=start), output_margin=True))
 
     def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
-        """Return the trees in XGBoost's JSON."""
+        """Return the trees in XGBoost's UBJSON."""
         rounds = (self.best_round(booster) if best_rounds else None) or self.rounds(booster)
-        return forest_of_json(bytes(booster.save_raw("json")), rounds)
+        return forest_of_model(read_ubjson(bytes(booster.save_raw("ubj"))), rounds)
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""

@@ -1,8 +1,7 @@
-"""XGBoost's trees, read from the JSON of a model."""
+"""XGBoost's trees, read from the content of a model file."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -32,14 +31,15 @@ _IDENTITY = (
 )
 
 
-def forest_of_json(content: bytes, rounds: int) -> Forest | None:
+def forest_of_model(model: dict[str, Any], rounds: int) -> Forest | None:
     """Return the trees of the first rounds of a model; None if it has other parts than trees with one value per leaf.
+
+    ``model`` is the content of a model file, in JSON or UBJSON.
 
     XGBoost adds the leaves of a row (with DART: leaf × weight of the tree) in single precision, tree by tree, starting
     at the base score. So do we, and with the same bits. It rounds values to single precision first, and goes left if
     x < threshold, which is x ≤ the next smaller number.
     """
-    model = json.loads(content)
     learner = model["learner"]
     booster = learner["gradient_booster"]
     dropout = booster.get("weight_drop")
@@ -80,7 +80,7 @@ def forest_of_json(content: bytes, rounds: int) -> Forest | None:
 
 
 def _joined(trees: Iterable[dict[str, Any]], name: str, kind: Any) -> Array:
-    return np.array(list(itertools.chain.from_iterable(tree[name] for tree in trees)), dtype=kind)
+    return np.concatenate([np.asarray(tree[name], dtype=kind) for tree in trees])
 
 
 def _category_sets(trees: Sequence[dict[str, Any]], sizes: Array) -> tuple[Array, Array, Array]:
@@ -122,7 +122,7 @@ def _start(
     # Without this word a model without trees counts as not fitted yet.
     fitted = {**learner["learner_model_param"], "boost_from_average": "0"}
     without = {**model, "learner": {**learner, "gradient_booster": bare, "learner_model_param": fitted}}
-    stump = xgb.Booster(model_file=bytearray(json.dumps(without).encode()))
+    stump = xgb.Booster(model_file=bytearray(json.dumps(without, default=np.ndarray.tolist).encode()))
     row = np.full((1, int(fitted["num_feature"])), np.nan, dtype=np.float32)
     scores = stump.predict(xgb.DMatrix(row), output_margin=True, validate_features=False)
     return np.asarray(scores, dtype=np.float32).reshape(-1)

@@ -11,9 +11,10 @@ leaf of a row is the lowest bit of the AND of ``keep`` over all nodes whose test
 the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. So the tests of a person
 are made once, whatever the number of subsets.
 
-A *plane* is 64 neighbouring leaves of a tree; larger trees have several. A *part* is the nodes of a plane that belong
-to one group (the first part of a plane: to base columns). Small loops over one-dimensional arrays are functions of
-their own because they are then vectorised.
+A set is a word of 64 bits, or of 32 if no tree has more leaves: twice as many fit into a vector. A *plane* is as many
+neighbouring leaves of a tree as a word has bits; larger trees have several. A *part* is the nodes of a plane that
+belong to one group (the first part of a plane: to base columns). Small loops over one-dimensional arrays are functions
+of their own because they are then vectorised.
 """
 
 from __future__ import annotations
@@ -27,8 +28,6 @@ from numba.extending import intrinsic
 
 from .._arrays import Array
 
-LEAVES_PER_PLANE = 64
-
 # How a number becomes what a node tests.
 READ_AS_IT_IS, READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_CATEGORY, READ_CATEGORY_FROM_ZERO = range(5)
 MISSING_CATEGORY, OTHER_CATEGORY = -1.0, 2.0**31
@@ -41,7 +40,7 @@ NODE_MISSING_RIGHT, NODE_MISSING_LEFT, NODE_CATEGORY = range(3)
 STEP_WITHHELD, STEP_SHARED, STEP_BOTH = range(3)
 
 _0, _1 = np.uint64(0), np.uint64(1)
-_ALL = np.uint64(2**64 - 1)
+_EVERY_LEAF = np.uint64(2**64 - 1)
 
 
 def _count_trailing_zeros(typing_context: Any, word: Any) -> Any:
@@ -208,26 +207,28 @@ def plan_subsets(
 
 
 @njit(cache=True, nogil=True)
-def _fail_if_larger(values: Array, threshold: Any, keep: Any, set_out: Array) -> None:
+def _fail_if_larger(values: Array, threshold: Any, keep: Any, every_leaf: Any, set_out: Array) -> None:
     """The test x ≤ threshold, which NaN passes: missing values go left."""
     for q in range(set_out.size):
-        set_out[q] &= keep if values[q] > threshold else _ALL
+        set_out[q] &= keep if values[q] > threshold else every_leaf
 
 
 @njit(cache=True, nogil=True)
-def _fail_unless_smaller(values: Array, threshold: Any, keep: Any, set_out: Array) -> None:
+def _fail_unless_smaller(values: Array, threshold: Any, keep: Any, every_leaf: Any, set_out: Array) -> None:
     """The test x ≤ threshold, which NaN fails: missing values go right."""
     for q in range(set_out.size):
-        set_out[q] &= _ALL if values[q] <= threshold else keep
+        set_out[q] &= every_leaf if values[q] <= threshold else keep
 
 
 @njit(cache=True, nogil=True)
-def _fail_by_category(values: Array, goes_left: Array, missing_left: Any, keep: Any, set_out: Array) -> None:
+def _fail_by_category(
+    values: Array, goes_left: Array, missing_left: Any, keep: Any, every_leaf: Any, set_out: Array
+) -> None:
     """The test of a category; the last entry of ``goes_left`` is for categories beyond it."""
     last = np.int64(goes_left.size - 1)
     for q in range(set_out.size):
         left = missing_left if values[q] < 0 else goes_left[int(min(np.int64(values[q]), last))]
-        set_out[q] &= _ALL if left else keep
+        set_out[q] &= every_leaf if left else keep
 
 
 @njit(cache=True, nogil=True)
@@ -257,7 +258,7 @@ def _leaf_values(sets: Array, leaf_value: Array, value_out: Array) -> None:
 @njit(cache=True, nogil=True)
 def _leaf_values_if_any(sets: Array, leaf_value: Array, value_out: Array) -> None:
     for q in range(value_out.size):
-        if sets[q]:
+        if sets[q] != 0:
             value_out[q] = leaf_value[_lowest_bit(sets[q])]
 
 
@@ -279,16 +280,16 @@ def _and_part(
 ) -> None:
     """AND ``keep`` of all nodes first … last − 1 that fail into the sets of the people i, i + 1, …."""
     slot, kind, threshold, keep, category_start, category_end, missing_left = nodes
-    n = set_out.size
+    n, every_leaf = set_out.size, keep.dtype.type(_EVERY_LEAF)
     for node in range(first, last):
         x = values[slot[node], i : i + n]
         if kind[node] == NODE_MISSING_LEFT:
-            _fail_if_larger(x, threshold[node], keep[node], set_out)
+            _fail_if_larger(x, threshold[node], keep[node], every_leaf, set_out)
         elif kind[node] == NODE_MISSING_RIGHT:
-            _fail_unless_smaller(x, threshold[node], keep[node], set_out)
+            _fail_unless_smaller(x, threshold[node], keep[node], every_leaf, set_out)
         else:
             table = goes_left[category_start[node] : category_end[node]]
-            _fail_by_category(x, table, missing_left[node], keep[node], set_out)
+            _fail_by_category(x, table, missing_left[node], keep[node], every_leaf, set_out)
 
 
 @njit(cache=True, nogil=True)
@@ -307,7 +308,8 @@ def _sets_of_plane(
     """Write the leaf set of the people i … i + n − 1 in every slot of a plane; see :func:`plan_subsets`."""
     plane_start, node_start, part_missing, step_start = parts
     part = plane_start[plane]
-    _fill(sets_out[0, :n], _ALL)
+    every_leaf = sets_out.dtype.type(_EVERY_LEAF)
+    _fill(sets_out[0, :n], every_leaf)
     _and_part(values, nodes, goes_left, node_start[part], node_start[part + 1], i, sets_out[0, :n])
     n_slots, at = 1, step_start[plane]
     for part in range(plane_start[plane] + 1, plane_start[plane + 1]):
@@ -316,7 +318,7 @@ def _sets_of_plane(
         for slot in range(before):
             anybody_shares |= steps[at + slot] != STEP_WITHHELD
         if anybody_shares:
-            _fill(shared[:n], _ALL)
+            _fill(shared[:n], every_leaf)
             _and_part(values, nodes, goes_left, node_start[part], node_start[part + 1], i, shared[:n])
         for slot in range(before):
             step = steps[at + slot]
@@ -354,8 +356,8 @@ def score_subsets(
     and ranges of people.
     """
     n_masks = score_out.shape[1]
-    sets = np.empty((n_masks, block), dtype=np.uint64)
-    shared = np.empty(block, dtype=np.uint64)
+    sets = np.empty((n_masks, block), dtype=nodes.keep.dtype)
+    shared = np.empty(block, dtype=nodes.keep.dtype)
     leaf = np.empty((n_masks, block), dtype=score_out.dtype)
     total = np.empty((n_masks, block), dtype=score_out.dtype)
     for i in range(lo, hi, block):

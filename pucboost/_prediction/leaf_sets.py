@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._arrays import Array
 from .._engines.forest import Forest
 from .._kernels.leaf_sets import (
-    LEAVES_PER_PLANE,
     NODE_CATEGORY,
     NODE_MISSING_LEFT,
     NODE_MISSING_RIGHT,
@@ -27,7 +26,7 @@ MASKS_AT_A_TIME = 128
 """More masks are scored in several rounds: their sums would no longer fit into the cache."""
 CELLS_PER_BLOCK = 16_384
 """People × masks per block, so that sets and sums of a block stay in the second-level cache."""
-PEOPLE_PER_BLOCK = 256
+PEOPLE_PER_BLOCK = 1_024
 """More do not make loops any faster."""
 
 _ALL_LEAVES = np.uint64(2**64 - 1)
@@ -78,10 +77,12 @@ class LeafSets:
 
     def _lay_out(self, inner: Array, slot: Array, groups: Array) -> None:
         forest, order = self._forest, self._forest.leaf_order
+        word: Any = np.uint32 if order.count.max(initial=0) <= 32 else np.uint64
+        per_plane = 8 * word().itemsize
         # Trees by output: the kernel makes one sum after the other.
         by_output = np.argsort(forest.output, kind="stable")
         self._output_start = np.searchsorted(forest.output[by_output], np.arange(len(forest.start) + 1))
-        planes = -(-order.count[by_output] // LEAVES_PER_PLANE)
+        planes = -(-order.count[by_output] // per_plane)
         self._tree_planes = np.concatenate([[0], np.cumsum(planes)])
         first_plane = np.empty(len(by_output), dtype=np.int64)
         first_plane[by_output] = self._tree_planes[:-1]
@@ -89,19 +90,17 @@ class LeafSets:
         n_planes = int(self._tree_planes[-1])
 
         leaves = np.flatnonzero((forest.left < 0) & (order.first >= 0))
-        self._leaf_value = np.zeros((n_planes, LEAVES_PER_PLANE + 1), dtype=forest.start.dtype)
+        self._leaf_value = np.zeros((n_planes, per_plane + 1), dtype=forest.start.dtype)
         number = order.first[leaves]
-        self._leaf_value[first_plane[tree[leaves]] + number // LEAVES_PER_PLANE, number % LEAVES_PER_PLANE] = (
-            forest.value[leaves]
-        )
+        self._leaf_value[first_plane[tree[leaves]] + number // per_plane, number % per_plane] = forest.value[leaves]
 
         # A node is in every plane that holds leaves on its left side.
         lowest, beyond = order.first[inner], order.middle[inner]
-        spans = (beyond - 1) // LEAVES_PER_PLANE - lowest // LEAVES_PER_PLANE + 1
+        spans = (beyond - 1) // per_plane - lowest // per_plane + 1
         which = np.repeat(np.arange(len(inner)), spans)
         offset = np.arange(len(which)) - np.repeat(np.cumsum(spans) - spans, spans)
-        within = lowest[which] // LEAVES_PER_PLANE + offset
-        keep = _without_range(lowest[which] - within * LEAVES_PER_PLANE, beyond[which] - within * LEAVES_PER_PLANE)
+        within = lowest[which] // per_plane + offset
+        keep = _without_range(lowest[which] - within * per_plane, beyond[which] - within * per_plane)
         plane = first_plane[tree[inner[which]]] + within
         group = groups[forest.column[inner[which]]]
 
@@ -122,7 +121,7 @@ class LeafSets:
             slot=slot[which].astype(np.int64),
             kind=np.where(reads_category, NODE_CATEGORY, numeric).astype(np.uint8),
             threshold=forest.threshold[node].astype(forest.start.dtype),
-            keep=keep,
+            keep=keep.astype(word),
             category_start=forest.category_start[node].astype(np.int64),
             category_end=(forest.category_start[node] + forest.category_count[node]).astype(np.int64),
             missing_left=forest.missing_left[node].astype(bool),
@@ -131,7 +130,7 @@ class LeafSets:
         np.bitwise_and.at(missing, part_of_node, np.where(missing_left, _ALL_LEAVES, keep))
         self._plane_start = np.searchsorted(keys // r, np.arange(n_planes + 1))
         self._node_start = np.searchsorted(part_of_node, np.arange(len(keys) + 1))
-        self._part_missing = missing
+        self._part_missing = missing.astype(word)
 
     def raw(self, block: Array, masks: Array, start: Array | None = None) -> Array:
         """Return raw scores of the rows of a block under each mask: rows × masks × outputs.

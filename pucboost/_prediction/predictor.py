@@ -101,10 +101,10 @@ class MaskedPredictor:
         return self.source.n_rows
 
     def frame(self, values: Array, columns: Any) -> pd.DataFrame:
-        """Return values of all people as a DataFrame with the index of their table."""
+        """Return values of all people as a DataFrame with the index of their table; the values are not copied."""
         import pandas as pd
 
-        return pd.DataFrame(values, columns=columns, index=self._index)
+        return pd.DataFrame(values, columns=columns, index=self._index, copy=False)
 
     def batches(self, per_person: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""

@@ -69,10 +69,10 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     one = predictor.people(np.zeros(1, dtype=np.int64), 0)
     out = np.full((predictor.n_rows, len(masks), *one.shape[1:]), np.nan)
     if predictor.reads_trees(predictor.n_rows * len(masks)):
-        for people, which in people_by_subsets(predictor.shared, masks):
+        for people, which, all_share in people_by_subsets(predictor.shared, masks):
             for some, values in predictor.subsets(people, masks[which]):
-                shares = (predictor.shared[some, None] & masks[which]) == masks[which]
-                values[~shares] = np.nan
+                if not all_share:
+                    values[(predictor.shared[some, None] & masks[which]) != masks[which]] = np.nan
                 out[some[:, None], which] = values
         return out
     for lo, hi in predictor.batches(len(masks)):

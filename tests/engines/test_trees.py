@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from pucboost._engines import boosters_of
 from pucboost._engines.lightgbm_trees import forest_of_text
-from pucboost._engines.xgboost_trees import forest_of_json
+from pucboost._engines.ubjson import read_ubjson
+from pucboost._engines.xgboost_trees import forest_of_model
 from pucboost._prediction.leaf_sets import LeafSets
 
 N = 600
@@ -267,6 +268,36 @@ def test_xgboost(kind: str) -> None:
     assert ('"split_type":[1' in booster.save_raw("json").decode()) == categories
     assert_same_bits(booster)
     assert_same_bits(xgb.Booster(model_file=booster.save_raw("ubj")))
+    assert_same_content(read_ubjson(bytes(booster.save_raw("ubj"))), json.loads(booster.save_raw("json")))
+
+
+def assert_same_content(binary: Any, text: Any) -> None:
+    """Compare UBJSON with JSON."""
+    if isinstance(binary, dict):
+        assert binary.keys() == text.keys()
+        for name, value in binary.items():
+            assert_same_content(value, text[name])
+    elif isinstance(binary, list):
+        assert len(binary) == len(text)
+        for one, other in zip(binary, text, strict=True):
+            assert_same_content(one, other)
+    elif isinstance(binary, np.ndarray):
+        np.testing.assert_array_equal(binary, np.array(text, dtype=binary.dtype))
+    else:
+        assert binary == (np.float32(text) if isinstance(binary, float) else text)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"{L", b"[$U", b"[$U#U\x05abc", b"[$UU", b"?", b"SU\x02\xff\xff", b"[i\x01"]
+)
+def test_what_is_not_ubjson(content: bytes) -> None:
+    with pytest.raises(ValueError, match="The model is damaged: it is not UBJSON"):
+        read_ubjson(content)
+
+
+def test_all_of_ubjson() -> None:
+    written = b"{U\x01a[TFZi\xffI\x01\x00l\x00\x01\x00\x00D@\x04\x00\x00\x00\x00\x00\x00]i\x01b[#i\x02Si\x01xSi\x00}"
+    assert read_ubjson(written) == {"a": [True, False, None, -1, 256, 65536, 2.5], "b": ["x", ""]}
 
 
 def test_xgboost_with_its_own_thresholds_as_values() -> None:
@@ -370,7 +401,7 @@ def test_damaged_xgboost_models_are_refused(key: str, value: int, message: str) 
     assert tree[key], "the tree tests no categories"
     tree[key][0] = value
     with pytest.raises(ValueError, match=f"The model is damaged: .*{message}"):
-        forest_of_json(json.dumps(model).encode(), 5)
+        forest_of_model(model, 5)
 
 
 def test_xgboost_trees_that_add_to_no_output_or_have_no_nodes() -> None:
@@ -387,4 +418,4 @@ def test_xgboost_trees_that_add_to_no_output_or_have_no_nodes() -> None:
         whole = json.loads(BOOSTER.save_raw("json"))
         change(whole["learner"]["gradient_booster"]["model"])  # type: ignore[no-untyped-call]
         with pytest.raises(ValueError, match=f"The model is damaged: .*{message}"):
-            forest_of_json(json.dumps(whole).encode(), 5)
+            forest_of_model(whole, 5)

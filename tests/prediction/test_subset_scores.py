@@ -235,11 +235,11 @@ def test_people_by_the_subsets_they_share(monkeypatch: pytest.MonkeyPatch) -> No
     for masks in ([0, 1, 5, 63], [5, 8], [64], list(range(64))):
         words = np.array(masks, dtype=np.uint64)
         seen = np.zeros((200, len(masks)), dtype=int)
-        for people, which in people_by_subsets(shared, words):
+        for people, which, all_share in people_by_subsets(shared, words):
             assert len(people)
             seen[np.ix_(people, which)] += 1
             complete = (shared[people, None] & words[which]) == words[which]
-            assert complete.any(axis=0).all()
+            assert complete.all() if all_share else complete.any(axis=0).all()
         wanted = (shared[:, None] & words) == words
         assert (seen[wanted] == 1).all()
         assert (seen[:60].astype(bool) == wanted[:60]).all()  # those with company are not asked about more
