@@ -112,6 +112,10 @@ class Forest:
         order_leaves(self.left, self.right, self.tree_start, 0, len(count), first, middle, count)
         return LeafOrder(first, middle, count)
 
+    def tree_of(self, nodes: Array) -> Array:
+        """Return the tree that each of some nodes belongs to."""
+        return np.searchsorted(self.tree_start, nodes, side="right") - 1
+
     def _refuse_trees(self, wrong: Array, what: str) -> None:
         if wrong.any():
             raise ValueError(f"The model is damaged: tree {int(wrong.argmax())} {what}.")
@@ -119,7 +123,7 @@ class Forest:
     def _refuse_nodes(self, wrong: Array, what: str) -> None:
         if wrong.any():
             node = int(wrong.argmax())
-            tree = int(np.searchsorted(self.tree_start, node, side="right")) - 1
+            tree = int(self.tree_of(np.array(node)))
             raise ValueError(f"The model is damaged: node {node - self.tree_start[tree]} of tree {tree} {what}.")
 
 

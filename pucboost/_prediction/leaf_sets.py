@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,21 @@ CELLS_PER_BLOCK = 16_384
 PEOPLE_PER_BLOCK = 1_024
 """More do not make loops any faster."""
 
-_ALL_LEAVES = np.uint64(2**64 - 1)
+_READINGS = 8
+"""More than there are ways to read a column."""
+
+
+class _Planes(NamedTuple):
+    """Words full of leaves: the trees of the first output, then those of the second, …, each in as many as it needs."""
+
+    word: Any
+    size: int
+    """How many leaves a plane holds."""
+    output_start: Array
+    tree_start: Array
+    first: Array
+    """The first plane of each tree, by its number in the forest."""
+    leaf_value: Array
 
 
 class _Nodes(NamedTuple):
@@ -68,121 +83,76 @@ class LeafSets:
 
     def __init__(self, forest: Forest, groups: Array, threads: int) -> None:
         self._forest, self._threads = forest, threads
+        self._planes = _planes_of(forest)
         inner = np.flatnonzero((forest.left >= 0) & (forest.leaf_order.first >= 0))
         # What nodes see of a column depends on how they read it, so each way of reading has its own values.
-        ways = forest.column[inner].astype(np.int64) * 8 + forest.reading[inner]
-        slots, slot = np.unique(ways, return_inverse=True)
-        self._columns, self._readings = slots // 8, (slots % 8).astype(np.uint8)
-        self._lay_out(inner, slot, np.asarray(groups, dtype=np.int64))
-
-    def _lay_out(self, inner: Array, slot: Array, groups: Array) -> None:
-        forest, order = self._forest, self._forest.leaf_order
-        word: Any = np.uint32 if order.count.max(initial=0) <= 32 else np.uint64
-        per_plane = 8 * word().itemsize
-        # Trees by output: the kernel makes one sum after the other.
-        by_output = np.argsort(forest.output, kind="stable")
-        self._output_start = np.searchsorted(forest.output[by_output], np.arange(len(forest.start) + 1))
-        planes = -(-order.count[by_output] // per_plane)
-        self._tree_planes = np.concatenate([[0], np.cumsum(planes)])
-        first_plane = np.empty(len(by_output), dtype=np.int64)
-        first_plane[by_output] = self._tree_planes[:-1]
-        tree = np.repeat(np.arange(len(forest.output)), np.diff(forest.tree_start))
-        n_planes = int(self._tree_planes[-1])
-
-        leaves = np.flatnonzero((forest.left < 0) & (order.first >= 0))
-        self._leaf_value = np.zeros((n_planes, per_plane + 1), dtype=forest.start.dtype)
-        number = order.first[leaves]
-        self._leaf_value[first_plane[tree[leaves]] + number // per_plane, number % per_plane] = forest.value[leaves]
-
-        # A node is in every plane that holds leaves on its left side.
-        lowest, beyond = order.first[inner], order.middle[inner]
-        spans = (beyond - 1) // per_plane - lowest // per_plane + 1
-        which = np.repeat(np.arange(len(inner)), spans)
-        offset = np.arange(len(which)) - np.repeat(np.cumsum(spans) - spans, spans)
-        within = lowest[which] // per_plane + offset
-        keep = _without_range(lowest[which] - within * per_plane, beyond[which] - within * per_plane)
-        plane = first_plane[tree[inner[which]]] + within
-        group = groups[forest.column[inner[which]]]
+        ways, slot = np.unique(forest.column[inner] * _READINGS + forest.reading[inner], return_inverse=True)
+        self._columns, self._readings = ways // _READINGS, (ways % _READINGS).astype(np.uint8)
+        which, plane, keep = _places(forest, self._planes, inner)
+        group = np.asarray(groups, dtype=np.int64)[forest.column[inner[which]]]
+        in_order = np.lexsort((slot[which], group, plane))
+        which, plane, keep, group = which[in_order], plane[in_order], keep[in_order], group[in_order]
+        self._nodes = _nodes_of(forest, inner[which], slot[which], keep)
 
         # Every plane begins with a part for base columns, even an empty one.
-        r = int(groups.max(initial=-1)) + 2
-        keys = np.unique(np.concatenate([plane * r + group + 1, np.arange(n_planes) * r]))
-        in_order = np.lexsort((slot[which], group, plane))
-        which, keep = which[in_order], keep[in_order]
-        part_of_node = np.searchsorted(keys, plane[in_order] * r + group[in_order] + 1)
-        self._part_group = keys % r - 1
-        node = inner[which]
-        reads_category = np.isin(forest.reading[node], (READ_CATEGORY, READ_CATEGORY_FROM_ZERO))
-        missing_left = np.where(
-            forest.reading[node] == READ_NAN_AS_ZERO, forest.threshold[node] >= 0.0, forest.missing_left[node]
+        n_planes, r = len(self._planes.leaf_value), int(group.max(initial=-1)) + 2
+        parts = np.unique(np.concatenate([plane * r + group + 1, np.arange(n_planes) * r]))
+        part = np.searchsorted(parts, plane * r + group + 1)
+        self._part_group = parts % r - 1
+        self._plane_start = np.searchsorted(parts // r, np.arange(n_planes + 1))
+        self._node_start = np.searchsorted(part, np.arange(len(parts) + 1))
+        self._part_missing = np.full(len(parts), ~keep.dtype.type(0))
+        np.bitwise_and.at(
+            self._part_missing, part, np.where(_missing_left(forest, inner[which]), ~keep.dtype.type(0), keep)
         )
-        numeric = np.where(forest.missing_left[node], NODE_MISSING_LEFT, NODE_MISSING_RIGHT)
-        self._nodes = _Nodes(
-            slot=slot[which].astype(np.int64),
-            kind=np.where(reads_category, NODE_CATEGORY, numeric).astype(np.uint8),
-            threshold=forest.threshold[node].astype(forest.start.dtype),
-            keep=keep.astype(word),
-            category_start=forest.category_start[node].astype(np.int64),
-            category_end=(forest.category_start[node] + forest.category_count[node]).astype(np.int64),
-            missing_left=forest.missing_left[node].astype(bool),
-        )
-        missing = np.full(len(keys), _ALL_LEAVES)
-        np.bitwise_and.at(missing, part_of_node, np.where(missing_left, _ALL_LEAVES, keep))
-        self._plane_start = np.searchsorted(keys // r, np.arange(n_planes + 1))
-        self._node_start = np.searchsorted(part_of_node, np.arange(len(keys) + 1))
-        self._part_missing = missing.astype(word)
 
     def raw(self, block: Array, masks: Array, start: Array | None = None) -> Array:
         """Return raw scores of the rows of a block under each mask: rows × masks × outputs.
 
         ``start`` replaces what sums begin with, one per row and output.
         """
-        n, dtype = len(block), self._forest.start.dtype
+        n, forest = len(block), self._forest
         block = np.ascontiguousarray(block)
-        values = np.empty((len(self._columns), n), dtype=dtype)
+        values = np.empty((len(self._columns), n), dtype=forest.start.dtype)
         run_in_ranges(
-            lambda lo, hi: read_values(block, self._columns, self._readings, self._forest.zero, lo, hi, values),
+            lambda lo, hi: read_values(block, self._columns, self._readings, forest.zero, lo, hi, values),
             n,
             self._threads,
         )
-        begin = np.broadcast_to(
-            self._forest.start if start is None else start.astype(dtype), (n, len(self._forest.start))
-        )
-        out = np.empty((n, len(masks), len(self._forest.start)), dtype=dtype)
-        for lo in range(0, len(masks), MASKS_AT_A_TIME):
-            some = np.asarray(masks[lo : lo + MASKS_AT_A_TIME], dtype=np.uint64)
-            self._score(values, some, begin, out[:, lo : lo + MASKS_AT_A_TIME])
-        return out
+        begin = np.empty((n, len(forest.start)), dtype=forest.start.dtype)
+        begin[:] = forest.start if start is None else start
+        rounds = range(0, max(1, len(masks)), MASKS_AT_A_TIME)
+        scores = [self._score(values, masks[lo : lo + MASKS_AT_A_TIME], begin) for lo in rounds]
+        return scores[0] if len(scores) == 1 else np.concatenate(scores, axis=1)
 
-    def _score(self, values: Array, masks: Array, start: Array, out: Array) -> None:
-        n_planes, parts = len(self._plane_start) - 1, np.diff(self._plane_start) - 1
-        # Part j of a plane has at most 2^j slots, and never more than there are masks.
-        most = np.minimum(np.exp2(np.minimum(np.arange(parts.max(initial=0) + 1), 62)), len(masks)).astype(np.int64)
-        steps_of = np.concatenate([[0], np.cumsum(most)])
-        step_start = np.concatenate([[0], np.cumsum(steps_of[parts])])
+    def _score(self, values: Array, masks: Array, start: Array) -> Array:
+        k, n_planes = len(masks), len(self._planes.leaf_value)
+        further_parts = np.diff(self._plane_start) - 1
+        # The j-th group of a plane finds at most 2^j slots, and never more than there are masks.
+        found = np.minimum(2.0 ** np.arange(further_parts.max(initial=0)), k).astype(np.int64)
+        step_start = _starts(_starts(found)[further_parts])
         steps = np.empty(step_start[-1], dtype=np.uint8)
-        n_slots = np.empty(n_planes, dtype=np.int64)
-        slot_of = np.empty((n_planes, len(masks)), dtype=np.int64)
+        n_slots, slot_of = np.empty(n_planes, dtype=np.int64), np.empty((n_planes, k), dtype=np.int64)
         plan_subsets(masks, self._plane_start, self._part_group, step_start, 0, n_planes, steps, n_slots, slot_of)
-        parts_ = _Parts(self._plane_start, self._node_start, self._part_missing, step_start)
-        block = max(16, min(PEOPLE_PER_BLOCK, CELLS_PER_BLOCK // len(masks)))
-        args = (
+        out = np.empty((values.shape[1], k, start.shape[1]), dtype=values.dtype)
+        job = partial(
+            score_subsets,
             values,
             start,
-            self._output_start,
-            self._tree_planes,
-            self._leaf_value,
+            self._planes.output_start,
+            self._planes.tree_start,
+            self._planes.leaf_value,
             self._nodes,
             self._forest.goes_left,
-            parts_,
+            _Parts(self._plane_start, self._node_start, self._part_missing, step_start),
             steps,
             n_slots,
             slot_of,
-            block,
+            max(1, min(PEOPLE_PER_BLOCK, CELLS_PER_BLOCK // max(1, k))),
         )
         # Ranges of predictions, not of people: with many masks, few people are enough for several threads.
-        k = len(masks)
-        run_in_ranges(lambda lo, hi: score_subsets(*args, lo // k, hi // k, out), len(out) * k, self._threads)
+        run_in_ranges(lambda lo, hi: job(lo // k, hi // k, out), len(out) * k, self._threads)
+        return out
 
     def refuses(self, block: Array) -> bool:
         """Return whether the engine would refuse a value of a block."""
@@ -193,12 +163,63 @@ class LeafSets:
         return bool(found[0])
 
 
-def _without_range(first: Array, last: Array) -> Array:
-    """Return words in which the bits first … last − 1 are 0 and all others 1; what lies outside 0 … 63 is ignored."""
-    first, last = first.clip(0, 64), last.clip(0, 64)
-    return ~(_bits_below(last) & ~_bits_below(first))
+def _planes_of(forest: Forest) -> _Planes:
+    """Return the leaves of all trees, in planes."""
+    order = forest.leaf_order
+    word = np.dtype(np.uint32 if order.count.max(initial=0) <= 32 else np.uint64)
+    size = 8 * word.itemsize
+    by_output = np.argsort(forest.output, kind="stable")
+    tree_start = _starts(-(-order.count[by_output] // size))
+    first = np.empty(len(by_output), dtype=np.int64)
+    first[by_output] = tree_start[:-1]
+    leaves = np.flatnonzero((forest.left < 0) & (order.first >= 0))
+    # One more value than bits: that is where an empty set points, which other planes then replace.
+    leaf_value = np.zeros((tree_start[-1], size + 1), dtype=forest.start.dtype)
+    number = order.first[leaves]
+    leaf_value[first[forest.tree_of(leaves)] + number // size, number % size] = forest.value[leaves]
+    outputs = np.searchsorted(forest.output[by_output], np.arange(len(forest.start) + 1))
+    return _Planes(word, size, outputs, tree_start, first, leaf_value)
+
+
+def _places(forest: Forest, planes: _Planes, inner: Array) -> tuple[Array, Array, Array]:
+    """Return which inner node is where: its place in ``inner``, a plane, and the leaves there that survive its failure.
+
+    A node is in every plane that holds leaves to its left.
+    """
+    lowest, beyond = forest.leaf_order.first[inner], forest.leaf_order.middle[inner]
+    count = (beyond - 1) // planes.size - lowest // planes.size + 1
+    which = np.repeat(np.arange(len(inner)), count)
+    plane = lowest[which] // planes.size + np.arange(len(which)) - np.repeat(_starts(count)[:-1], count)
+    left_side = _bits_below(beyond[which] - plane * planes.size) & ~_bits_below(lowest[which] - plane * planes.size)
+    return which, planes.first[forest.tree_of(inner[which])] + plane, (~left_side).astype(planes.word)
 
 
 def _bits_below(n: Array) -> Array:
-    full = np.uint64(64) - n.astype(np.uint64)
-    return np.where(n > 0, _ALL_LEAVES >> np.minimum(full, np.uint64(63)), np.uint64(0))
+    """Return 64-bit words whose n lowest bits are 1; n may lie outside 0 … 64."""
+    shift = np.uint64(64) - n.clip(1, 64).astype(np.uint64)
+    return np.where(n > 0, np.uint64(2**64 - 1) >> shift, np.uint64(0))
+
+
+def _nodes_of(forest: Forest, node: Array, slot: Array, keep: Array) -> _Nodes:
+    kind = np.where(forest.missing_left[node], NODE_MISSING_LEFT, NODE_MISSING_RIGHT)
+    kind[np.isin(forest.reading[node], (READ_CATEGORY, READ_CATEGORY_FROM_ZERO))] = NODE_CATEGORY
+    return _Nodes(
+        slot=slot.astype(np.int64),
+        kind=kind.astype(np.uint8),
+        threshold=forest.threshold[node].astype(forest.start.dtype),
+        keep=keep,
+        category_start=forest.category_start[node].astype(np.int64),
+        category_end=(forest.category_start[node] + forest.category_count[node]).astype(np.int64),
+        missing_left=forest.missing_left[node].astype(bool),
+    )
+
+
+def _missing_left(forest: Forest, node: Array) -> Array:
+    """Return where NaN goes."""
+    reads_zero = forest.reading[node] == READ_NAN_AS_ZERO
+    return np.where(reads_zero, forest.threshold[node] >= 0.0, forest.missing_left[node])
+
+
+def _starts(counts: Array) -> Array:
+    """Return where each of several lists begins that lie one behind the other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
