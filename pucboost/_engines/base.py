@@ -131,8 +131,8 @@ class Boosters(ABC):
     def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
         """Return the trees that :meth:`predict` uses, to be scored without the engine; None if that is not possible.
 
-        Sums of these trees are bit for bit the engine's raw scores. A booster may be changed at any time, so the result
-        must not be kept.
+        Sums of these trees are bit for bit the engine's raw scores (and those of :meth:`add_trees`, without
+        ``best_rounds``). A booster may be changed at any time, so the result must not be kept.
         """
         return None
 

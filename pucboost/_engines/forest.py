@@ -73,6 +73,8 @@ class Forest:
     """The values of leaves."""
     response: Callable[[Array], Array] | None
     """Turns raw scores (rows × outputs) into predictions exactly as the engine does; None if that is not known."""
+    sums_from_start: bool = False
+    """Where scores to start from instead are added: before the first tree, or after the last."""
     zero: float = 0.0
     """Numbers up to this size are read as 0."""
     largest: float = np.inf

@@ -75,6 +75,7 @@ def forest_of_model(model: dict[str, Any], rounds: int) -> Forest | None:
         goes_left=goes_left,
         value=value,
         response=_response(learner["objective"]["name"], len(start)),
+        sums_from_start=True,
         largest=LARGEST,
     )
 

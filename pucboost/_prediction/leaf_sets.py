@@ -121,7 +121,7 @@ class LeafSets:
         )
         begin = np.empty((n, len(forest.start)), dtype=forest.start.dtype)
         begin[:] = forest.start if start is None else start
-        rounds = range(0, max(1, len(masks)), MASKS_AT_A_TIME)
+        rounds = range(0, len(masks), MASKS_AT_A_TIME)
         scores = [self._score(values, masks[lo : lo + MASKS_AT_A_TIME], begin) for lo in rounds]
         return scores[0] if len(scores) == 1 else np.concatenate(scores, axis=1)
 
@@ -148,7 +148,7 @@ class LeafSets:
             steps,
             n_slots,
             slot_of,
-            max(1, min(PEOPLE_PER_BLOCK, CELLS_PER_BLOCK // max(1, k))),
+            max(1, min(PEOPLE_PER_BLOCK, CELLS_PER_BLOCK // k)),
         )
         # Ranges of predictions, not of people: with many masks, few people are enough for several threads.
         run_in_ranges(lambda lo, hi: job(lo // k, hi // k, out), len(out) * k, self._threads)

@@ -30,7 +30,8 @@ TABLE_VALUES = 8_000_000
 """How many values are passed at a time to a model that takes tables."""
 
 PREDICTIONS_WORTH_READING = 5_000
-"""From this many predictions on it pays to read the trees: reading them takes the engine's time for about as many."""
+"""From this many predictions per thread on it pays to read the trees, which one thread does in the engine's time for
+about as many."""
 
 COMPARED_ROWS = 8
 """How many people are predicted both ways before the trees that were read are trusted."""
@@ -138,7 +139,7 @@ class MaskedPredictor:
     def reads_trees(self, predictions: int) -> bool:
         """Return whether trees are scored without the engine, now that so many more predictions are asked for."""
         self._asked += predictions
-        if self._read_trees is not None and self._asked >= PREDICTIONS_WORTH_READING:
+        if self._read_trees is not None and self._asked >= PREDICTIONS_WORTH_READING * self._threads:
             scores, self._read_trees = self._read_trees(), None
             if scores is not None and self._agrees(scores):
                 self._scores = scores

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,16 @@ from .._consent import Consent
 from .._engines import boosters_of
 from .._engines.forest import Forest
 from .._kernels.threads import run_in_ranges
-from .._models.anchored import AnchoredModel
+from .._models.anchored import AnchoredModel, trees_of
+from .._models.schema import categories_of
+from .._tables.containers import row_source
 from .leaf_sets import LeafSets
 
+_NO_GROUPS, _EVERY_GROUP = np.zeros(1, dtype=np.uint64), np.uint64(2**64 - 1)
 
-class SubsetScores:
-    """The trees of a booster, ready to predict people under any mask.
+
+class SubsetScores(ABC):
+    """A model of trees, ready to predict people under any mask.
 
     Parameters
     ----------
@@ -24,19 +30,14 @@ class SubsetScores:
         The trees.
     consent
         The consent schema.
-    raw_score
-        Predict raw scores.
     target_class
         Predict this class only.
     threads
         Threads for the kernels.
     """
 
-    def __init__(
-        self, forest: Forest, consent: Consent, *, raw_score: bool, target_class: int | None, threads: int
-    ) -> None:
+    def __init__(self, forest: Forest, consent: Consent, target_class: int | None, threads: int) -> None:
         self._threads, self._target = threads, target_class
-        self._response = None if raw_score else forest.response
         groups = np.full(len(consent.feature_names), -1, dtype=np.int64)
         self._plain = LeafSets(forest, groups, threads)
         groups[consent.group_columns] = consent.column_groups
@@ -44,41 +45,102 @@ class SubsetScores:
 
     def rows(self, matrix: Array) -> Array:
         """Return predictions for rows as they are: rows (× classes)."""
-        return self._predictions(self._plain.raw(matrix, np.zeros(1, dtype=np.uint64)))[:, 0]
+        return self._of_target(self._predictions(self._plain, matrix, _NO_GROUPS))[:, 0]
 
     def subsets(self, block: Array, masks: Array) -> Array:
         """Return predictions for rows with every group outside a mask erased: rows × masks (× classes)."""
-        return self._predictions(self._by_groups.raw(block, masks))
+        return self._of_target(self._predictions(self._by_groups, block, masks))
 
     def refuses(self, block: Array) -> bool:
         """Return whether the engine would refuse the values of a block."""
         return self._plain.refuses(block)
 
-    def _predictions(self, raw: Array) -> Array:
-        n, n_masks, n_outputs = raw.shape
-        scores = raw.reshape(n * n_masks, n_outputs)
-        out = scores[:, 0] if n_outputs == 1 else scores
-        if self._response is not None:
-            respond, out = self._response, np.empty_like(out)
+    @abstractmethod
+    def _predictions(self, trees: LeafSets, block: Array, masks: Array) -> Array:
+        """Return predictions: rows × masks (× classes)."""
 
-            def respond_range(lo: int, hi: int) -> None:
-                out[lo:hi] = respond(scores[lo:hi])
+    def _of_target(self, predictions: Array) -> Array:
+        return predictions if self._target is None else predictions[:, :, self._target]
 
-            run_in_ranges(respond_range, len(scores), self._threads)
-        if self._target is not None:
-            out = out[:, self._target]
-        return out.reshape(n, n_masks, *out.shape[1:])
+
+class BoosterScores(SubsetScores):
+    """Predictions of a booster; raw scores without ``response``."""
+
+    def __init__(
+        self,
+        forest: Forest,
+        consent: Consent,
+        target_class: int | None,
+        threads: int,
+        response: Callable[[Array], Array] | None,
+    ) -> None:
+        super().__init__(forest, consent, target_class, threads)
+        self._response = response
+
+    def _predictions(self, trees: LeafSets, block: Array, masks: Array) -> Array:
+        scores, shape = _one_below_another(trees.raw(block, masks))
+        if self._response is None:
+            return scores.reshape(shape)
+        respond, out = self._response, np.empty(shape, dtype=scores.dtype).reshape(len(scores), *shape[2:])
+
+        def respond_range(lo: int, hi: int) -> None:
+            out[lo:hi] = respond(scores[lo:hi])
+
+        run_in_ranges(respond_range, len(scores), self._threads)
+        return out.reshape(shape)
+
+
+class AnchoredScores(SubsetScores):
+    """Predictions of an anchored model: the anchor is asked once about each person, whatever the number of masks."""
+
+    def __init__(
+        self,
+        forest: Forest,
+        consent: Consent,
+        target_class: int | None,
+        threads: int,
+        model: AnchoredModel,
+        raw_score: bool,
+    ) -> None:
+        super().__init__(forest, consent, target_class, threads)
+        self._model, self._raw_score, self._starts_first = model, raw_score, forest.sums_from_start
+
+    def _predictions(self, trees: LeafSets, block: Array, masks: Array) -> Array:
+        model, codes = self._model, categories_of(self._model)
+        start = model.anchor.raw(block, codes)
+        starts = start.reshape(len(block), -1)
+        raw = trees.raw(block, masks, starts) if self._starts_first else starts[:, None] + trees.raw(block, masks)
+        scores, shape = _one_below_another(raw)
+        scores = scores.reshape(len(scores), *shape[2:])
+        told = (scores if self._raw_score else model.objective.response(scores)).reshape(shape)
+        silent = start if self._raw_score else np.asarray(model.anchor.response(block, start, model.objective, codes))
+        shared = model.consent.presence(row_source(block), num_threads=self._threads)
+        shares = (shared[:, None] & (masks if trees is self._by_groups else _EVERY_GROUP)) != 0
+        out = np.repeat(silent[:, None], len(masks), axis=1)
+        out[shares] = told[shares]
+        return out
+
+
+def _one_below_another(raw: Array) -> tuple[Array, tuple[int, ...]]:
+    """Return raw scores as a matrix, one column per output, and the shape of predictions: rows × masks (× outputs)."""
+    n, n_masks, n_outputs = raw.shape
+    return raw.reshape(n * n_masks, n_outputs), (n, n_masks, *((n_outputs,) if n_outputs > 1 else ()))
 
 
 def subset_scores(
     model: Any, consent: Consent, *, raw_score: bool, target_class: int | None, threads: int
 ) -> SubsetScores | None:
-    """Return the trees of a model, ready to predict; None if only its engine can."""
-    if isinstance(model, AnchoredModel):
-        return None
-    forest = boosters_of(model).trees(model)
-    if forest is None or (forest.response is None and not raw_score) or forest.n_columns != len(consent.feature_names):
+    """Return a model of trees, ready to predict; None if only its engine can."""
+    anchored = isinstance(model, AnchoredModel)
+    booster = trees_of(model)
+    forest = boosters_of(booster).trees(booster, best_rounds=not anchored)
+    if forest is None or forest.n_columns != len(consent.feature_names):
         return None
     if target_class is not None and not (len(forest.start) > 1 and 0 <= target_class < len(forest.start)):
         return None  # the engine's predictions show what is wrong
-    return SubsetScores(forest, consent, raw_score=raw_score, target_class=target_class, threads=threads)
+    if anchored:
+        same = model.consent == consent
+        return AnchoredScores(forest, consent, target_class, threads, model, raw_score) if same else None
+    if forest.response is None and not raw_score:
+        return None
+    return BoosterScores(forest, consent, target_class, threads, None if raw_score else forest.response)

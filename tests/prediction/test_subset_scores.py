@@ -112,6 +112,34 @@ def test_several_classes(kit: EngineKit, given: dict[str, Any], monkeypatch: pyt
 
 
 @every_engine
+@pytest.mark.parametrize("raw", [False, True])
+def test_anchored_models(kit: EngineKit, raw: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fit(kit, anchor="base")
+    sizes = asked_rows(monkeypatch, model.booster)
+    for ask in (
+        lambda: puc.quote(model, X, raw_score=raw),
+        lambda: puc.predict(model, X, raw_score=raw),
+        lambda: puc.predict(model, X, sharing="withheld", raw_score=raw),
+        lambda: puc.predict(model, X, sharing="best", raw_score=raw, return_subset=True),
+    ):
+        assert_equal(*both_ways(monkeypatch, ask))
+    sizes.clear()
+    monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
+    puc.quote(model, X)
+    assert sum(sizes) < 2_000  # the anchor predicts everybody, but not once for each subset
+
+
+@every_engine
+def test_anchored_models_with_other_anchors(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_function = fit(kit, anchor=lambda table: 0.1 * np.asarray(table)[:, 0])
+    assert_equal(*both_ways(monkeypatch, lambda: puc.quote(by_function, X)))
+    classes = np.digitize(X[:, 0] + np.nan_to_num(X[:, 5]), [-0.5, 0.5])
+    several = fit(kit, Y=classes, objective=kit.objectives["multiclass"], num_class=3, anchor="base")
+    assert_equal(*both_ways(monkeypatch, lambda: puc.quote(several, X)))
+    assert_equal(*both_ways(monkeypatch, lambda: puc.predict(several, X, sharing="best", target_class=2)))
+
+
+@every_engine
 def test_errors_are_the_same_in_both_ways(kit: EngineKit, way: int) -> None:
     classes = np.digitize(X[:, 0], [-0.5, 0.5])
     several = fit(kit, Y=classes, objective=kit.objectives["multiclass"], num_class=3)
@@ -160,11 +188,13 @@ def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pyt
     read = []
     monkeypatch.setattr(predictor, "subset_scores", lambda *args, **options: read.append(1))
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 401)
-    puc.predict(booster, X)
+    more = np.concatenate([X, X[:1]])
+    puc.predict(booster, X, num_threads=1)
+    puc.predict(booster, more, num_threads=2)
     assert read == []
-    puc.predict(booster, np.concatenate([X, X[:1]]))
+    puc.predict(booster, more, num_threads=1)
     assert read == [1]
-    puc.monotonicity(booster, X)  # 400 people are asked about several times; trees are read once
+    puc.monotonicity(booster, X, num_threads=1)  # 400 people are asked about several times; trees are read once
     assert read == [1, 1]
 
 
