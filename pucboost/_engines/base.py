@@ -136,6 +136,10 @@ class Boosters(ABC):
         """
         return None
 
+    def leaves_of_first_tree(self, booster: Any) -> int:
+        """Return how many leaves the first tree has, from which the size of all may be guessed before they are read."""
+        return 1
+
     # ----- what a booster knows
 
     @abstractmethod

@@ -43,6 +43,11 @@ class LightGBMBoosters(Boosters):
         """Return the trees in LightGBM's text, which stops at the best round, as predictions do."""
         return forest_of_text(str(booster.model_to_string()))
 
+    def leaves_of_first_tree(self, booster: Any) -> int:
+        """Return the number of leaves, from the text of the first round."""
+        found = re.search(r"^num_leaves=(\d+)$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+        return int(found[1]) if found else 1
+
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""
         return int(booster.current_iteration())

@@ -41,6 +41,11 @@ class XGBoostBoosters(Boosters):
         rounds = (self.best_round(booster) if best_rounds else None) or self.rounds(booster)
         return forest_of_model(read_ubjson(bytes(booster.save_raw("ubj"))), rounds)
 
+    def leaves_of_first_tree(self, booster: Any) -> int:
+        """Return the number of leaves, from the first round."""
+        forest = self.trees(booster[:1], best_rounds=False) if self.rounds(booster) else None
+        return 1 if forest is None else int(forest.leaf_order.count[0])
+
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""
         return int(booster.num_boosted_rounds())

@@ -12,7 +12,7 @@ from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of
 from .._kernels.threads import thread_count
-from .._models.anchored import AnchoredModel
+from .._models.anchored import AnchoredModel, trees_of
 from .._models.files import consent_of
 from .._models.schema import categories_of
 from .._tables.containers import row_source, rows_of
@@ -20,7 +20,7 @@ from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._virtual.rows import BATCH_BYTES, gather_masked
 from .columns import in_order_of
-from .subset_scores import SubsetScores, subset_scores
+from .subset_scores import SubsetScores, beat_engine, subset_scores
 from .wrapped import unwrap
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ TABLE_VALUES = 8_000_000
 PREDICTIONS_WORTH_READING = 5_000
 """From this many predictions per thread on it pays to read the trees, which one thread does in the engine's time for
 about as many."""
+
+LEAVES_READ_FAST = 64
+"""Larger trees take longer to read in proportion to their leaves, while the engine's predictions hardly do."""
 
 COMPARED_ROWS = 8
 """How many people are predicted both ways before the trees that were read are trusted."""
@@ -82,7 +85,7 @@ class MaskedPredictor:
         self.consent: Consent = consent
         self.source: RowSource = row_source(in_order_of(consent, X), categories_of(model))
         consent.check_table(self.source)
-        self._threads = thread_count(num_threads)
+        self._model, self._threads = model, thread_count(num_threads)
         number = inner.class_number(target_class)
         self._engine = _predict_function(model, raw_score, number)
         self._asked = 0
@@ -119,36 +122,49 @@ class MaskedPredictor:
 
     def predict(self, block: Array, rows: Array, masks: Array) -> Array:
         """Return predictions for rows of a block, each with its mask."""
-        scores = self._scores_of(block, len(rows))
+        scores = self._scores_of(block, len(rows), 1)
         return self._masked(self._engine if scores is None else scores.rows, block, rows, masks)
 
     def subsets(self, people: Array, masks: Array) -> Iterator[tuple[Array, Array]]:
         """Yield people, and their predictions for each mask (people × masks, × classes), batch by batch."""
         step = self._people_per_batch(len(masks))
+        if self.reads_trees(len(people), len(masks)) and self._scores is not None:
+            step = max(step, 4 * BATCH_BYTES // (len(masks) * self._scores.bytes_per_prediction))
         for lo in range(0, len(people), step):
             some = people[lo : lo + step]
             block = self.source.take(some)
-            scores = self._scores_of(block, len(some) * len(masks))
-            if scores is not None:
-                yield some, scores.subsets(block, masks)
-                continue
-            rows = np.repeat(np.arange(len(some)), len(masks))
-            values = self._masked(self._engine, block, rows, np.tile(masks, len(some)))
-            yield some, values.reshape(len(some), len(masks), *values.shape[1:])
+            scores = self._scores_of(block, 0, len(masks))
+            yield some, self._subsets_by_engine(block, masks) if scores is None else scores.subsets(block, masks)
 
-    def reads_trees(self, predictions: int) -> bool:
-        """Return whether trees are scored without the engine, now that so many more predictions are asked for."""
-        self._asked += predictions
+    def _subsets_by_engine(self, block: Array, masks: Array) -> Array:
+        step = self._people_per_batch(len(masks))
+        parts = []
+        for lo in range(0, len(block), step):
+            rows = np.repeat(np.arange(lo, min(lo + step, len(block))), len(masks))
+            values = self._masked(self._engine, block, rows, np.tile(masks, len(rows) // len(masks)))
+            parts.append(values.reshape(-1, len(masks), *values.shape[1:]))
+        return np.concatenate(parts)
+
+    def reads_trees(self, people: int, n_masks: int) -> bool:
+        """Return whether trees are scored without the engine, now that more predictions are asked for."""
+        self._asked += people * n_masks
         if self._read_trees is not None and self._asked >= PREDICTIONS_WORTH_READING * self._threads:
-            scores, self._read_trees = self._read_trees(), None
-            if scores is not None and self._agrees(scores):
-                self._scores = scores
-        return self._scores is not None
+            leaves = self._leaves_of_first_tree
+            worth = PREDICTIONS_WORTH_READING * self._threads * max(1.0, leaves / LEAVES_READ_FAST)
+            if self._asked >= worth and beat_engine(leaves, n_masks):
+                scores, self._read_trees = self._read_trees(), None
+                self._scores = scores if scores is not None and self._agrees(scores) else None
+        return self._scores is not None and beat_engine(self._scores.leaves, n_masks)
 
-    def _scores_of(self, block: Array, predictions: int) -> SubsetScores | None:
+    def _scores_of(self, block: Array, people: int, n_masks: int) -> SubsetScores | None:
         """Return what scores trees for a block; None if the engine shall predict, perhaps to refuse what is in it."""
-        self.reads_trees(predictions)
-        return None if self._scores is None or self._scores.refuses(block) else self._scores
+        reads_trees = self.reads_trees(people, n_masks)
+        return None if self._scores is None or not reads_trees or self._scores.refuses(block) else self._scores
+
+    @cached_property
+    def _leaves_of_first_tree(self) -> int:
+        trees = trees_of(self._model)
+        return boosters_of(trees).leaves_of_first_tree(trees)
 
     def _agrees(self, scores: SubsetScores) -> bool:
         """Return whether the engine predicts the same bits for some people."""

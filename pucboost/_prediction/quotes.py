@@ -22,6 +22,9 @@ def quote(
 ) -> pd.DataFrame:
     """Return what each person would be told for every subset of the groups they share.
 
+    The tests in a tree are made once per person, and further subsets then cost little more than additions. Every number
+    is, bit for bit, what the booster's own engine predicts for the person's row with the other groups erased.
+
     Parameters
     ----------
     booster
@@ -68,7 +71,7 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     # One prediction shows how many values it has, even if nobody shares the subsets asked for.
     one = predictor.people(np.zeros(1, dtype=np.int64), 0)
     out = np.full((predictor.n_rows, len(masks), *one.shape[1:]), np.nan)
-    if predictor.reads_trees(predictor.n_rows * len(masks)):
+    if predictor.reads_trees(predictor.n_rows, len(masks)):
         for people, which, all_share in people_by_subsets(predictor.shared, masks):
             for some, values in predictor.subsets(people, masks[which]):
                 if not all_share:

@@ -18,7 +18,15 @@ from .._models.schema import categories_of
 from .._tables.containers import row_source
 from .leaf_sets import LeafSets
 
+LEAVES_PER_MASK, MOST_LEAVES = 256, 2_048
+"""Sets of leaves cost time in proportion to the leaves, the engine's walk to their logarithm: it wins from here on."""
+
 _NO_GROUPS, _EVERY_GROUP = np.zeros(1, dtype=np.uint64), np.uint64(2**64 - 1)
+
+
+def beat_engine(leaves: float, n_masks: int) -> bool:
+    """Return whether sets of leaves predict so many masks faster than the engine, with so many leaves per tree."""
+    return leaves <= min(LEAVES_PER_MASK * n_masks, MOST_LEAVES)
 
 
 class SubsetScores(ABC):
@@ -38,6 +46,10 @@ class SubsetScores(ABC):
 
     def __init__(self, forest: Forest, consent: Consent, target_class: int | None, threads: int) -> None:
         self._threads, self._target = threads, target_class
+        self.leaves = float(forest.leaf_order.count.mean())
+        """How many leaves a tree has on average."""
+        self.bytes_per_prediction = 2 * forest.start.nbytes
+        """Room for the raw scores and the predictions of one person under one mask."""
         groups = np.full(len(consent.feature_names), -1, dtype=np.int64)
         self._plain = LeafSets(forest, groups, threads)
         groups[consent.group_columns] = consent.column_groups

@@ -198,6 +198,38 @@ def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pyt
     assert read == [1, 1]
 
 
+@every_engine
+def test_large_trees_are_read_for_many_subsets_only(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    booster = fit(kit)
+    leaves = boosters_of(booster).leaves_of_first_tree(booster)
+    forest = boosters_of(booster).trees(booster)
+    assert forest is not None
+    assert leaves == forest.leaf_order.count[0] > 5
+    sizes = asked_rows(monkeypatch, booster)
+    monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
+    monkeypatch.setattr(subset_scores, "LEAVES_PER_MASK", 4)
+    assert_equal(*both_ways(monkeypatch, lambda: puc.predict(booster, X)))
+    assert sizes == [400, 400]
+    sizes.clear()
+    monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
+    assert len(puc.quote(booster, X)) == 400
+    assert max(sizes) < 400  # sixteen subsets are worth it
+    monkeypatch.setattr(subset_scores, "MOST_LEAVES", 4)
+    assert_equal(*both_ways(monkeypatch, lambda: puc.quote(booster, X)))
+    # Reading takes longer the more leaves there are.
+    read: list[int] = []
+    monkeypatch.setattr(subset_scores, "MOST_LEAVES", 2_048)
+    monkeypatch.setattr(subset_scores, "LEAVES_PER_MASK", 2_048)
+    monkeypatch.setattr(predictor, "subset_scores", lambda *args, **options: read.append(1))
+    monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 300)
+    monkeypatch.setattr(predictor, "LEAVES_READ_FAST", leaves / 2)
+    puc.predict(booster, X, num_threads=1)
+    assert read == []
+    monkeypatch.setattr(predictor, "LEAVES_READ_FAST", leaves)
+    puc.predict(booster, X, num_threads=1)
+    assert read == [1]
+
+
 def test_models_that_cannot_be_read_are_left_to_their_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     linear = LIGHTGBM.fit_alone({**LIGHTGBM.quiet, "linear_tree": True}, X, Y, 5)
     linear.consent = puc.Consent.declare(GROUPS, [f"Column_{j}" for j in range(8)])
@@ -239,6 +271,12 @@ def test_values_that_the_engine_refuses(way: int) -> None:
     odd[7, 0] = 1e300  # infinite once it is a float32
     with pytest.raises(Exception, match="inf"):
         puc.predict(booster, odd)
+    odd[7, 0], odd[7, 5] = X[7, 0], np.inf  # in an optional column: nothing is wrong while it is withheld
+    np.testing.assert_array_equal(
+        puc.predict(booster, odd, sharing="withheld"), puc.predict(booster, X, sharing="withheld")
+    )
+    with pytest.raises(Exception, match="inf"):
+        puc.predict(booster, odd, sharing="best")
 
 
 def test_zeros_that_count_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ class AuditedModel:
 
         None means that it is better to ask for one mask at a time.
         """
-        if self._predictor is None or not self._predictor.reads_trees(len(rows) * len(masks)):
+        if self._predictor is None or not self._predictor.reads_trees(len(rows), len(masks)):
             return None
         return self._checked_subsets(self._predictor.subsets(rows, masks))
 
