@@ -11,7 +11,8 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of
-from .._kernels.threads import thread_count
+from .._kernels.rows import scatter_cells
+from .._kernels.threads import run_in_ranges, thread_count
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.files import consent_of
 from .._models.schema import categories_of
@@ -144,6 +145,12 @@ class MaskedPredictor:
             values = self._masked(self._engine, block, rows, np.tile(masks, len(rows) // len(masks)))
             parts.append(values.reshape(-1, len(masks), *values.shape[1:]))
         return np.concatenate(parts)
+
+    def scatter(self, values: Array, people: Array, columns: Array, out: Array) -> None:
+        """Write predictions of people (people × columns, × classes) into some columns of a table of everybody."""
+        cells, table = values.reshape(*values.shape[:2], -1), out.reshape(*out.shape[:2], -1)
+        job = partial(scatter_cells, cells, people, columns)
+        run_in_ranges(lambda lo, hi: job(lo, hi, table), len(people), self._threads)
 
     def reads_trees(self, people: int, n_masks: int) -> bool:
         """Return whether trees are scored without the engine, now that more predictions are asked for."""

@@ -76,7 +76,7 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
             for some, values in predictor.subsets(people, masks[which]):
                 if not all_share:
                     values[(predictor.shared[some, None] & masks[which]) != masks[which]] = np.nan
-                out[some[:, None], which] = values
+                predictor.scatter(values, some, which, out)
         return out
     for lo, hi in predictor.batches(len(masks)):
         shared = predictor.shared[lo:hi]

@@ -183,6 +183,26 @@ def test_lightgbm_stops_at_the_best_round_and_goes_on_from_other_models() -> Non
     assert_same_bits(both)
 
 
+def test_lightgbm_ignores_default_directions_of_categories() -> None:
+    lines = fit_lgb({"categorical_feature": [CATEGORY]}).model_to_string().splitlines()
+    lines = [line for line in lines if not line.startswith("tree_sizes=")]  # numbers become longer
+    turned = 0
+    for i, line in enumerate(lines):
+        if line.startswith("decision_type="):
+            kinds = [int(word) for word in line.removeprefix("decision_type=").split()]
+            turned += sum(kind & 1 for kind in kinds)
+            lines[i] = "decision_type=" + " ".join(str(kind | 2 if kind & 1 else kind) for kind in kinds)
+    assert turned
+    assert_same_bits(lgb.Booster(model_str="\n".join(lines)))
+
+
+def test_a_threshold_that_is_no_number() -> None:
+    text = fit_lgb({}, rounds=2).model_to_string()
+    first = text.index("threshold=") + len("threshold=")
+    with pytest.raises(ValueError, match="The model is damaged: node 0 of tree 0 has no threshold"):
+        forest_of_text(text[:first] + "nan" + text[text.index(" ", first) :])
+
+
 def test_lightgbm_after_leaves_have_changed() -> None:
     booster = fit_lgb({"objective": "l2"})
     assert_same_bits(booster)

@@ -139,6 +139,15 @@ def test_anchored_models_with_other_anchors(kit: EngineKit, monkeypatch: pytest.
     assert_equal(*both_ways(monkeypatch, lambda: puc.predict(several, X, sharing="best", target_class=2)))
 
 
+def test_anchored_models_under_another_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fit(LIGHTGBM, anchor="base")
+    finer = puc.Consent.declare([3, 4, 5, 6, 7], list(model.consent.feature_names))
+    given = MaskedPredictor(model, X, consent=finer)
+    found, wanted = both_ways(monkeypatch, lambda: [given.people(np.arange(400), mask) for mask in (0, 1, 2, 30)])
+    np.testing.assert_array_equal(found, wanted)
+    assert subset_scores.subset_scores(model, finer, raw_score=False, target_class=None, threads=1) is None
+
+
 @every_engine
 def test_errors_are_the_same_in_both_ways(kit: EngineKit, way: int) -> None:
     classes = np.digitize(X[:, 0], [-0.5, 0.5])
