@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .leaf_sets import (
+from .trees import (
     MISSING_CATEGORY,
     OTHER_CATEGORY,
     READ_CATEGORY,
@@ -68,3 +68,17 @@ def slots(masks: Sequence[int], groups: Sequence[int]) -> list[int]:
     seen: dict[int, int] = {}
     relevant = sum(1 << g for g in groups)
     return [seen.setdefault(mask & relevant, len(seen)) for mask in masks]
+
+
+def logistic(score: float, slope: float = 1.0) -> float:
+    return 1 / (1 + math.exp(-slope * score))
+
+
+def softplus(score: float) -> float:
+    return math.log1p(math.exp(score))
+
+
+def softmax(scores_of_row: Sequence[float]) -> list[float]:
+    largest = max(scores_of_row)
+    shares = [math.exp(score - largest) for score in scores_of_row]
+    return [share / sum(shares) for share in shares]

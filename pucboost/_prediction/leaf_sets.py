@@ -9,19 +9,9 @@ import numpy as np
 
 from .._arrays import Array
 from .._engines.forest import Forest
-from .._kernels.leaf_sets import (
-    NODE_CATEGORY,
-    NODE_MISSING_LEFT,
-    NODE_MISSING_RIGHT,
-    READ_CATEGORY,
-    READ_CATEGORY_FROM_ZERO,
-    READ_NAN_AS_ZERO,
-    any_beyond,
-    plan_subsets,
-    read_values,
-    score_subsets,
-)
+from .._kernels.leaf_sets import NODE_CATEGORY, NODE_MISSING_LEFT, NODE_MISSING_RIGHT, plan_subsets, score_subsets
 from .._kernels.threads import run_in_ranges
+from .._kernels.trees import READ_CATEGORY, READ_CATEGORY_FROM_ZERO, READ_NAN_AS_ZERO, any_beyond, read_values
 
 MASKS_AT_A_TIME = 128
 """More masks are scored in several rounds: their sums would no longer fit into the cache."""
@@ -154,13 +144,14 @@ class LeafSets:
         run_in_ranges(lambda lo, hi: job(lo // k, hi // k, out), len(out) * k, self._threads)
         return out
 
-    def refuses(self, block: Array) -> bool:
-        """Return whether the engine would refuse a value of a block."""
-        if np.isinf(self._forest.largest):
-            return False
-        found = np.zeros(1, dtype=bool)
-        run_in_ranges(lambda lo, hi: any_beyond(block, self._forest.largest, lo, hi, found), len(block), self._threads)
-        return bool(found[0])
+
+def refuses(forest: Forest, block: Array, threads: int) -> bool:
+    """Return whether the engine would refuse a value of a block."""
+    if np.isinf(forest.largest):
+        return False
+    found = np.zeros(1, dtype=bool)
+    run_in_ranges(lambda lo, hi: any_beyond(block, forest.largest, lo, hi, found), len(block), threads)
+    return bool(found[0])
 
 
 def _planes_of(forest: Forest) -> _Planes:

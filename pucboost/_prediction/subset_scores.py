@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from .._kernels.threads import run_in_ranges
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.schema import categories_of
 from .._tables.containers import row_source
-from .leaf_sets import LeafSets
+from .leaf_sets import LeafSets, refuses
 
 LEAVES_PER_MASK, MOST_LEAVES = 256, 2_048
 """Sets of leaves cost time in proportion to the leaves, the engine's walk to their logarithm: it wins from here on."""
@@ -50,10 +51,17 @@ class SubsetScores(ABC):
         """How many leaves a tree has on average."""
         self.bytes_per_prediction = 2 * forest.start.nbytes
         """Room for the raw scores and the predictions of one person under one mask."""
-        groups = np.full(len(consent.feature_names), -1, dtype=np.int64)
-        self._plain = LeafSets(forest, groups, threads)
-        groups[consent.group_columns] = consent.column_groups
-        self._by_groups = LeafSets(forest, groups, threads)
+        self._forest, self._consent = forest, consent
+
+    @cached_property
+    def _plain(self) -> LeafSets:
+        return LeafSets(self._forest, np.full(self._forest.n_columns, -1), self._threads)
+
+    @cached_property
+    def _by_groups(self) -> LeafSets:
+        groups = np.full(self._forest.n_columns, -1)
+        groups[self._consent.group_columns] = self._consent.column_groups
+        return LeafSets(self._forest, groups, self._threads)
 
     def rows(self, matrix: Array) -> Array:
         """Return predictions for rows as they are: rows (× classes)."""
@@ -65,7 +73,7 @@ class SubsetScores(ABC):
 
     def refuses(self, block: Array) -> bool:
         """Return whether the engine would refuse the values of a block."""
-        return self._plain.refuses(block)
+        return refuses(self._forest, block, self._threads)
 
     @abstractmethod
     def _predictions(self, trees: LeafSets, block: Array, masks: Array) -> Array:

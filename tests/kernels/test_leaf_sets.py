@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pucboost._kernels import leaf_sets as kernel
-from pucboost._kernels import naive_trees, threads
+from pucboost._kernels import naive_trees, threads, trees
 from pucboost._prediction import leaf_sets
 from pucboost._prediction.leaf_sets import LeafSets
 
@@ -27,7 +27,7 @@ def test_leaves_are_numbered_from_the_left(seed: int, sizes: list[int], chain: b
     left, right = (np.concatenate([shape[side] for shape in shapes]) for side in (0, 1))
     first, middle, count = np.full(starts[-1], -1), np.zeros(starts[-1], dtype=int), np.zeros(len(sizes), dtype=int)
     for lo, hi in ((0, 1), (1, len(sizes))):
-        kernel.order_leaves(left, right, starts, lo, hi, first, middle, count)
+        trees.order_leaves(left, right, starts, lo, hi, first, middle, count)
     assert count.tolist() == sizes
     for start, (children, others) in zip(starts, shapes, strict=False):
         order = naive_trees.leaves_from_left(children, others)
@@ -46,7 +46,7 @@ def test_what_is_reached_twice_is_no_tree(damage: tuple[int, int]) -> None:
     node, child = damage
     left[node], right[node] = child, 3
     first, middle, count = np.full(5, -1), np.zeros(5, dtype=int), np.zeros(1, dtype=int)
-    kernel.order_leaves(left, right, np.array([0, 5]), 0, 1, first, middle, count)
+    trees.order_leaves(left, right, np.array([0, 5]), 0, 1, first, middle, count)
     assert count[0] == -1
 
 
@@ -61,7 +61,7 @@ def test_values_are_read(dtype: Any, zero: float, values: list[float]) -> None:
     readings = np.arange(5, dtype=np.uint8)
     with np.errstate(over="ignore", under="ignore"):
         for lo, hi in ((0, len(values) // 2), (len(values) // 2, len(values))):
-            kernel.read_values(block, np.ones(5, dtype=np.int64), readings, zero, lo, hi, out)
+            trees.read_values(block, np.ones(5, dtype=np.int64), readings, zero, lo, hi, out)
     for reading in range(5):
         np.testing.assert_array_equal(out[reading], [naive_trees.read(float(x), reading, zero) for x in numbers])
 
@@ -142,12 +142,12 @@ def test_sums_can_start_from_other_scores() -> None:
 
 
 def test_values_beyond_what_the_engine_takes() -> None:
-    rng = np.random.default_rng(3)
-    sets = LeafSets(dataclasses.replace(random_forest(rng, [3]), largest=100.0), GROUPS, 1)
+    forest = random_forest(np.random.default_rng(3), [3])
+    limited = dataclasses.replace(forest, largest=100.0)
     table = np.full((5, 6), np.nan)
     table[1, 2], table[2, 3] = 100.0, -100.0
-    assert not sets.refuses(table)
+    assert not leaf_sets.refuses(limited, table, 1)
     for odd in (100.5, -np.inf):
         table[4, 5] = odd
-        assert sets.refuses(table)
-    assert not LeafSets(random_forest(rng, [3]), GROUPS, 1).refuses(table)
+        assert leaf_sets.refuses(limited, table, 1)
+    assert not leaf_sets.refuses(forest, table, 1)
