@@ -1,4 +1,4 @@
-"""From raw scores to predictions, against formulas; ``engines/test_trees.py`` compares with the engines, bit for bit."""
+"""From raw scores to predictions, against formulas; ``engines/test_trees.py`` compares them with the engines."""
 
 from __future__ import annotations
 
