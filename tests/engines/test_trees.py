@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import lightgbm as lgb
@@ -226,19 +227,20 @@ def test_what_is_not_read_of_lightgbm() -> None:
 
 
 numbers = st.one_of(st.floats(), st.floats(-3, 3), st.sampled_from(ODD))
-BOOSTERS = {
-    "numbers": fit_lgb({"objective": "l2"}, rounds=5),
-    "categories": fit_lgb(
-        {"categorical_feature": [CATEGORY, 3], "zero_as_missing": True}, np.abs(Y), X=np.abs(X), rounds=5
-    ),
-}
 
 
-@pytest.mark.parametrize("kind", BOOSTERS)
+@cache
+def any_lightgbm(kind: str) -> Any:
+    if kind == "numbers":
+        return fit_lgb({"objective": "l2"}, rounds=5)
+    return fit_lgb({"categorical_feature": [CATEGORY, 3], "zero_as_missing": True}, np.abs(Y), X=np.abs(X), rounds=5)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "categories"])
 @given(rows=st.lists(st.tuples(*[numbers] * 6), min_size=1, max_size=5))
 @settings(max_examples=50)
 def test_lightgbm_with_any_number(kind: str, rows: list[Any]) -> None:
-    assert_same_bits(BOOSTERS[kind], np.array(rows))
+    assert_same_bits(any_lightgbm(kind), np.array(rows))
 
 
 # ----- XGBoost
@@ -359,13 +361,15 @@ def test_what_is_not_read_of_xgboost() -> None:
     assert_same_bits(fit_xgb({"objective": "binary:hinge"}, BINARY), response=False)
 
 
-BOOSTER = fit_xgb({}, rounds=5, categories=True)
+@cache
+def any_xgboost() -> Any:
+    return fit_xgb({}, rounds=5, categories=True)
 
 
 @given(rows=st.lists(st.tuples(*[numbers.filter(lambda x: not abs(x) > 3e38)] * 6), min_size=1, max_size=5))
 @settings(max_examples=50)
 def test_xgboost_with_any_number(rows: list[Any]) -> None:
-    assert_same_bits(BOOSTER, np.array(rows))
+    assert_same_bits(any_xgboost(), np.array(rows))
 
 
 # ----- damaged models
@@ -416,7 +420,7 @@ def test_damaged_lightgbm_models_are_refused(key: str, change: Any, message: str
     ],
 )
 def test_damaged_xgboost_models_are_refused(key: str, value: int, message: str) -> None:
-    model = json.loads(BOOSTER.save_raw("json"))
+    model = json.loads(any_xgboost().save_raw("json"))
     tree = model["learner"]["gradient_booster"]["model"]["trees"][1]
     assert tree[key], "the tree tests no categories"
     tree[key][0] = value
@@ -435,7 +439,7 @@ def test_xgboost_trees_that_add_to_no_output_or_have_no_nodes() -> None:
         ),
         (lambda model: model["trees"][1].update(split_indices=[0]), "nodes, but .* of 'column'"),
     ):
-        whole = json.loads(BOOSTER.save_raw("json"))
+        whole = json.loads(any_xgboost().save_raw("json"))
         change(whole["learner"]["gradient_booster"]["model"])  # type: ignore[no-untyped-call]
         with pytest.raises(ValueError, match=f"The model is damaged: .*{message}"):
             forest_of_model(whole, 5)
