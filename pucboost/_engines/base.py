@@ -18,6 +18,7 @@ from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .._virtual.rows import VirtualTable
+from .forest import Forest
 
 Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
 """Validation sets with their names; None stands for the training set."""
@@ -137,6 +138,18 @@ class Boosters(ABC):
         One value per column, and a last one that holds the rest, ``start`` included; with several classes, class after
         class.
         """
+
+    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+        """Return the trees that :meth:`predict` uses, to be scored without the engine; None if that is not possible.
+
+        Sums of these trees are bit for bit the engine's raw scores (and those of :meth:`add_trees`, without
+        ``best_rounds``). A booster may be changed at any time, so the result must not be kept.
+        """
+        return None
+
+    def leaves_of_first_tree(self, booster: Any) -> int:
+        """Return how many leaves the first tree has, from which the size of all may be guessed before they are read."""
+        return 1
 
     # ----- what a booster knows
 

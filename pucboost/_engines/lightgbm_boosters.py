@@ -13,7 +13,9 @@ from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
+from .forest import Forest
 from .lightgbm_text import schema_in, with_schema
+from .lightgbm_trees import forest_of_text
 from .names import main_objective, value_of
 
 
@@ -36,6 +38,15 @@ class LightGBMBoosters(Boosters):
         by_class = values.reshape(len(rows), -1, booster.num_feature() + 1)
         by_class[:, :, -1] += start.reshape(len(rows), -1)
         return by_class.reshape(len(rows), -1)
+
+    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+        """Return the trees in LightGBM's text, which stops at the best round, as predictions do."""
+        return forest_of_text(str(booster.model_to_string()))
+
+    def leaves_of_first_tree(self, booster: Any) -> int:
+        """Return the number of leaves, from the text of the first round."""
+        found = re.search(r"^num_leaves=(\d+)$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+        return int(found[1]) if found else 1
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""

@@ -11,7 +11,10 @@ import numpy as np
 from .._arrays import Array
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
+from .forest import Forest
 from .translation.words import loss_name
+from .ubjson import read_ubjson
+from .xgboost_trees import forest_of_model
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
 """Attributes that keep the schema, the categories of the training table, and what the values of leaves depend on."""
@@ -41,6 +44,16 @@ class XGBoostBoosters(Boosters):
     def _range(self, booster: Any, rounds: int | None) -> tuple[int, int]:
         """Return a range of rounds in XGBoost's words, where 0 stands for the end."""
         return 0, 0 if rounds is None else min(rounds, self.rounds(booster))
+
+    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+        """Return the trees in XGBoost's UBJSON."""
+        rounds = (self.best_round(booster) if best_rounds else None) or self.rounds(booster)
+        return forest_of_model(read_ubjson(bytes(booster.save_raw("ubj"))), rounds)
+
+    def leaves_of_first_tree(self, booster: Any) -> int:
+        """Return the number of leaves, from the first round."""
+        forest = self.trees(booster[:1], best_rounds=False) if self.rounds(booster) else None
+        return 1 if forest is None else int(forest.leaf_order.count[0])
 
     def rounds(self, booster: Any) -> int:
         """Return how many rounds the booster was trained for."""

@@ -94,6 +94,12 @@ def gather_masked_rows(
     return out
 
 
+def scatter_cells(values: Array, rows: Sequence[int], columns: Sequence[int], out: Array) -> None:
+    for i, row in enumerate(rows):
+        for k, column in enumerate(columns):
+            out[row, column] = values[i, k]
+
+
 def nonzero_columns(block: Array) -> list[tuple[list[float], list[int]]]:
     keep = [[i for i, value in enumerate(column) if not abs(value) <= float(np.float32(1e-35))] for column in block.T]
     return [([float(block[i, j]) for i in positions], positions) for j, positions in enumerate(keep)]

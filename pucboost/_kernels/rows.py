@@ -47,6 +47,16 @@ def gather_masked_columns(
 
 
 @njit(cache=True, nogil=True)
+def scatter_cells(values: Array, rows: Array, columns: Array, lo: int, hi: int, out: Array) -> None:
+    """out[rows[i], columns[k]] = values[i, k] for i in [lo, hi); a cell holds one or several numbers."""
+    for i in range(lo, hi):
+        row_out = out[rows[i]]
+        for k in range(columns.size):
+            for c in range(values.shape[2]):
+                row_out[columns[k], c] = values[i, k, c]
+
+
+@njit(cache=True, nogil=True)
 def mask_indicators(masks: Array, lo: int, hi: int, out: Array) -> None:
     """out[v, g] = 1 if group g is in masks[v], else 0."""
     for v in range(lo, hi):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,9 @@ from .._arrays import Array
 from .._callers import users_level
 from .._consent import Consent
 from .._engines import boosters_of
-from .._kernels.threads import thread_count
-from .._models.anchored import AnchoredModel
+from .._kernels.rows import scatter_cells
+from .._kernels.threads import run_in_ranges, thread_count
+from .._models.anchored import AnchoredModel, trees_of
 from .._models.anchors.base import AnchorScores
 from .._models.schema import categories_of, kept_of
 from .._tables.containers import row_source, rows_of
@@ -23,6 +23,7 @@ from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._virtual.rows import BATCH_BYTES, gather_masked
 from .columns import in_order_of
+from .subset_scores import Block, SubsetScores, beat_engine, subset_scores
 from .wrapped import unwrap
 
 if TYPE_CHECKING:
@@ -31,17 +32,23 @@ if TYPE_CHECKING:
 TABLE_VALUES = 8_000_000
 """How many values are passed at a time to a model that takes tables."""
 
+PREDICTIONS_WORTH_READING = 5_000
+"""From this many predictions per thread on it pays to read the trees, which one thread does in the engine's time for
+about as many."""
 
-@dataclass(frozen=True)
-class Block:
-    """Some people: their rows as numbers and codes, and what the anchor says about them, if the model has one."""
+LEAVES_READ_FAST = 64
+"""Larger trees take longer to read in proportion to their leaves, while the engine's predictions hardly do."""
 
-    rows: Array
-    start: AnchorScores | None
+COMPARED_ROWS = 8
+"""How many people are predicted both ways before the trees that were read are trusted."""
 
 
 class MaskedPredictor:
     """A tree model and a table, ready to predict any person with any mask.
+
+    A few predictions are left to the engine. For more, the trees are read and scored by :class:`SubsetScores`, which
+    gives the same bits many times faster. It is trusted once it has repeated what the engine says about some people of
+    this very table. Otherwise, and where trees cannot be read, the engine predicts masked rows.
 
     Parameters
     ----------
@@ -100,6 +107,11 @@ class MaskedPredictor:
             )
         self._threads = thread_count(num_threads)
         self._target_class = inner.class_number(target_class)
+        self._asked = 0
+        self._scores: SubsetScores | None = None
+        self._read_trees: Callable[[], SubsetScores | None] | None = partial(
+            subset_scores, model, consent, raw_score=raw_score, target_class=self._target_class, threads=self._threads
+        )
 
     def _leaves_out_optional(self) -> bool:
         """Return whether the table is sparse and does not store some optional values."""
@@ -127,10 +139,10 @@ class MaskedPredictor:
         return self.source.n_rows
 
     def frame(self, values: Array, columns: Any) -> pd.DataFrame:
-        """Return values of all people as a DataFrame with the index of their table."""
+        """Return values of all people as a DataFrame with the index of their table; the values are not copied."""
         import pandas as pd
 
-        return pd.DataFrame(values, columns=columns, index=self._index)
+        return pd.DataFrame(values, columns=columns, index=self._index, copy=False)
 
     def batches(self, per_person: int) -> Iterator[tuple[int, int]]:
         """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
@@ -154,16 +166,79 @@ class MaskedPredictor:
 
     def predict(self, block: Block, rows: Array, masks: Array) -> Array:
         """Return predictions for rows of a block, each with its mask."""
+        scores = self._scores_of(block, len(rows), 1)
+        return self._masked(self._by_engine if scores is None else scores.rows, block, rows, masks)
+
+    def subsets(self, people: Array, masks: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield people, and their predictions for each mask (people × masks, × classes), batch by batch."""
+        step = self._people_per_batch(len(masks))
+        if self.reads_trees(len(people), len(masks)) and self._scores is not None:
+            step = max(step, 4 * BATCH_BYTES // (len(masks) * self._scores.bytes_per_prediction))
+        for lo in range(0, len(people), step):
+            some = people[lo : lo + step]
+            block = self.block_of(some)
+            scores = self._scores_of(block, 0, len(masks))
+            yield some, self._subsets_by_engine(block, masks) if scores is None else scores.subsets(block, masks)
+
+    def _subsets_by_engine(self, block: Block, masks: Array) -> Array:
+        step, n = self._people_per_batch(len(masks)), len(block.rows)
+        parts = []
+        for lo in range(0, n, step):
+            rows = np.repeat(np.arange(lo, min(lo + step, n)), len(masks))
+            values = self._masked(self._by_engine, block, rows, np.tile(masks, len(rows) // len(masks)))
+            parts.append(values.reshape(-1, len(masks), *values.shape[1:]))
+        return np.concatenate(parts)
+
+    def scatter(self, values: Array, people: Array, columns: Array, out: Array) -> None:
+        """Write predictions of people (people × columns, × classes) into some columns of a table of everybody."""
+        cells, table = values.reshape(*values.shape[:2], -1), out.reshape(*out.shape[:2], -1)
+        job = partial(scatter_cells, cells, people, columns)
+        run_in_ranges(lambda lo, hi: job(lo, hi, table), len(people), self._threads)
+
+    def reads_trees(self, people: int, n_masks: int) -> bool:
+        """Return whether trees are scored without the engine, now that more predictions are asked for."""
+        self._asked += people * n_masks
+        if self._read_trees is not None and self._asked >= PREDICTIONS_WORTH_READING * self._threads:
+            leaves = self._leaves_of_first_tree
+            worth = PREDICTIONS_WORTH_READING * self._threads * max(1.0, leaves / LEAVES_READ_FAST)
+            if self._asked >= worth and beat_engine(leaves, n_masks):
+                scores, self._read_trees = self._read_trees(), None
+                self._scores = scores if scores is not None and self._agrees(scores) else None
+        return self._scores is not None and beat_engine(self._scores.leaves, n_masks)
+
+    def _scores_of(self, block: Block, people: int, n_masks: int) -> SubsetScores | None:
+        """Return what scores trees for a block; None if the engine shall predict, perhaps to refuse what is in it."""
+        reads_trees = self.reads_trees(people, n_masks)
+        return None if self._scores is None or not reads_trees or self._scores.refuses(block.rows) else self._scores
+
+    @cached_property
+    def _leaves_of_first_tree(self) -> int:
+        trees = trees_of(self.model)
+        return boosters_of(trees).leaves_of_first_tree(trees)
+
+    def _agrees(self, scores: SubsetScores) -> bool:
+        """Return whether the engine predicts the same bits for some people."""
+        everything = (1 << self.consent.n_groups) - 1
+        halves = (everything & int(digit * 16, 16) for digit in "5a3c")
+        masks = np.array(sorted({0, everything, *halves}), dtype=np.uint64)
+        block = self.block_of(np.linspace(0, self.n_rows - 1, COMPARED_ROWS).astype(np.int64))
+        rows = np.repeat(np.arange(COMPARED_ROWS), len(masks))
+        wanted = self._masked(self._by_engine, block, rows, np.tile(masks, COMPARED_ROWS))
+        found = scores.subsets(block, masks).reshape(wanted.shape)
+        return found.dtype == wanted.dtype and np.array_equal(found, wanted, equal_nan=True)
+
+    def _masked(self, predict: Callable[[Block], Array], block: Block, rows: Array, masks: Array) -> Array:
+        """Return what a function predicts for rows of a block, each with its mask."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
         masked = gather_masked(block.rows, rows, masks, self.consent, out, threads=self._threads)
-        if block.start is None:
-            values = boosters_of(self.model).predict(self.model, masked, raw_score=self._raw_score)
-        else:
-            values = self.model.add_trees(block.start.of(rows), masked, raw_score=self._raw_score)
-        return self._of_class(values)
+        return predict(Block(masked, None if block.start is None else block.start.of(rows)))
 
-    def _of_class(self, values: Array) -> Array:
-        """Return the predictions of the target class, if there is one."""
+    def _by_engine(self, block: Block) -> Array:
+        """Return what the engine predicts for rows as they are."""
+        if block.start is None:
+            values = boosters_of(self.model).predict(self.model, block.rows, raw_score=self._raw_score)
+        else:
+            values = self.model.add_trees(block.start, block.rows, raw_score=self._raw_score)
         target = self._target_class
         if target is None:
             return values
@@ -189,17 +264,13 @@ class MaskedPredictor:
 
     def all_subsets(self, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
         """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
-        step = self._people_per_batch(len(submasks))
-        for lo in range(0, len(people), step):
-            some = people[lo : lo + step]
-            rows = np.repeat(np.arange(len(some)), len(submasks))
-            values = self.predict(self.block_of(some), rows, np.tile(submasks, len(some)))
-            if values.ndim != 1:
+        for some, values in self.subsets(people, submasks):
+            if values.ndim != 2:
                 raise ValueError(
                     "With several classes there is no single most favourable or attributable prediction. Choose a "
                     "class with target_class."
                 )
-            yield some, values.reshape(len(some), len(submasks))
+            yield some, values
 
 
 def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from .._arrays import Array
 from .best_subset import Favourable, Search, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
-from .subsets import subset_masks, subset_name
+from .subsets import people_by_subsets, subset_masks, subset_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +24,9 @@ def quote(
     booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False, num_threads: int | None = None
 ) -> pd.DataFrame:
     """Return what each person would be told for every subset of the groups they share.
+
+    The tests in a tree are made once per person, and further subsets then cost little more than additions. Every number
+    is, bit for bit, what the booster's own engine predicts for the person's row with the other groups erased.
 
     Parameters
     ----------
@@ -80,6 +83,13 @@ def _quotes(predictor: MaskedPredictor, masks: Array) -> Array:
     # One prediction shows how many values it has, even if nobody shares the subsets asked for.
     one = predictor.people(np.zeros(1, dtype=np.int64), 0)
     out = np.full((predictor.n_rows, len(masks), *one.shape[1:]), np.nan)
+    if predictor.reads_trees(predictor.n_rows, len(masks)):
+        for people, which, all_share in people_by_subsets(predictor.shared, masks):
+            for some, values in predictor.subsets(people, masks[which]):
+                if not all_share:
+                    values[(predictor.shared[some, None] & masks[which]) != masks[which]] = np.nan
+                predictor.scatter(values, some, which, out)
+        return out
     for lo, hi in predictor.batches(len(masks)):
         shared = predictor.shared[lo:hi]
         rows, which = np.nonzero((shared[:, None] & masks) == masks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,7 @@ def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
     return predictor.frame(out, ["withheld", *predictor.consent.group_names, "as_given"])
 
 
+@cache
 def shapley_weights(k: int) -> Array:
     """Return the matrix that turns the values of all 2^k subsets (ascending masks) into k Shapley values."""
     weights = np.zeros((2**k, k))

@@ -11,6 +11,7 @@ from .._arrays import Array
 from .._consent import Consent
 
 MAX_GROUPS_OF_ALL_SUBSETS = 6
+PEOPLE_WORTH_A_LIST = 32
 FAMILIES = ("nothing", "alone", "all_but_one", "all")
 
 
@@ -81,8 +82,40 @@ def submasks_of(mask: int) -> Array:
 
 def people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:
     """Yield every mask that occurs, with the people who have it."""
-    masks, owner = np.unique(shared, return_inverse=True)
-    order = np.argsort(owner, kind="stable")
-    bounds = np.searchsorted(owner[order], np.arange(len(masks) + 1))
-    for number, mask in enumerate(masks.tolist()):
-        yield mask, order[bounds[number] : bounds[number + 1]]
+    order, masks, bounds = _sorted_by(shared)
+    if len(masks):
+        yield from zip(masks.tolist(), np.split(order, bounds), strict=True)
+
+
+def people_by_subsets(shared: Array, masks: Array) -> Iterator[tuple[Array, Array, bool]]:
+    """Yield people, the numbers of the masks to predict them for, and whether all of them share all of these.
+
+    Every person who shares any of the masks is in one of the lists. People who share the same of them come together.
+    Lists of fewer than 32 people would take longer than a few predictions that nobody needs, so they are merged.
+    """
+    if not len(shared):
+        return
+    order, have, bounds = _sorted_by(shared)
+    patterns, pattern = np.unique((have[:, None] & masks) == masks, axis=0, return_inverse=True)
+    sizes = np.diff(np.concatenate([[0], bounds, [len(order)]]))
+    again, numbers, bounds = _sorted_by(np.repeat(pattern.reshape(-1), sizes))
+    rare: list[Array] = []
+    for number, people in zip(numbers.tolist(), np.split(order[again], bounds), strict=True):
+        if len(people) < PEOPLE_WORTH_A_LIST:
+            rare.append(people)
+        elif patterns[number].any():
+            yield people, np.flatnonzero(patterns[number]), True
+    if rare:
+        together = np.sort(np.concatenate(rare))
+        shares = (shared[together, None] & masks) == masks
+        if shares.any():
+            yield together, np.flatnonzero(shares.any(axis=0)), False
+
+
+def _sorted_by(values: Array) -> tuple[Array, Array, Array]:
+    """Return the order that sorts values, the distinct values, and where in that order each but the first begins."""
+    # Numbers of 16 bits are sorted by counting, many times faster than others.
+    order = np.argsort(values.astype(np.uint16) if values.max(initial=0) < 1 << 16 else values, kind="stable")
+    ordered = values[order]
+    bounds = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    return order, ordered[np.concatenate([[0], bounds])] if len(ordered) else ordered, bounds

@@ -139,6 +139,20 @@ def test_gather(dtype: Any, order: Any, fill: float, data: Any) -> None:
     np.testing.assert_array_equal(out, naive.gather_masked_rows(source, pick, masks, GROUPS, fill))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("numbers_per_cell", [1, 3])
+def test_scatter_cells(dtype: Any, numbers_per_cell: int) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(9, 4, numbers_per_cell)).astype(dtype)
+    places, columns = rng.permutation(20)[:9], rng.permutation(7)[:4]
+    out, twin = (np.full((20, 7, numbers_per_cell), np.nan) for _ in range(2))
+    for lo, hi in ((0, 4), (4, 9)):
+        rows.scatter_cells(values, places, columns, lo, hi, out)
+    naive.scatter_cells(values, places.tolist(), columns.tolist(), twin)
+    np.testing.assert_array_equal(out, twin)
+    assert np.isnan(out).any()
+
+
 @given(tables(np.float32))
 def test_nonzero_columns(block: Any) -> None:
     counts = np.zeros(6, dtype=np.int64)

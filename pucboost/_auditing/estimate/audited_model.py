@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,21 @@ class AuditedModel:
         if self._predictor is not None:
             return self._checked(self._predictor.people(rows, mask), len(rows))
         return self._checked(self._ask(rows, mask), len(rows))
+
+    def subsets(self, rows: Array, masks: Array) -> Iterator[tuple[Array, Array]] | None:
+        """Return batches of rows with their predictions for each mask (rows × masks), if trees can answer at once.
+
+        None means that it is better to ask for one mask at a time.
+        """
+        if self._predictor is None or not self._predictor.reads_trees(len(rows), len(masks)):
+            return None
+        return self._checked_subsets(self._predictor.subsets(rows, masks))
+
+    def _checked_subsets(self, batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+        for some, values in batches:
+            n, n_masks = values.shape[:2]
+            told = self._checked(values.reshape(n * n_masks, *values.shape[2:]), n * n_masks)
+            yield some, told.reshape(n, n_masks)
 
     def _checked(self, prediction: Any, n: int) -> Array:
         array = np.asarray(prediction, dtype=np.float64)

@@ -60,6 +60,10 @@ def _bonus(
 
     def all_subsets(rows: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
         some = who[rows]
+        batches = model.subsets(some, submasks)
+        if batches is not None:
+            yield rows, np.concatenate([values for _, values in batches])
+            return
         # What they are told as they come, and with everything withheld, is known already.
         between = [told(int(mask))[some] for mask in submasks[1:-1]]
         yield rows, np.column_stack([withheld[some], *between, model.given[some]])
