@@ -1,4 +1,4 @@
-"""Who called us: where a warning belongs, and whether another learner is asking for predictions to learn from."""
+"""Who called us: where a warning belongs, and whether another learner is asking, for predictions or for data."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def users_level() -> int:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] not in NOT_THE_CALLER:
             break
     return level
+
+
+def called_by(places: tuple[str, ...]) -> bool:
+    """Return whether one of these functions (module and qualified name) is among the callers."""
+    return any(f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}" in places for frame in _callers())
 
 
 def second_learner() -> str | None:

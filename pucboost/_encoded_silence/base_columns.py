@@ -5,7 +5,9 @@
 **By value.** All who withhold a group, and nobody else, have the same value in a base column: an indicator of any name,
 a date of consent that is missing where there was none. Or all who share it, and nobody else, have. At least
 :data:`MIN_EACH` people of the sample must share the group and as many withhold it, so that chance is out of the
-question. Or the column counts how many groups each person withholds or shares.
+question. Or the column counts how many groups each person withholds or shares. Or it has a few values, none of which
+occurs both among those who withhold a group (share nothing, withhold anything) and among the others: the number of
+unanswered questions, the channel through which people came.
 """
 
 from __future__ import annotations
@@ -23,6 +25,10 @@ from .words import indicated_column
 
 MIN_EACH = 20
 """So many people must share a group, and as many withhold it, before a value counts as telling who does."""
+
+
+MAX_VALUES = 32
+"""Columns with more values are not looked at value by value: where values are rare, each is on one side by chance."""
 
 
 def telling_by_name(consent: Consent) -> dict[int, str]:
@@ -86,7 +92,9 @@ def find_telling_values(
             few = [source.take(rows[some][:MIN_EACH])[:, base] for some in (silent, ~silent)]
             suspects[group] = silent, [base[j] for j in np.flatnonzero(_tells(*few) | _tells(*few[::-1]))]
     counted = _counting_columns(source, consent, rows, shared, base) if len(suspects) > 1 else []
-    columns = sorted({column for _, some in suspects.values() for column in some} | set(counted))
+    events = _events(consent, shared)
+    parting = {j for some in events.values() for j in _parting_columns(source, rows, some, base)} - set(counted)
+    columns = sorted({column for _, some in suspects.values() for column in some} | set(counted) | parting)
     if not columns:
         return []
     values = dict(zip(columns, read_columns(source, rows, np.array(columns)).T, strict=True))
@@ -96,6 +104,10 @@ def find_telling_values(
             found += _telling(group, consent.feature_names[column], values[column], silent, categories.get(column))
     for column in counted:
         found += _count(consent, consent.feature_names[column], values[column], shared)
+    for column in sorted(parting):
+        name = consent.feature_names[column]
+        if all(one.column != name for one in found):
+            found += _parting(consent, name, values[column], events, categories.get(column))
     return found
 
 
@@ -120,11 +132,8 @@ def _telling(
         value = values[some][0]
         if not np.array_equal(_is(values, value), some):
             continue
-        if np.isnan(value):
-            shown, what = "missing", f"make it part of group {group!r}" if who == "withhold" else "leave it out"
-        else:
-            shown = f"{value:.6g}" if categories is None else repr(categories[int(value)])
-            what = "leave it out"
+        part_of_it = np.isnan(value) and who == "withhold"
+        shown, what = _shown(value, categories), f"make it part of group {group!r}" if part_of_it else "leave it out"
         reason = f"exactly those who {who} {group!r}: {what}"
         yield EncodedSilence(group, BASE_COLUMN, int(some.sum()), len(values), name, shown, reason)
         return
@@ -146,6 +155,54 @@ def _count(consent: Consent, name: str, values: Array, shared: Array) -> Iterato
             people, largest = int((counted > 0).sum()), f"between 1 and {counted.max():.0f}"
             yield EncodedSilence(consent.group_names[0], BASE_COLUMN, people, len(values), name, largest, reason)
             return
+
+
+def _events(consent: Consent, shared: Array) -> dict[str, Array]:
+    """Return what a column may tell: in words → of whom it is true, where enough people are on either side."""
+    everything = np.uint64((1 << consent.n_groups) - 1)
+    told = {
+        f"withhold {group!r}": (shared >> np.uint64(g)) & np.uint64(1) == 0
+        for g, group in enumerate(consent.group_names)
+    }
+    if consent.n_groups > 1:
+        told |= {"share nothing": shared == 0, "withhold something": shared != everything}
+    return {who: some for who, some in told.items() if min(some.sum(), (~some).sum()) >= MIN_EACH}
+
+
+def _parting_columns(source: RowSource, rows: Array, some: Array, base: list[int]) -> list[int]:
+    """Return the base columns with few values that may part some people from all others, by a look at a few of each."""
+    if not base:
+        return []
+    left, right = (source.take(rows[side][:MIN_EACH])[:, base] for side in (some, ~some))
+    return [base[j] for j in range(len(base)) if _parts(left[:, j], right[:, j], MIN_EACH)]
+
+
+def _parts(left: Array, right: Array, most: int) -> bool:
+    """Return whether two samples have no value in common, and few values in all."""
+    here, there = np.unique(left), np.unique(right)  # all missing values count as one
+    missing = bool(np.isnan(here).any() and np.isnan(there).any())
+    return len(here) + len(there) <= most and not missing and not np.isin(here, there).any()
+
+
+def _parting(
+    consent: Consent, name: str, values: Array, events: dict[str, Array], categories: Sequence[Any] | None
+) -> Iterator[EncodedSilence]:
+    """Say that the values of a column part some people from all others, if they do for everybody in the sample."""
+    for who, some in events.items():
+        if _parts(values[some], values[~some], MAX_VALUES):
+            known = [_shown(code, categories) for code in np.unique(values[some])]
+            shown = known[0] if len(known) == 1 else f"one of {', '.join(known[:4])}{' …' * (len(known) > 4)}"
+            group = next((g for g in consent.groups if who == f"withhold {g!r}"), consent.group_names[0])
+            reason = f"exactly those who {who}: leave it out"
+            yield EncodedSilence(group, BASE_COLUMN, int(some.sum()), len(values), name, shown, reason)
+            return
+
+
+def _shown(value: float, categories: Sequence[Any] | None) -> str:
+    """Return a value of a base column as people know it."""
+    if np.isnan(value):
+        return "missing"
+    return f"{value:.6g}" if categories is None else repr(categories[int(value)])
 
 
 def _shared_groups(shared: Array) -> Array:

@@ -269,3 +269,7 @@ def whole_number(name: str, value: Any) -> int:
     if number is None or (isinstance(value, float) and number != value):
         raise ValueError(f"{name} must be a whole number, got {value!r}.")
     return number
+
+
+ITS_OWN_TRAINING = ("lightgbm.engine.train", "lightgbm.engine.cv", "lightgbm.basic.Booster.__init__")
+"""LightGBM's own functions that train on a Dataset."""

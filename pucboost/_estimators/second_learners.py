@@ -37,8 +37,9 @@ def warn_of_second_learner(consent: Consent, source: RowSource, shared: np.ndarr
         return
     warnings.warn(
         f"The protection is lost: {learner} is fitted to predictions for rows as they are, and learns from them what "
-        "silence tells. Fit it on virtual rows, X, y, weight, _ = pucboost.augment(X, y, optional=[…]), or leave it "
-        "out: predictions under consent are calibrated for everybody who shares at least as much.",
+        "silence tells. Leave it out: predictions under consent are calibrated for everybody who shares at least as "
+        "much. Or freeze the fitted model (sklearn.frozen.FrozenEstimator) and fit the second learner to virtual rows "
+        "of other people, pucboost.augment(X_held_out, y_held_out, optional=[…]).",
         ProtectionLostWarning,
         stacklevel=users_level(),
     )

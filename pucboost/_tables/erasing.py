@@ -31,6 +31,32 @@ def erase_columns(X: Any, columns: list[int]) -> Any:
     return table
 
 
+def fill_columns(X: Any, columns: list[int], values: list[float]) -> Any:
+    """Return a copy of a table with one value for everybody in some columns; those that hold no numbers are erased."""
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        out = erase_columns(X, columns)
+        for j, value in zip(columns, values, strict=True):
+            if getattr(X.dtypes.iloc[j], "kind", "O") in "iufb":
+                out[X.columns[j]] = value
+        return out
+    if is_frame(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        given = [
+            (frame.columns[j], frame.schema[frame.columns[j]], value) for j, value in zip(columns, values, strict=True)
+        ]
+        filled = [
+            nw.lit(value).cast(dtype).alias(name) if dtype.is_numeric() else nw.lit(None, dtype=dtype).alias(name)
+            for name, dtype, value in given
+        ]
+        return frame.with_columns(*filled).to_native()
+    table = erase_columns(X, columns)
+    table[:, columns] = values
+    return table
+
+
 def select_columns(frame: Any, columns: list[int]) -> Any:
     """Return some columns of a DataFrame or Arrow table."""
     if hasattr(frame, "iloc"):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .._consent import Consent
-from .._engines import is_booster
+from .._engines import boosters_of, is_booster
+from .._engines.base import Engine
 from .._models.files import consent_of, load_model, summary_of
 from .._models.schema import categories_of
 from .request import TrainingRequest
@@ -22,6 +23,7 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
     """Raise if ``init_model`` was trained under another consent schema, or reads categories differently."""
     if init_model is None:
         return
+    _check_is_of(request.engine, init_model)
     known = check_same_consent(init_model, request.consent if request.consent.n_groups else None)
     if request.consent.n_groups and not known:
         warnings.warn(
@@ -31,15 +33,38 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
         )
     elif known and request.settings.augmentation != "none" and augmentation_of(init_model) == "none":
         warnings.warn(f"init_model {READS_SILENCE}", UserWarning, stacklevel=3)
+    if known:
+        _check_same_exposure(request, init_model)
     if is_booster(init_model):
         _check_same_categories(request, init_model)
 
 
+def _check_same_exposure(request: TrainingRequest, init_model: Any) -> None:
+    """Raise if one of ``init_model`` and this training predicts per unit of exposure and the other does not."""
+    before, now = summary_of(_loaded(init_model)), request.totals is not None
+    if before is not None and before.per_exposure != now:
+        has, lacks = ("this training", "init_model") if now else ("init_model", "this training")
+        raise ValueError(f"{has} has an exposure, but {lacks} has none: rates and totals cannot be added up.")
+
+
+def _check_is_of(engine: Engine, init_model: Any) -> None:
+    """Raise for what an engine ignores without a word: estimators, anchored models, boosters of another engine."""
+    if isinstance(init_model, (str, Path)) or (is_booster(init_model) and boosters_of(init_model) is engine.boosters):
+        return
+    hint = " Pass its booster_." if hasattr(init_model, "booster_") else ""
+    raise TypeError(
+        f"init_model must be a booster of {engine.title} or a model file, got {type(init_model).__name__!r}.{hint}"
+    )
+
+
 def augmentation_of(init_model: Any) -> str | None:
     """Return how a booster, or the one in a model file, was trained; None if it is not known."""
-    model = load_model(init_model) if isinstance(init_model, (str, Path)) else init_model
-    summary = summary_of(model)
+    summary = summary_of(_loaded(init_model))
     return None if summary is None else summary.augmentation
+
+
+def _loaded(init_model: Any) -> Any:
+    return load_model(init_model) if isinstance(init_model, (str, Path)) else init_model
 
 
 def _check_same_categories(request: TrainingRequest, init_model: Any) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
-from .._consent import OptionalColumns
+from .._callers import called_by
+from .._consent import OptionalColumns, declares_something
+from .._engines.names import ITS_OWN_TRAINING
+from .._models.schema import ProtectionLostWarning
 from .._tables.names import did_you_mean
 
 
@@ -83,6 +87,18 @@ class Dataset(lgb.Dataset):
         self.optional = optional
         self.available = available
         self.exposure = exposure
+
+    def construct(self) -> Dataset:
+        """Construct as ``lgb.Dataset`` does; warn if LightGBM itself is to train on it and something is optional."""
+        if self._handle is None and declares_something(self.optional) and called_by(ITS_OWN_TRAINING):
+            warnings.warn(
+                "The protection is lost: LightGBM itself trains on this Dataset. It does not know what is optional, "
+                "and learns what silence tells. Call pucboost.train or pucboost.cv.",
+                ProtectionLostWarning,
+                stacklevel=3,
+            )
+        super().construct()
+        return self
 
 
 TrainingSet: TypeAlias = lgb.Dataset | tuple[Any, Any]

@@ -14,6 +14,7 @@ from .._virtual.plan import check_augmentation, check_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
 from .._virtual.sketch import RowSketch
 from .continuing import READS_SILENCE
+from .rates import as_rates
 
 NO_CONSENT = (
     "The model has no consent schema, so it is not known what is optional. Refit it with the engine itself, or train "
@@ -28,6 +29,7 @@ def refit(
     *,
     decay_rate: float | None = None,
     sample_weight: Any = None,
+    exposure: Any = None,
     available: Any = None,
     augmentation: str = "balanced",
     copies: float | None = None,
@@ -51,6 +53,8 @@ def refit(
         replaces leaves (``updater="refresh"``), so it takes none.
     sample_weight
         Weights of people.
+    exposure
+        What the outcomes add up over, as in :class:`Dataset`; needed if the booster was trained with one.
     available
         Who shares what, if the values do not show it, as in :class:`Dataset`.
     augmentation, copies, seed
@@ -89,14 +93,19 @@ def refit(
     source = row_source(eager(X), categories_of(booster))
     consent.check_table(source)
     engine = engine_named(boosters.name)
-    table = SourceTable.of(source, y, sample_weight, name="X", feature_name=list(consent.feature_names))
+    per_exposure = before is not None and before.per_exposure
+    if per_exposure != (exposure is not None):
+        has, lacks = ("The booster", "this refit") if per_exposure else ("This refit", "the booster")
+        raise ValueError(f"{has} has an exposure, but {lacks} has none: give the exposure of both or of neither.")
+    names = list(consent.feature_names)
+    table = as_rates(SourceTable.of(source, y, sample_weight, name="X", feature_name=names, exposure=exposure))
     zero = boosters.reads_zero_as_missing(booster)
     shared = consent.visible(source, available, zero_as_missing=zero, num_threads=num_threads)
     plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads)
     virtual = VirtualTable(MaskedRows(source, consent, plan, num_threads=num_threads), table)
     refitted = engine.refit(booster, virtual, decay_rate)
     sketch = RowSketch.of(virtual.people_as_given(), seed) if training_sketch else None
-    summary = TrainingSummary.of(virtual, table, sketch)
+    summary = TrainingSummary.of(virtual, table, sketch, per_exposure)
     return attach_schema(refitted, boosters, consent, _with_columns_of(before, summary), None)
 
 

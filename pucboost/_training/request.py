@@ -85,6 +85,8 @@ def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> Non
     """
     for name in engine.unknown_parameters(params):
         known = [*OWN_KEYS, *further, *engine.parameter_names()]
+        if name in OWN_KEYS:
+            raise ValueError(f"{name!r} is a parameter of train and cv; a Dataset takes optional as an argument.")
         hint = f" {INSTEAD[name]}" if name in INSTEAD else did_you_mean(name, known)
         raise ValueError(f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it.{hint}")
 

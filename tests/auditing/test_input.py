@@ -128,7 +128,12 @@ def test_everybody_or_nobody_shares(shared: bool) -> None:
     entry = report.informativeness[0]
     assert entry.p_value is None
     assert entry.note == ("Everybody shares it: not testable." if shared else "Nobody shares it: not testable.")
-    assert report.verdict == ("inconclusive" if shared else "certified")
+    # If nobody shares anything, the silent could only be compared with the silent, and reading silence would pass.
+    assert report.verdict == "inconclusive"
+    if not shared:
+        assert (
+            report.penalties[0].note == "0 people share more than they do; at least 30 are needed to compare them with."
+        )
     assert (report.sharing_effect is None) is (not shared)
     assert (report.inference_from_silence.difference is None) is shared
     json.loads(report.to_json())

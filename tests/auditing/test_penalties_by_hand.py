@@ -278,7 +278,8 @@ def test_least_number_of_clusters_counts_those_of_the_people_themselves() -> Non
     assert found.note == "29 clusters; at least 30 are needed for a standard error."
 
 
-def test_without_variation_nothing_is_said_and_others_keep_their_numbers() -> None:
+def test_without_variation_nothing_is_said_and_others_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pucboost._auditing.estimate.penalty.MIN_OTHERS", 0)
     people = make_people(np.arange(300) % 3)
     scored = made_up_scores(people, [0, 1, 2])
     flat = scored[1]

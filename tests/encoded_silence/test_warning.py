@@ -257,3 +257,32 @@ def test_audits_note_base_columns_that_tell() -> None:
     )
     [note] = [one for one in report.warnings if "Base columns tell" in one]
     assert "which compares people with equal base columns, does not see it" in note
+
+
+@pytest.mark.parametrize(
+    ("told", "shown", "who"),
+    [
+        (
+            lambda z: 2 * z[0] + z[1],
+            "is one of 2, 3 for",
+            "withhold 'z'",
+        ),  # unanswered questions: the first group has two
+        (lambda z: z[0] & z[1], "is 1 for", "share nothing"),
+        (lambda z: z[0] | z[1], "is 1 for", "withhold something"),
+        (lambda z: np.where(z[0], 5 + z[1], np.arange(len(z[0])) % 4), "is one of 5, 6 for", "withhold 'z'"),
+    ],
+)
+def test_base_columns_whose_values_part_the_silent_from_the_others(told: Any, shown: str, who: str) -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(size=800), "z": rng.normal(size=800), "w": rng.normal(size=800)})
+    y = (rng.random(800) < 0.5).astype(int)
+    X = X.mask(rng.random((800, 3)) < [0, 0.4, 0.4])
+    params = {"optional": ["z", "w"], "verbosity": -1, "num_threads": 1}
+    silent = X["z"].isna().to_numpy().astype(int), X["w"].isna().to_numpy().astype(int)
+    text = only_message(lambda: puc.train(params, (X.assign(told=told(silent)), y), 2))
+    assert "base column 'told' " in text
+    assert shown in text
+    assert f"exactly those who {who}: leave it out" in text
+    # Columns that only go with silence, or have many values, say nothing.
+    honest = X.assign(often=(rng.random(800) < 0.2 + 0.6 * silent[0]).astype(int), many=np.arange(800.0))
+    assert said(lambda: puc.train(params, (honest, y), 2)) == []

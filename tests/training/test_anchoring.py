@@ -10,6 +10,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from engine_kits import LIGHTGBM, XGBOOST, EngineKit, every_engine
 
@@ -31,7 +32,9 @@ def params_of(kit: EngineKit, **params: Any) -> dict[str, Any]:
 def legacy(kit: EngineKit, columns: int) -> Any:
     """An existing model, with some of the columns."""
     params = {**kit.params, **kit.small_trees, "learning_rate": 0.05}
-    return kit.fit_alone(params, TRAIN.X[:, :columns], TRAIN.y, 20)
+    X = TRAIN.X[:, :columns].copy()
+    X[:, FAMILY.n_base :] = np.nan  # it may have optional columns, but not read them
+    return kit.fit_alone(params, X, TRAIN.y, 20)
 
 
 @every_engine
@@ -67,6 +70,32 @@ def test_callable_anchor(kit: EngineKit) -> None:
     np.testing.assert_array_equal(raw[SILENT], tariff(TEST.X[SILENT]))
     assert np.isnan(seen[0][:, FAMILY.optional]).all()  # the anchor never sees what is optional
     assert not np.isnan(TRAIN.X[:, FAMILY.optional]).all()  # … and the caller's table is as it was
+
+
+@every_engine
+def test_anchors_that_read_optional_columns_are_refused(kit: EngineKit) -> None:
+    """With the columns erased, a plain model says what it learnt of the silent."""
+    plain = kit.fit_alone({**kit.params, **kit.small_trees}, TRAIN.X, TRAIN.y, 20)
+    data = puc.Dataset(TRAIN.X, TRAIN.y)
+    with pytest.raises(
+        ValueError, match=r"trees split on column 'Column_2', which is optional, and .* not trained under"
+    ):
+        puc.train(params_of(kit, anchor=plain), data, 5)
+    with pytest.raises(ValueError, match="The anchor is a function that reads optional columns"):
+        puc.train(params_of(kit, anchor=lambda X: kit.predict(plain, X) - 0.5), data, 5)
+    under_consent = puc.train(params_of(kit), data, 20)
+    model = puc.train(params_of(kit, anchor=under_consent), data, 5)
+    np.testing.assert_array_equal(model.predict(TEST.X[SILENT]), puc.predict(under_consent, TEST.X[SILENT]))
+
+
+def test_functions_of_frames_that_read_optional_columns_are_refused() -> None:
+    frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names)
+    for table in (frame, polars.from_pandas(frame)):
+        params = {**PARAMS, "optional": ["z1", "z2", "z3"]}
+        reads = {**params, "anchor": lambda X: 0.1 * np.nan_to_num(X["z2"].to_numpy())}
+        with pytest.raises(ValueError, match="The anchor is a function that reads optional columns"):
+            puc.train(reads, puc.Dataset(table, TRAIN.y), 2)
+        puc.train({**params, "anchor": lambda X: 0.3 * X["b1"].to_numpy()}, puc.Dataset(table, TRAIN.y), 2)
 
 
 def test_callable_anchor_gets_the_callers_kind_of_table() -> None:
@@ -254,7 +283,8 @@ def test_anchor_gets_its_own_columns() -> None:
 
     frame = pd.DataFrame(table, columns=["z one", "b one", "b two", "z two"])
     for columns in (["b two", "b one"], ["z two", "b two", "z one", "b one"]):
-        named = lgb.train(ALONE, lgb.Dataset(frame[columns], TRAIN.y), 10)
+        erased = frame.assign(**{"z one": np.nan, "z two": np.nan})
+        named = lgb.train(ALONE, lgb.Dataset(erased[columns], TRAIN.y), 10)
         model = puc.train({**params, "anchor": named}, puc.Dataset(frame, TRAIN.y), 5)
         np.testing.assert_array_equal(model.predict(frame)[silent], named.predict(frame.loc[silent, columns]))
     other = lgb.train(ALONE, lgb.Dataset(pd.DataFrame({"q": TRAIN.X[:, 0]}), TRAIN.y), 2)

@@ -37,6 +37,10 @@ MIN_EVENTS = 10
 
 MIN_CLUSTERS = 30
 
+MIN_OTHERS = 30
+"""So many people must share more than those judged. Where nobody does, the silent are compared with the silent alone,
+and a model that reads silence passes."""
+
 NO_VARIATION = "No variation: nothing can be said about chance."
 
 
@@ -54,6 +58,8 @@ class _Claim:
     decisive: bool
     events: float
     """How many people compared have the rarer outcome; infinite where outcomes are not events."""
+    others: float
+    """How many people compared share more than those judged; of several sets, the largest such number."""
 
     @property
     def people(self) -> int:
@@ -67,6 +73,9 @@ class _Claim:
         """Say why there is too little to test; empty if there is enough."""
         if self.people < min_count:
             return f"{people_in_words(self.people)}, fewer than the {min_count} asked for."
+        if self.decisive and self.others < MIN_OTHERS:
+            few = counted(int(self.others), "person shares", "people share")
+            return f"{few} more than they do; at least {MIN_OTHERS} are needed to compare them with."
         if self.events < MIN_EVENTS:
             few = f"{people_in_words(int(self.events))} with the rarer outcome among those compared"
             return f"{few}; at least {MIN_EVENTS} are needed."
@@ -127,7 +136,9 @@ def _differences(
     members.update(people.subgroups)
     found: dict[int, Estimate] = {}
     for subgroup in dict.fromkeys(claims[i].subgroup for i in deciding if complete):
-        everything = _claim("", people.everything, subgroup, members[subgroup], complete, False, loss)
+        everything = _claim(
+            "", people.everything, subgroup, members[subgroup], complete, False, loss, people.everything
+        )
         if everything.shortcoming(people, judgement.min_count):
             continue
         of_everything = _influences([everything], people)
@@ -218,7 +229,7 @@ def _claims(people: AuditPeople, scored: list[MaskScores], loss: Loss) -> list[_
     pooled = [(ALL_WITHHOLDING, None, silent, True)] if len(silent) > 1 else []
     everybody = np.ones(len(people), dtype=bool)
     return [
-        _claim(name, mask, subgroup, members, together, decisive, loss)
+        _claim(name, mask, subgroup, members, together, decisive, loss, people.everything)
         for subgroup, members in [(None, everybody), *people.subgroups.items()]
         for name, mask, together, decisive in [*pooled, *sets]
         if subgroup is None or decisive
@@ -233,6 +244,7 @@ def _claim(
     together: list[MaskScores],
     decisive: bool,
     loss: Loss,
+    everything: int,
 ) -> _Claim:
     """Add up the scores of one or several sets for the members of a subgroup."""
     score, size, compared = np.zeros(len(members)), np.zeros(len(members)), np.zeros(len(members), dtype=bool)
@@ -242,7 +254,13 @@ def _claim(
         compared[s.rows] = True
     rows = np.flatnonzero(compared & members)
     events = max(_rarer(s.target[members[s.rows]], loss) for s in together)
-    return _Claim(name, mask, subgroup, rows, score[rows], size[rows], decisive, events)
+    others = max(_others(s, members, everything) for s in together)
+    return _Claim(name, mask, subgroup, rows, score[rows], size[rows], decisive, events, others)
+
+
+def _others(scored: MaskScores, members: Array, everything: int) -> float:
+    """Return how many people share more than a set; infinitely many where there is nothing more to share."""
+    return math.inf if scored.mask == everything else float((scored.size[members[scored.rows]] == 0).sum())
 
 
 def _rarer(target: Array, loss: Loss) -> float:

@@ -13,13 +13,33 @@ from ..._engines import boosters_of
 from ..._tables.containers import is_frame, row_source
 from ..._tables.erasing import select_columns
 from ..._tables.sources import Categories, are_default_names
-from ..schema import categories_of
+from ..schema import categories_of, kept_of
 from .base import Anchor, AnchorScores, checked_scores, listed
 
 
 @dataclass(frozen=True, repr=False)
 class BoosterAnchor(Anchor):
     """A booster of any engine. Optional columns that it was trained on are erased."""
+
+    def check_reads_base_only(self) -> None:
+        """Raise if trees split on an optional column, unless the booster was trained under consent.
+
+        Such trees were grown where people withhold the column, or where nobody did. What they say where it is erased is
+        what silence told them in the first case, and means nothing in the second.
+        """
+        if kept_of(self.model)[0] is not None:
+            return
+        boosters = boosters_of(self.model)
+        names, count = boosters.columns(self.model)
+        keep, splits = self._known_columns(names or [None] * count), boosters.split_counts(self.model)
+        read = [j for j, n in zip(keep, splits.tolist(), strict=True) if n and j in self.consent.group_columns]
+        if read:
+            name = self.consent.feature_names[read[0]]
+            raise ValueError(
+                f"The anchor's trees split on column {name!r}, which is optional, and the anchor was not trained under "
+                "consent: with the column erased it would tell everybody what silence told it. Train the anchor on "
+                "base columns only, train it with pucboost.train, or use anchor='base'."
+            )
 
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
         """Return its raw scores and its own predictions."""

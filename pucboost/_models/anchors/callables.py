@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..._tables.erasing import erase_columns
+import numpy as np
+
+from ..._tables.containers import SourceTable
+from ..._tables.erasing import erase_columns, fill_columns
 from ..._tables.sources import Categories
 from .base import Anchor, AnchorScores, checked_scores
+
+TRIAL_ROWS = 200
+"""How many people show what values an optional column has, when a function is tried out."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -15,6 +21,26 @@ class CallableAnchor(Anchor):
     """A function that takes the table with everything optional erased and returns raw scores."""
 
     returns_raw_scores: ClassVar[bool] = True
+
+    def check_reads_base_only(self, table: SourceTable) -> None:
+        """Raise if the function answers differently when optional numbers are there; they are nobody's own."""
+        X, codes = table.container(), table.source.categories
+        erased = self.scores(X, codes).raw
+        optional = self.consent.group_columns.tolist()
+        some = table.source.take(np.arange(min(TRIAL_ROWS, table.source.n_rows)))[:, optional]
+        shown = [np.nan_to_num(values[~np.isnan(values)]) for values in some.T]
+        for level in (0.1, 0.9):
+            typical = [float(np.quantile(values, level)) if len(values) else 0.0 for values in shown]
+            try:
+                answer = np.asarray(self.model(fill_columns(X, optional, typical)))
+            except Exception:  # it may expect that nothing optional is there
+                return
+            if not np.array_equal(answer, erased, equal_nan=True):
+                raise ValueError(
+                    "The anchor is a function that reads optional columns: it answers differently where they have "
+                    "values, so what it says where they are erased is what silence told the model behind it. An anchor "
+                    "must be a function of base columns, over a model that was trained without the optional ones."
+                )
 
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
         """Return its raw scores, and their inverse link."""

@@ -48,7 +48,11 @@ def anchor_of(
     ``classes`` are the labels that the class numbers in the table stand for; None if they are the numbers.
     """
     if is_booster(model):
-        return BoosterAnchor(model, consent, objective)
+        booster = BoosterAnchor(model, consent, objective)
+        booster.check_reads_base_only()
+        return booster
     if is_estimator(model):
         return EstimatorAnchor.read(model, table, consent, objective, classes)
-    return CallableAnchor(model, consent, objective)
+    function = CallableAnchor(model, consent, objective)
+    function.check_reads_base_only(table)
+    return function
