@@ -28,14 +28,16 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(3000, 3))
 y = X.sum(axis=1)
 X[rng.random(3000) < 0.3, 2] = np.nan
-params = {"engine": ENGINE, "optional": [2], "verbosity": -1}
-puc.save_model(puc.train(params, puc.Dataset(X, y), 5), "model.txt")
+params = {"engine": ENGINE, "optional": [2], "verbosity": -1, "num_threads": 2}
+trained = puc.train(params, puc.Dataset(X, y), 5)
+puc.save_model(trained, "model.txt")
 model = puc.load_model("model.txt")
 expected = puc.predict(model, X)  # the parent's threads are running now
 child = os.fork()
 if child == 0:
     signal.alarm(60)  # it would wait for ever
     same = (puc.predict(model, X, num_threads=1) == expected).all()
+    same &= (puc.predict(trained, X, num_threads=1) == expected).all()
     quotes = puc.quote(model, X, num_threads=1)
     values = puc.sharing_value(model, X, num_threads=1)
     found = puc.monotonicity(model, X, num_threads=1)
