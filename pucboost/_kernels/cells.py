@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .._arrays import Array
+from .compiling import kernel
 from .masks import mix64
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -14,7 +14,7 @@ _MISSING = np.uint64(0x7FF8DEADBEEF0001)
 _0, _1 = np.uint64(0), np.uint64(1)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_rows(values: Array, bits: Array, extra: Array, lo: int, hi: int, hash_out: Array) -> None:
     """Write two independent 64-bit hashes of each row; every NaN counts as one value, and −0 as 0.
 
@@ -37,7 +37,7 @@ def hash_rows(values: Array, bits: Array, extra: Array, lo: int, hi: int, hash_o
         hash_out[i, 1] = second
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def assign_cells(hashes: Array, first_row: int, slots: Array, keys: Array, n_cells: int, cell_out: Array) -> int:
     """Write the cell of each row; equal hashes share a cell. Return how many cells there are now.
 

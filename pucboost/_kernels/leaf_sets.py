@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit
 from numba.extending import intrinsic
 
 from .._arrays import Array
+from .compiling import kernel
 
 # What a node does: numbers, where missing values go right or left, and categories.
 NODE_MISSING_RIGHT, NODE_MISSING_LEFT, NODE_CATEGORY = range(3)
@@ -53,7 +53,7 @@ _lowest_bit: Any = intrinsic(_count_trailing_zeros)
 # ----- subsets
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def plan_subsets(
     masks: Array,
     plane_start: Array,
@@ -110,21 +110,21 @@ def plan_subsets(
 # ----- scores
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fail_if_larger(values: Array, threshold: Any, keep: Any, every_leaf: Any, set_out: Array) -> None:
     """The test x ≤ threshold, which NaN passes: missing values go left."""
     for q in range(set_out.size):
         set_out[q] &= keep if values[q] > threshold else every_leaf
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fail_unless_smaller(values: Array, threshold: Any, keep: Any, every_leaf: Any, set_out: Array) -> None:
     """The test x ≤ threshold, which NaN fails: missing values go right."""
     for q in range(set_out.size):
         set_out[q] &= every_leaf if values[q] <= threshold else keep
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fail_by_category(
     values: Array, goes_left: Array, missing_left: Any, keep: Any, every_leaf: Any, set_out: Array
 ) -> None:
@@ -135,44 +135,44 @@ def _fail_by_category(
         set_out[q] &= every_leaf if left else keep
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(set_out: Array, word: Any) -> None:
     for q in range(set_out.size):
         set_out[q] = word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _and(a: Array, b: Array, set_out: Array) -> None:
     for q in range(set_out.size):
         set_out[q] = a[q] & b[q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _and_word(set_out: Array, word: Any) -> None:
     for q in range(set_out.size):
         set_out[q] &= word
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _leaf_values(sets: Array, leaf_value: Array, value_out: Array) -> None:
     for q in range(value_out.size):
         value_out[q] = leaf_value[_lowest_bit(sets[q])]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _leaf_values_if_any(sets: Array, leaf_value: Array, value_out: Array) -> None:
     for q in range(value_out.size):
         if sets[q] != 0:
             value_out[q] = leaf_value[_lowest_bit(sets[q])]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _add(term: Array, sum_out: Array) -> None:
     for q in range(sum_out.size):
         sum_out[q] += term[q]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _and_part(
     values: Array,
     nodes: Any,
@@ -196,7 +196,7 @@ def _and_part(
             _fail_by_category(x, table, missing_left[node], keep[node], every_leaf, set_out)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sets_of_plane(
     values: Array,
     nodes: Any,
@@ -236,7 +236,7 @@ def _sets_of_plane(
         at += before
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def score_subsets(
     values: Array,
     start: Array,

@@ -9,42 +9,42 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from .._arrays import Array
+from .compiling import kernel
 
 _1F, _LARGEST, _TINY = np.float32(1.0), np.float32(88.7), np.float32(1e-16)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def logistic(raw: Array, slope: float, response_out: Array) -> None:
     """1 / (1 + e^(−slope·s))."""
     for i in range(raw.size):
         response_out[i] = 1.0 / (1.0 + math.exp(-slope * raw[i]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def logistic_float32(raw: Array, response_out: Array) -> None:
     """1 / (1 + e^(−s)) in single precision, with XGBoost's guard against overflow."""
     for i in range(raw.size):
         response_out[i] = _1F / (math.exp(min(-raw[i], _LARGEST)) + _1F + _TINY)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def exponential(raw: Array, response_out: Array) -> None:
     """eˢ."""
     for i in range(raw.size):
         response_out[i] = math.exp(raw[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softplus(raw: Array, response_out: Array) -> None:
     """log(1 + eˢ)."""
     for i in range(raw.size):
         response_out[i] = math.log1p(math.exp(raw[i]))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softmax(raw: Array, response_out: Array) -> None:
     """e^(s_k) / Σ e^(s_j), rows × classes; the sum is made in double precision."""
     for i in range(raw.shape[0]):

@@ -8,12 +8,12 @@ either memory order. No kernel uses a label as an index, so a wrong label cannot
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .._arrays import Array
+from .compiling import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def squared_error(
     score: Array, label: Array, weight: Array, lo: int, hi: int, gradient_out: Array, hessian_out: Array
 ) -> None:
@@ -24,7 +24,7 @@ def squared_error(
         hessian_out[i] = w
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def logistic(
     score: Array, label: Array, weight: Array, lo: int, hi: int, gradient_out: Array, hessian_out: Array
 ) -> None:
@@ -43,7 +43,7 @@ def logistic(
         hessian_out[i] = w * (p * q)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softmax_shares(score: Array, i: int, share_out: Array) -> None:
     """Write p_k = e^(s_k) / Σ e^(s_j) of row i; the largest score is subtracted first, so nothing overflows."""
     n_classes = share_out.size
@@ -58,7 +58,7 @@ def softmax_shares(score: Array, i: int, share_out: Array) -> None:
         share_out[k] /= total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softmax(
     score: Array, label: Array, weight: Array, factor: float, lo: int, hi: int, gradient_out: Array, hessian_out: Array
 ) -> None:
@@ -74,7 +74,7 @@ def softmax(
             hessian_out[i, k] = w * (factor * p * (1.0 - p))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def softmax_of_shares(
     score: Array, label: Array, weight: Array, factor: float, lo: int, hi: int, gradient_out: Array, hessian_out: Array
 ) -> None:
@@ -90,7 +90,7 @@ def softmax_of_shares(
             hessian_out[i, k] = w * (factor * p * (1.0 - p))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def poisson(
     score: Array,
     label: Array,
@@ -113,7 +113,7 @@ def poisson(
         hessian_out[i] = w * (mean * enlarge)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gamma(score: Array, label: Array, weight: Array, lo: int, hi: int, gradient_out: Array, hessian_out: Array) -> None:
     """Loss s + y·e⁻ˢ: gradient 1 − y·e⁻ˢ, hessian y·e⁻ˢ."""
     for i in range(lo, hi):
@@ -123,7 +123,7 @@ def gamma(score: Array, label: Array, weight: Array, lo: int, hi: int, gradient_
         hessian_out[i] = w * ratio
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def tweedie(
     score: Array, label: Array, weight: Array, power: float, lo: int, hi: int, gradient_out: Array, hessian_out: Array
 ) -> None:
@@ -139,7 +139,7 @@ def tweedie(
         hessian_out[i] = w * ((2.0 - power) * upper - (1.0 - power) * lower)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def quantile(
     score: Array, label: Array, weight: Array, alpha: float, lo: int, hi: int, gradient_out: Array, hessian_out: Array
 ) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .._arrays import Array
+from .compiling import kernel
 
 # Every constant is a numpy uint64: numba turns uint64 mixed with a signed integer into float64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -33,7 +33,7 @@ STREAM_DRAWS = np.uint64(5)
 SCHEME_NONE, SCHEME_EXHAUSTIVE, SCHEME_FIXED, SCHEME_BALANCED = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix64(x: Any) -> Any:
     """Scramble 64 bits (the finaliser of the splitmix64 generator)."""
     x = (x ^ (x >> _30)) * _MIX_1
@@ -41,19 +41,19 @@ def mix64(x: Any) -> Any:
     return x ^ (x >> _31)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def stream_key(seed: Any, stream: Any) -> Any:
     """Return the key of one stream of random numbers: computed once, then used for every row."""
     return mix64(mix64(seed + _GOLDEN) + stream * _GOLDEN)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def counter_hash(key: Any, row: Any, counter: Any) -> Any:
     """Return 64 random bits, a pure function of the stream's key, the row and a counter (all uint64)."""
     return mix64(mix64(key + (row + _1) * _GOLDEN) + (counter + _1) * _GOLDEN)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_groups(mask: Any) -> Any:
     """Return k = |mask|, the number of groups shared; sums bits in ever larger fields, without a branch."""
     mask = mask - ((mask >> _1) & _FIELD_1)
@@ -62,7 +62,7 @@ def count_groups(mask: Any) -> Any:
     return (mask * _FIELD_8) >> _56
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def submask(index: Any, mask: Any) -> Any:
     """Return the index-th sub-mask of ``mask``: bit j of ``index`` decides on its j-th group.
 
@@ -79,7 +79,7 @@ def submask(index: Any, mask: Any) -> Any:
     return out
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def antithetic_submask(key: Any, row: Any, copy: Any, mask: Any) -> Any:
     """Return copy number ``copy`` in the order s, a∖s, s′, a∖s′, …: all distinct, each uniform on the sub-masks.
 
@@ -99,7 +99,7 @@ def antithetic_submask(key: Any, row: Any, copy: Any, mask: Any) -> Any:
     return mask ^ first if (coin ^ copy) & _1 else first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_masks(
     scheme: int, seed: Any, available: Array, rows: Array, copies: Array, lo: int, hi: int, masks_out: Array
 ) -> None:
@@ -122,7 +122,7 @@ def copy_masks(
             masks_out[v] = mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk_rows(offsets: Array, start: int, lo: int, hi: int, rows_out: Array, copies_out: Array) -> None:
     """Write source row and copy number of the virtual rows start + lo … start + hi − 1.
 
@@ -138,7 +138,7 @@ def walk_rows(offsets: Array, start: int, lo: int, hi: int, rows_out: Array, cop
         copies_out[v] = start + v - offsets[row]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pack_shared(
     block: Array, group_start: Array, group_columns: Array, zero_is_missing: bool, lo: int, hi: int, masks_out: Array
 ) -> None:
@@ -155,14 +155,14 @@ def pack_shared(
         masks_out[i] = mask
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_shared(masks: Array, lo: int, hi: int, counts_out: Array) -> None:
     """Write k = |mask| of every row."""
     for i in range(lo, hi):
         counts_out[i] = count_groups(masks[i])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def round_at_random(seed: Any, expected: Array, counts: Array, lo: int, hi: int, copies_out: Array) -> None:
     """Write expected[counts[i]] rounded up or down at random, so that its mean over all seeds is exact.
 

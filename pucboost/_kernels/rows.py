@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from .._arrays import Array
+from .compiling import kernel
 
 _1 = np.uint64(1)
 _TILE = 128
@@ -17,7 +17,7 @@ ZERO_THRESHOLD = float(np.float32(1e-35))
 """LightGBM's threshold between zero and non-zero when it samples values for its bins."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_masked_rows(
     source: Array, rows: Array, masks: Array, column_bits: Array, fill: Any, lo: int, hi: int, out: Array
 ) -> None:
@@ -33,7 +33,7 @@ def gather_masked_rows(
             row_out[j] = fill if absent & column_bits[j] else value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_masked_columns(
     source: Array, rows: Array, masks: Array, column_bits: Array, fill: Any, lo: int, hi: int, out: Array
 ) -> None:
@@ -46,7 +46,7 @@ def gather_masked_columns(
                 out[v, j] = fill if ~masks[v] & bit else value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def scatter_cells(values: Array, rows: Array, columns: Array, lo: int, hi: int, out: Array) -> None:
     """out[rows[i], columns[k]] = values[i, k] for i in [lo, hi); a cell holds one or several numbers."""
     for i in range(lo, hi):
@@ -56,7 +56,7 @@ def scatter_cells(values: Array, rows: Array, columns: Array, lo: int, hi: int, 
                 row_out[columns[k], c] = values[i, k, c]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mask_indicators(masks: Array, lo: int, hi: int, out: Array) -> None:
     """out[v, g] = 1 if group g is in masks[v], else 0."""
     for v in range(lo, hi):
@@ -64,7 +64,7 @@ def mask_indicators(masks: Array, lo: int, hi: int, out: Array) -> None:
             out[v, g] = (masks[v] >> np.uint64(g)) & _1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_nonzero_columns(block: Array, counts_out: Array) -> None:
     """Add to counts_out[j] how many values of column j are not zero (NaN is not zero)."""
     for i in range(block.shape[0]):
@@ -73,7 +73,7 @@ def count_nonzero_columns(block: Array, counts_out: Array) -> None:
                 counts_out[j] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def append_nonzero_columns(
     block: Array, first_position: int, next_slot: Array, values_out: Array, positions_out: Array
 ) -> None:

@@ -1,4 +1,4 @@
-"""Run a range kernel on several threads.
+"""Run a range kernel on several threads, and tell engines how many to use.
 
 Numba's own ``parallel=True`` is deliberately not used: its default layers abort the process when two Python
 threads or a forked child enter a kernel, and its thread count is global state. Kernels that release the GIL,
@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any
 
 MIN_ITEMS_PER_THREAD = 2_048
 """With fewer items, a second thread costs more than it saves."""
@@ -42,3 +45,25 @@ def run_in_ranges(kernel: Callable[[int, int], None], n_items: int, threads: int
     kernel(0, bounds[1])
     for done in others:
         done.result()
+
+
+@contextmanager
+def engine_threads(requested: int | None) -> Iterator[None]:
+    """Let OpenMP, and so every engine, use no more threads than requested; None leaves it alone.
+
+    OpenMP keeps this number per calling thread, so other threads of the process are not affected, and neither are
+    boosters. One thread means none but the caller's, which is all that a forked child may use.
+    """
+    if requested is None or requested <= 0:
+        yield
+        return
+    with _openmp(len(sys.modules)).limit(limits=requested, user_api="openmp"):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _openmp(modules: int) -> Any:
+    """Return the OpenMP libraries of this process; they are looked up again when further modules have been loaded."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

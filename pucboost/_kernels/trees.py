@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .._arrays import Array
+from .compiling import kernel
 
 # How a number becomes what a node tests.
 READ_AS_IT_IS, READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_CATEGORY, READ_CATEGORY_FROM_ZERO = range(5)
@@ -13,7 +13,7 @@ MISSING_CATEGORY, OTHER_CATEGORY = -1.0, 2.0**31
 """What stands for a missing category, and for one that no model can know."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def order_leaves(
     left: Array,
     right: Array,
@@ -54,7 +54,7 @@ def order_leaves(
         leaves_out[t] = leaves
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _read(x: float, reading: int, zero: float) -> float:
     missing = x != x
     if abs(x) <= zero:
@@ -72,7 +72,7 @@ def _read(x: float, reading: int, zero: float) -> float:
     return x
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def read_values(
     block: Array, columns: Array, readings: Array, zero: float, lo: int, hi: int, values_out: Array
 ) -> None:
@@ -87,7 +87,7 @@ def read_values(
             values_out[j, i] = _read(values_out.dtype.type(block[i, column]), reading, zero)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def any_beyond(block: Array, largest: float, lo: int, hi: int, found_out: Array) -> None:
     """Set found_out[0] if a value of the rows [lo, hi) is larger than ``largest`` in size; NaN is not."""
     found = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 
 from .._arrays import Array
+from .._kernels.threads import engine_threads
 from .best_subset import Favourable, Search, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .subsets import people_by_subsets, subset_masks, subset_name
@@ -40,7 +41,7 @@ def quote(
     raw_score
         Return raw scores instead of predictions.
     num_threads
-        Threads for the kernels; None means all cores.
+        Threads for kernels and engine; None means all cores.
 
     Returns
     -------
@@ -62,7 +63,8 @@ def quote(
     >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
     [[True, True, False, False], [True, True, True, True]]
     """
-    return quote_subsets(MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads), subsets)
+    with engine_threads(num_threads):
+        return quote_subsets(MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads), subsets)
 
 
 def quote_subsets(predictor: MaskedPredictor, subsets: Any) -> pd.DataFrame:
@@ -156,7 +158,7 @@ def predict(
         Predict this class only, for a model with several: its number, or one of the labels of a classifier. ``"best"``
         needs it then.
     num_threads
-        Threads for the kernels; None means all cores.
+        Threads for kernels and engine; None means all cores.
 
     Returns
     -------
@@ -180,13 +182,14 @@ def predict(
     sign = favourable_sign(favourable)
     if search not in get_args(Search):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
-    predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
-    if sharing == "best":
-        prediction, used = best_predictions(predictor, sign, max_subsets, search)
-    else:
-        used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
-        prediction = predictor.everybody(used)
-    return (prediction, _groups_used(used, predictor)) if return_subset else prediction
+    with engine_threads(num_threads):
+        predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+        if sharing == "best":
+            prediction, used = best_predictions(predictor, sign, max_subsets, search)
+        else:
+            used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
+            prediction = predictor.everybody(used)
+        return (prediction, _groups_used(used, predictor)) if return_subset else prediction
 
 
 def check_sharing(sharing: Any) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
+from .._kernels.threads import engine_threads
 from .best_subset import Favourable, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .quotes import DEFAULT_MAX_SUBSETS
@@ -40,7 +41,7 @@ def sharing_value(
     target_class
         The class to look at, for a model with several, as in :func:`predict`.
     num_threads
-        Threads for the kernels; None means all cores.
+        Threads for kernels and engine; None means all cores.
 
     Returns
     -------
@@ -61,9 +62,10 @@ def sharing_value(
     >>> bool(np.allclose(values["withheld"] + values["Column_1"] + values["Column_2"], booster.predict(X)))
     True
     """
-    return sharing_values(
-        MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
-    )
+    with engine_threads(num_threads):
+        return sharing_values(
+            MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+        )
 
 
 def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
@@ -149,8 +151,9 @@ def monotonicity(
     (200, True, 0.0)
     """
     sign = favourable_sign(favourable)
-    predictor = MaskedPredictor(booster, X, num_threads=num_threads, target_class=target_class)
-    return compare_with_less(predictor, sign, max_subsets)
+    with engine_threads(num_threads):
+        predictor = MaskedPredictor(booster, X, num_threads=num_threads, target_class=target_class)
+        return compare_with_less(predictor, sign, max_subsets)
 
 
 def compare_with_less(predictor: MaskedPredictor, sign: float, max_subsets: int = DEFAULT_MAX_SUBSETS) -> Monotonicity:

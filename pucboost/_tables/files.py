@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+_BINARY: int = getattr(os, "O_BINARY", 0)  # Windows only
+_CANNOT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+"""How file systems say that they do not know fsync."""
 
 
 class DataError(ValueError):
@@ -16,20 +23,43 @@ class DataError(ValueError):
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a neighbour, then rename: whatever happens, there is never half a file under the name asked for."""
+    """Write to a neighbour, then rename: whatever happens, there is never half a file under the name asked for.
+
+    A file that is replaced hands on its permissions.
+    """
     path = Path(os.path.realpath(path))  # a link stays one, and its target is replaced
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    before = _permissions(path)
+    # The system takes the umask off the rights of a new file. What replaces a file must never be open to more people.
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, 0o666 if before is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
             yield out
-        # mkstemp makes files only the owner can read; give this one the rights any new file gets.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+            _to_disk(out)
+        if before is not None:
+            os.chmod(temporary, before)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _permissions(path: Path) -> int | None:
+    """Return who may do what with a file; None if there is none."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _to_disk(out: IO[bytes]) -> None:
+    """Wait until a file is on the disk: after a power cut, its name must not lead to an empty one."""
+    out.flush()
+    try:
+        os.fsync(out.fileno())
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -51,6 +81,9 @@ def folder_written_whole(folder: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".unfinished.") as temporary:
             yield Path(temporary)
             for file in Path(temporary).iterdir():
+                before = _permissions(folder / file.name)
+                if before is not None:
+                    file.chmod(before)
                 os.replace(file, folder / file.name)
     except BaseException:
         if is_new and not any(folder.iterdir()):

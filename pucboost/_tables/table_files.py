@@ -151,11 +151,26 @@ class CsvTable(TableFile):
             yield _Watched(content, file, os.fstat(file.fileno()).st_size)
 
     def _header(self, content: _Watched) -> list[str]:
-        text = io.TextIOWrapper(io.BufferedReader(content), "utf-8-sig", "surrogateescape", newline="")
+        start = _Start(content, BATCH_BYTES)
+        text = io.TextIOWrapper(io.BufferedReader(start), "utf-8-sig", "surrogateescape", newline="")
+        last = ""
+
+        def lines() -> Iterator[str]:
+            nonlocal last
+            for line in text:
+                last = line
+                yield line
+            last = ""
+
         try:
-            header = next((row for row in csv.reader(text, delimiter=self._delimiter) if row), None)
+            header = next((row for row in csv.reader(lines(), delimiter=self._delimiter) if row), None)
         except csv.Error as error:
             raise DataError(f"{self.path}: the header cannot be read as CSV ({error})") from None
+        if start.is_cut and not last.endswith(("\n", "\r")):
+            raise DataError(
+                f"{self.path}: the header does not end within the first {BATCH_BYTES:,} bytes; is this a CSV file, and "
+                "is every quoted field closed?"
+            )
         if header is None:
             raise DataError(f"{self.path} is empty")
         try:
@@ -223,6 +238,24 @@ class CsvTable(TableFile):
 
 def _shortened(text: str, length: int = 60) -> str:
     return text if len(text) <= length else text[:length] + "…"
+
+
+class _Start(io.RawIOBase):
+    """The first bytes of a stream: a small compressed file may hold a line that is larger than the memory."""
+
+    def __init__(self, content: Any, size: int) -> None:
+        self._content, self._left = content, size
+        self.is_cut = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        got: bytes = self._content.read(min(len(buffer), self._left))
+        buffer[: len(got)] = got
+        self._left -= len(got)
+        self.is_cut |= self._left == 0
+        return len(got)
 
 
 class _Watched(io.RawIOBase):

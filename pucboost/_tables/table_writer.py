@@ -71,14 +71,15 @@ class _CsvSink:
             csv.writer(line, delimiter=self._delimiter, lineterminator="\n").writerow(table.column_names)
             self._out.write(line.getvalue().encode())
             self._has_header = True
+        if table.num_columns == 1:  # most readers skip an empty line
+            values = table.column(0).cast(pa.string()).fill_null("NaN")
+            table = pa.table({table.column_names[0]: values})
         for quotes in ("none", "needed"):  # Arrow's "needed" quotes all text: use it only if something needs quotes
             text = pa.BufferOutputStream()
             options = pa_csv.WriteOptions(
                 include_header=False,
                 delimiter=self._delimiter,
                 quoting_style=quotes,
-                # Most readers skip an empty line.
-                null_string="" if table.num_columns > 1 else "NaN",
             )
             try:
                 pa_csv.write_csv(table, text, options)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._engines.base import EngineParams, Validation
+from .._engines.base import Engine, EngineParams, Validation
 from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
@@ -130,12 +130,17 @@ class Augmenter:
 def _default_budget(request: TrainingRequest, parallel_tables: int) -> int:
     """Return how many virtual rows fit into the default share of the memory, but at least one per person."""
     source = request.table.source
-    per_row = request.engine.bytes_per_virtual_row(source.values_per_row, request.options.n_classes)
-    fitting = int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * _memory_bytes() / (per_row * parallel_tables)))
+    fitting = rows_that_fit(request.engine, source.values_per_row, request.options.n_classes, parallel_tables)
     return max(fitting, source.n_rows)
 
 
-def _memory_bytes() -> float:
+def rows_that_fit(engine: Engine, values_per_row: int, n_classes: int, parallel_tables: int = 1) -> int:
+    """Return how many virtual rows fit into the default share of the memory."""
+    per_row = engine.bytes_per_virtual_row(values_per_row, n_classes)
+    return int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * memory_bytes() / (per_row * parallel_tables)))
+
+
+def memory_bytes() -> float:
     """Return the memory of the machine or container; infinite if the system does not report it."""
     known = [float("inf")]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:

@@ -169,7 +169,7 @@ def test_whole_numbers_of_every_size() -> None:
     for table in (
         pa.table({"a": values}),
         pl.DataFrame({"a": values}),
-        pl.DataFrame({"a": pl.Series(values, dtype=pl.Int128)}),
+        pl.DataFrame({"a": pl.Series(values, dtype=getattr(pl, "Int128", pl.Int64))}),
         pd.DataFrame({"a": pd.Series(values, dtype="Int64")}),
         pd.DataFrame({"a": pd.Series(values, dtype=object)}),
         pd.DataFrame({"a": pd.Series(values, dtype=pd.ArrowDtype(pa.int64()))}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 import gzip
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,33 @@ def test_how_tables_are_written(tmp_path: Path, capsysbinary: pytest.CaptureFixt
     assert capsysbinary.readouterr().out == b"x\n1\nNaN\n"  # not an empty line, which readers skip
     # Rows written later do not need the quotes that rows written earlier did.
     assert (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()[-1] == "499,0.3333333333333333,true"
+
+
+ENDLESS = {
+    "one field": (b"0", "field larger than field limit"),
+    "many fields": (b"x,", "the header does not end within the first 2,097,152 bytes"),
+    "an open quote": (b"a,b\n", "the header (cannot be read|does not end)"),
+    "empty lines": (b"\r\n", "the header does not end within the first 2,097,152 bytes"),
+}
+
+
+@pytest.mark.parametrize(("piece", "message"), ENDLESS.values(), ids=ENDLESS.keys())
+def test_a_small_file_with_an_endless_header_does_not_fill_the_memory(
+    tmp_path: Path, piece: bytes, message: str
+) -> None:
+    with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
+        file.write(b'"' * (b"a" in piece) + piece * (40_000_000 // len(piece)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(table_files.DataError, match=message):
+            table_files.open_table(tmp_path / "a.csv.gz")
+        assert tracemalloc.get_traced_memory()[1] < 30e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", ""])
+def test_a_header_may_be_as_long_as_a_row(tmp_path: Path, end: str) -> None:
+    names = [f"column_{i}" for i in range(150_000)]
+    (tmp_path / "a.csv").write_text(",".join(names) + end, encoding="utf-8", newline="")
+    assert table_files.open_table(tmp_path / "a.csv").columns == names

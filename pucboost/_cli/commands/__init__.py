@@ -4,5 +4,5 @@ A module has ``add_parser(commands)``, which adds its arguments to the command l
 work and returns the exit code. It imports whatever is slow to load inside ``run``.
 """
 
-COMMANDS = ("train", "predict", "quote", "letter", "audit", "demo")
+COMMANDS = ("train", "predict", "quote", "letter", "audit", "demo", "doctor")
 """In the order of the help."""

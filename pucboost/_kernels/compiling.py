@@ -1,0 +1,112 @@
+"""How kernels are compiled, and where the result is kept: in numba's cache if there is one, else in memory.
+
+The cache saves time and nothing else. So whatever is wrong with it, a kernel is compiled afresh: no folder can be
+written to, the disk is full, a file is damaged, or two processes have mixed up their files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import pickle
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import njit
+from numba.core import sigutils
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.serialize import dumps
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+logger = logging.getLogger("pucboost")
+
+
+def kernel(function: Kernel) -> Kernel:
+    """Compile a function for each type of arguments it is called with; it releases the GIL."""
+    compiled: Any = njit(nogil=True)(function)
+    if hasattr(compiled, "enable_caching"):  # not with NUMBA_DISABLE_JIT=1, for debuggers
+        try:
+            compiled._cache = _Cache(function)
+        except (RuntimeError, OSError) as error:  # numba finds no folder that it can write to
+            _say_that_nothing_is_kept(error)
+    return cast("Kernel", compiled)
+
+
+def cache_folder() -> Path | None:
+    """Return the folder in which compiled kernels are kept; None if there is none that can be written to."""
+    try:
+        return Path(_Cache(cache_folder).cache_path)
+    except (RuntimeError, OSError):
+        return None
+
+
+@cache
+def _say_once(text: str) -> None:
+    logger.warning(text)
+
+
+def _say_that_nothing_is_kept(error: Exception) -> None:
+    logger.debug("numba's cache: %s", error)
+    _say_once(
+        "Compiled kernels cannot be kept on disk, so every process compiles them again, which takes seconds. Set the "
+        "environment variable NUMBA_CACHE_DIR to a folder that can be written to."
+    )
+
+
+@cache
+def _sources() -> str:
+    """Return a digest of all kernels: they call one another, and numba looks only at a kernel's own file."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class _SealedResult(CompileResultCacheImpl):
+    """Machine code with a digest: LLVM would abort the process on damaged code, or run it."""
+
+    def reduce(self, data: Any) -> tuple[str, bytes]:
+        content = dumps(super().reduce(data))
+        return hashlib.sha256(content).hexdigest(), content
+
+    def rebuild(self, target_context: Any, payload: tuple[str, bytes]) -> Any:
+        digest, content = payload
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise ValueError("damaged machine code")
+        return super().rebuild(target_context, pickle.loads(content))
+
+
+class _Cache(FunctionCache):
+    """Numba's cache, which here never raises: damaged files are replaced, and a full disk only costs time."""
+
+    _impl_class = _SealedResult
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+            # Two processes that compile for different types at once may choose the same file name, and the index of
+            # one then leads to the code of the other.
+            if found is None or tuple(found.signature.args) == tuple(sigutils.normalize_signature(sig)[0]):
+                return found
+        except Exception as error:
+            logger.debug("numba's cache: %s is damaged (%r)", self._name, error)
+        try:
+            self.flush()
+        except OSError as error:
+            self.disable()
+            _say_that_nothing_is_kept(error)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            self.disable()
+            _say_that_nothing_is_kept(error)

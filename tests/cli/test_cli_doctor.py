@@ -1,0 +1,77 @@
+"""``pucboost doctor``: what a report of a problem should contain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_tools import run
+
+import pucboost as puc
+from pucboost._cli import self_test
+from pucboost._cli.commands import doctor
+from pucboost._engines import ENGINES
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    lines = capsys.readouterr().out.splitlines()
+    return {line[:24].strip(): line[24:] for line in lines}
+
+
+def test_everything_works_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor") == 0
+    found = printed(capsys)
+    assert found["pucboost"] == puc.__version__
+    assert found["numpy"] == np.__version__
+    jobs = ["training", "files", "quotes", "audit"]
+    tried = ["kernels", *(f"{engine}: {job}" for engine in ENGINES for job in jobs)]
+    assert {what: found[what] for what in tried} == dict.fromkeys(tried, "works")
+    assert float(found["seconds"]) >= 0
+
+
+def test_a_check_that_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_disk(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(self_test, "_kernels", no_disk)
+    monkeypatch.setattr("pucboost._engines.ENGINES", ())
+    assert run("doctor") == 3
+    told = capsys.readouterr()
+    assert "kernels                 FAILED: OSError: No space left on device\n" in told.out
+    assert told.err == "pucboost: error: 1 of the checks failed\n"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_model_that_learns_from_silence_is_found_out(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = puc.train
+    monkeypatch.setattr(
+        "pucboost._training.train.train", lambda params, *more: train({**params, "augmentation": "none"}, *more)
+    )
+    world = self_test._World(engine)
+    with pytest.raises(self_test._WrongResultError, match=r"the squared PUC-gap is 0\.015, expected less than 0\.006"):
+        world.training()
+
+
+def test_without_trial_nothing_tells_who_the_user_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    assert run("doctor", "--no-test") == 0
+    found = printed(capsys)
+    assert "kernels" not in found
+    assert found["NUMBA_CACHE_DIR"] == str(Path("~") / "cache")
+    assert found["compiled kernels"].startswith(str(Path("~") / "cache"))
+    assert not any(str(tmp_path) in text for text in found.values())
+
+
+def test_packages_that_are_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(doctor, "OPTIONAL_PACKAGES", ("no-such-extra",))
+    assert run("doctor", "--no-test") == 0
+    found = printed(capsys)
+    assert found["no-such-package"] == "NOT INSTALLED"
+    assert found["no-such-extra (optional)"] == "not installed"
