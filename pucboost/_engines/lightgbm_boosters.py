@@ -49,6 +49,10 @@ class LightGBMBoosters(Boosters):
         """Return the names and the number of the columns."""
         return booster.feature_name(), int(booster.num_feature())
 
+    def column_name(self, name: str) -> str:
+        """Return the name with underscores for spaces, which separate names in LightGBM's text."""
+        return name.replace(" ", "_")
+
     def objective(self, booster: Any) -> TrainedObjective:
         """Return the loss; a quantile level is read from the parameters at the end of the model's text."""
         given = next(iter((booster.dump_model(num_iteration=1).get("objective") or "").split()), None)

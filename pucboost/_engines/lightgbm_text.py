@@ -15,6 +15,8 @@ import json
 import re
 from typing import Any
 
+from .._plain_data import entries
+
 _LINE = "[pucboost: ]:"
 _OURS = re.compile(rf"^{re.escape(_LINE)}.*\n", re.MULTILINE)
 _END = "\nend of parameters\n"
@@ -47,7 +49,7 @@ def schema_in(text: str) -> dict[str, Any] | None:
     place = text.rfind(_END)
     found = _OURS.search(text, max(0, text.rfind("\nparameters:\n", 0, max(place, 0))))
     if found is not None:
-        return dict(json.loads(found[0].removeprefix(_LINE)))
+        return entries(found[0].removeprefix(_LINE))
     behind = text[max(place, 0) :].splitlines() if place >= 0 else []
     lines = [line for line in behind if line.startswith(_EARLIER_LINE)]
-    return dict(json.loads(lines[-1].removeprefix(_EARLIER_LINE))) if lines else None
+    return entries(lines[-1].removeprefix(_EARLIER_LINE)) if lines else None

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._arrays import Array
+from .._plain_data import entries
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .translation.words import loss_name
@@ -127,7 +128,7 @@ class XGBoostBoosters(Boosters):
     def kept_schema(self, booster: Any) -> dict[str, Any] | None:
         """Return the schema in the attribute."""
         kept = booster.attr(SCHEMA_KEY)
-        return None if kept is None else dict(json.loads(kept))
+        return None if kept is None else entries(kept)
 
     def up_to_best_round(self, booster: Any) -> Any:
         """Return the booster cut at the best round."""

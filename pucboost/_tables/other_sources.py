@@ -73,10 +73,19 @@ class SequenceSource(RowSource):
         self._sequence = sequence
 
     def window(self, lo: int, hi: int) -> Array:
-        return np.ascontiguousarray(self._sequence[lo:hi], dtype=self.dtype)
+        return self._expected(np.ascontiguousarray(self._sequence[lo:hi], dtype=self.dtype), hi - lo)
 
     def take(self, rows: Array) -> Array:
-        return np.stack([np.asarray(self._sequence[int(i)], dtype=self.dtype) for i in rows])
+        return self._expected(np.stack([np.asarray(self._sequence[int(i)], dtype=self.dtype) for i in rows]), len(rows))
+
+    def _expected(self, block: Array, n_rows: int) -> Array:
+        """Return what a user's code has returned if it is as large as it must be: kernels do not look again."""
+        if block.shape != (n_rows, self.n_columns):
+            raise ValueError(
+                f"The Sequence returned an array of shape {block.shape} where {n_rows} rows and {self.n_columns} "
+                "columns were asked for."
+            )
+        return block
 
 
 class StackedSource(RowSource):
