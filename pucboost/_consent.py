@@ -18,6 +18,7 @@ from ._kernels.threads import run_in_ranges, thread_count
 from ._pickles import pickled
 from ._plain_data import is_whole
 from ._tables.containers import row_source
+from ._tables.masked_arrays import check_no_mask
 from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, are_default_names
 
@@ -261,6 +262,7 @@ class Consent:
     def _check_available(self, available: Any, source: RowSource) -> Array:
         if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
             available = available[list(self.group_names)]  # a DataFrame names the group of each column
+        check_no_mask(available, "available")
         shared = np.asarray(available)
         if shared.ndim == 1 and self.n_groups == 1:
             shared = shared[:, None]

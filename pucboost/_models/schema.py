@@ -110,7 +110,7 @@ def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary | Non
 
 @contextmanager
 def valid_in(where: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Make one kind of error of whatever is wrong with a schema (besides NotValidError, of these kinds): it says where."""
+    """Make one error of whatever is wrong with a schema, NotValidError or one of other ``kinds``: it says where."""
     try:
         yield
     except Exception as error:
