@@ -13,6 +13,7 @@ from .._plain_data import entries
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .translation.words import loss_name
+from .xgboost_seal import sealed, unsealed
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
 """Attributes that keep the schema, the categories of the training table, and what the values of leaves depend on."""
@@ -147,7 +148,7 @@ class XGBoostBoosters(Boosters):
         """Return JSON or UBJSON, by the ending of ``path``; the booster already holds the schema."""
         if options:
             raise TypeError(f"save_model takes no {', '.join(options)} for an XGBoost booster; slice it instead.")
-        return bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj"))
+        return sealed(bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
 
     def wrote(self, content: bytes) -> bool:
         """Return whether the content may be JSON or UBJSON."""
@@ -155,7 +156,7 @@ class XGBoostBoosters(Boosters):
 
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
         """Return booster and schema."""
-        booster = self.from_plain_file(content)
+        booster = self.from_plain_file(unsealed(content))
         schema = self.kept_schema(booster)
         return None if schema is None else (booster, schema)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .._consent import Consent
+from .._digests import DamagedFileError
 from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
-from .._plain_data import entries
 from .._tables.files import write_whole
 from .._tables.formats import is_table_file
-from .anchored import ANCHORED_KEY, AnchoredModel
+from .anchored import ANCHORED_KEY, AnchoredModel, entries_of_file
 from .anchored_parts import anchor_from_dict, booster_from_dict, objective_from_dict
 from .schema import TREES_ARE_OTHERS, TrainingSummary, check_names, kept_of, model_schema, read_schema, valid_in
 
@@ -98,8 +99,8 @@ def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedM
     if content.startswith(_ANCHORED):
         if isinstance(trusted, str):
             raise TypeError(f"trusted must be a list of names of types, got the text {trusted!r}.")
-        with valid_in(str(filename)):
-            kept = entries(content)
+        with valid_in(str(filename)), _intact(str(filename)):
+            kept = entries_of_file(content)
         return cast("TrainedModel", _anchored_from_dict(kept, str(filename), trusted))
     if is_table_file(Path(filename)):
         raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
@@ -190,8 +191,16 @@ def _protected(booster: Any, schema: dict[str, Any], where: str) -> tuple[Consen
 def _from_file(content: bytes, where: str) -> tuple[Any, dict[str, Any]] | None:
     """Return booster and schema, None if there is no schema; errors name ``where`` it was found."""
     boosters = _boosters_that_wrote(content)
-    with valid_in(where):
+    with valid_in(where), _intact(where):
         return boosters.from_file(content)
+
+
+@contextmanager
+def _intact(where: str) -> Iterator[None]:
+    try:
+        yield
+    except DamagedFileError as error:
+        raise ValueError(f"{where!r} is damaged: {error}.") from None
 
 
 def _boosters_that_wrote(content: bytes) -> Boosters:
