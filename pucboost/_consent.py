@@ -25,6 +25,9 @@ from ._tables.sources import RowSource, are_default_names
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
 
+NOTHING, JOINED_BY = "nothing", " + "
+"""How quotes and audits call the sets of groups that people share: ``nothing``, ``app``, ``app + blood``."""
+
 
 @dataclass(frozen=True)
 class Consent:
@@ -92,6 +95,8 @@ class Consent:
             raise ValueError(
                 f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
             )
+        for group in groups:
+            _check_group_name(group)
         return cls(groups, names)
 
     @classmethod
@@ -313,6 +318,16 @@ class Consent:
     def __repr__(self) -> str:
         inner = ", ".join(f"{g}: [{', '.join(self.feature_names[c] for c in cs)}]" for g, cs in self.groups.items())
         return f"Consent({inner}; {len(self.feature_names) - len(self.group_columns)} base columns)"
+
+
+def _check_group_name(group: str) -> None:
+    """Raise if a set of other groups would be called like this one. Models of earlier versions may have such groups."""
+    if group == NOTHING or JOINED_BY in group:
+        meaning = "the set without any group" if group == NOTHING else "a set of several groups"
+        raise ValueError(
+            f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
+            "optional={'another name': [columns]}."
+        )
 
 
 def _checked_names(names: Any) -> tuple[str, ...]:

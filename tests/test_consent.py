@@ -58,6 +58,11 @@ def test_numpy_integers_and_arrays_are_positions() -> None:
         ([None], "by string or integer position, got None"),
         ([True], "by string or integer position, got True"),
         ([["steps", "pulse"]], "by string or integer position"),
+        (
+            {"nothing": ["steps"]},
+            "is called 'nothing', but quotes and audits call the set without any",
+        ),
+        ({"a + b": ["steps"]}, r"group of optional is called 'a \+ b', but quotes and audits call a set of several"),
     ],
 )
 def test_bad_declarations(optional: Any, message: str) -> None:
