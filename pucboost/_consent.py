@@ -306,11 +306,14 @@ class Consent:
         """Inverse of :meth:`to_dict`."""
         return cls(schema["groups"], schema["feature_names"])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"groups": dict(self.groups), "feature_names": self.feature_names}  # plain data, for skops too
+
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(state["groups"], state["feature_names"])  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
-        return pickled("Consent", {"groups": dict(self.groups), "feature_names": self.feature_names})
+        return pickled("Consent", self.__getstate__())
 
     def __hash__(self) -> int:
         return hash((tuple(self.groups.items()), self.feature_names))
