@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,22 +16,29 @@ from ._arrays import Array
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
 from ._pickles import pickled
+from ._plain_data import is_whole
 from ._tables.containers import row_source
+from ._tables.masked_arrays import check_no_mask
 from ._tables.names import did_you_mean
-from ._tables.sources import RowSource, are_default_names, default_names
+from ._tables.sources import RowSource, are_default_names
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
+
+NOTHING, JOINED_BY = "nothing", " + "
+"""How quotes and audits call the sets of groups that people share: ``nothing``, ``app``, ``app + blood``."""
 
 
 @dataclass(frozen=True)
 class Consent:
     """The consent schema: which columns are optional and in which groups they are shared or withheld together.
 
+    However it is made, it is checked: kernels read columns at the positions it gives, without looking again.
+
     Parameters
     ----------
     groups
-        Group name → positions of its columns.
+        Group name → positions of its columns. At most 64 groups; a column belongs to one of them at most.
     feature_names
         Names of all columns of the table, in order.
 
@@ -47,6 +55,12 @@ class Consent:
 
     groups: Mapping[str, tuple[int, ...]]
     feature_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        names = _checked_names(self.feature_names)
+        groups = _checked_groups(self.groups, names)
+        object.__setattr__(self, "feature_names", names)
+        object.__setattr__(self, "groups", MappingProxyType(groups))  # nobody changes what was checked
 
     @classmethod
     def declare(cls, optional: Any, feature_names: Sequence[str]) -> Consent:
@@ -81,12 +95,8 @@ class Consent:
             raise ValueError(
                 f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
             )
-        _check_used_once(list(groups.items()), names)
-        if len(groups) > MAX_GROUPS:
-            raise ValueError(
-                f"optional declares {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
-                "shared together into one group."
-            )
+        for group in groups:
+            _check_group_name(group)
         return cls(groups, names)
 
     @classmethod
@@ -121,11 +131,7 @@ class Consent:
     def check_columns(self, feature_names: Sequence[str]) -> None:
         """Raise if a table's columns are not the ones this schema was declared for."""
         names = tuple(str(name) for name in feature_names)
-        if len(names) != len(self.feature_names):
-            raise ValueError(
-                f"The table has {len(names)} columns, but the consent schema was declared for "
-                f"{len(self.feature_names)}."
-            )
+        self.check_width(len(names))
         for position, (here, declared) in enumerate(zip(names, self.feature_names, strict=True)):
             if here != declared:
                 raise ValueError(
@@ -133,12 +139,19 @@ class Consent:
                     "Select the columns in the order used for training."
                 )
 
+    def check_width(self, n_columns: int) -> None:
+        """Raise if a table has not as many columns as the schema: kernels read them by position."""
+        if n_columns != len(self.feature_names):
+            raise ValueError(
+                f"The table has {n_columns} columns, but the consent schema was declared for {len(self.feature_names)}."
+            )
+
     def check_table(self, source: RowSource) -> None:
         """Raise if a table's columns are not those of the schema: by name if both have names, else by number."""
         if source.feature_names is not None and not are_default_names(self.feature_names):
             self.check_columns(source.feature_names)
-        elif source.n_columns != len(self.feature_names):
-            self.check_columns(default_names(source.n_columns))
+        else:
+            self.check_width(source.n_columns)
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -222,6 +235,7 @@ class Consent:
 
     def presence(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
         """Return which groups have at least one value, one mask per row."""
+        self.check_width(source.n_columns)
         masks = np.zeros(source.n_rows, dtype=np.uint64)
         threads = thread_count(num_threads)
         for lo, hi in source.blocks():
@@ -253,6 +267,7 @@ class Consent:
     def _check_available(self, available: Any, source: RowSource) -> Array:
         if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
             available = available[list(self.group_names)]  # a DataFrame names the group of each column
+        check_no_mask(available, "available")
         shared = np.asarray(available)
         if shared.ndim == 1 and self.n_groups == 1:
             shared = shared[:, None]
@@ -289,13 +304,16 @@ class Consent:
     @classmethod
     def from_dict(cls, schema: Mapping[str, Any]) -> Consent:
         """Inverse of :meth:`to_dict`."""
-        return cls(
-            {str(g): tuple(int(c) for c in columns) for g, columns in schema["groups"].items()},
-            tuple(str(name) for name in schema["feature_names"]),
-        )
+        return cls(schema["groups"], schema["feature_names"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"groups": dict(self.groups), "feature_names": self.feature_names}  # plain data, for skops too
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__init__(state["groups"], state["feature_names"])  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
-        return pickled("Consent", {"groups": dict(self.groups), "feature_names": self.feature_names})
+        return pickled("Consent", self.__getstate__())
 
     def __hash__(self) -> int:
         return hash((tuple(self.groups.items()), self.feature_names))
@@ -303,6 +321,62 @@ class Consent:
     def __repr__(self) -> str:
         inner = ", ".join(f"{g}: [{', '.join(self.feature_names[c] for c in cs)}]" for g, cs in self.groups.items())
         return f"Consent({inner}; {len(self.feature_names) - len(self.group_columns)} base columns)"
+
+
+def _check_group_name(group: str) -> None:
+    """Raise if a set of other groups would be called like this one. Models of earlier versions may have such groups."""
+    if group == NOTHING or JOINED_BY in group:
+        meaning = "the set without any group" if group == NOTHING else "a set of several groups"
+        raise ValueError(
+            f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
+            "optional={'another name': [columns]}."
+        )
+
+
+def _checked_names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
+        raise ValueError(f"feature_names of a consent schema must be a list of names, got {type(names).__name__}.")
+    checked = tuple(names)
+    for position, name in enumerate(checked):
+        if not isinstance(name, str):
+            raise ValueError(f"Column {position} of a consent schema has the name {name!r}, which is not text.")
+    return checked
+
+
+def _checked_groups(groups: Any, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the groups if every position is a column of its own; else raise."""
+    if not isinstance(groups, Mapping):
+        raise ValueError(f"groups of a consent schema must be a dict group -> positions, got {type(groups).__name__}.")
+    if len(groups) > MAX_GROUPS:
+        raise ValueError(
+            f"The consent schema has {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
+            "shared together into one group."
+        )
+    checked = {group: _checked_positions(group, columns, len(names)) for group, columns in groups.items()}
+    _check_used_once(list(checked.items()), names)
+    if checked and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"Two columns of the consent schema are called {twice!r}; it goes by names. Rename one.")
+    return checked
+
+
+def _checked_positions(group: Any, columns: Any, n_columns: int) -> tuple[int, ...]:
+    if not isinstance(group, str):
+        raise ValueError(f"Group {group!r} of the consent schema has a name that is not text.")
+    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
+        raise ValueError(f"Group {group!r} of the consent schema must list positions of columns, got {columns!r:.60}.")
+    positions = tuple(columns)
+    if not positions:
+        raise ValueError(f"Group {group!r} of the consent schema has no columns.")
+    for position in positions:
+        if not is_whole(position):
+            raise ValueError(f"Group {group!r} of the consent schema has column {position!r:.60}, not an integer.")
+        if not 0 <= position < n_columns:
+            raise ValueError(
+                f"Group {group!r} of the consent schema has column {position!r:.60}, but there are {n_columns} "
+                f"columns, 0 to {n_columns - 1}."
+            )
+    return tuple(int(position) for position in positions)
 
 
 def _columns_of(group: Any, columns: Any) -> list[Any]:

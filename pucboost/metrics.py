@@ -28,6 +28,7 @@ from ._scoring.asking import RESPONSES, as_estimator
 from ._scoring.metric import scorer_of
 from ._scoring.virtual_rows import ScoredPeople, given_shares, virtual_rows
 from ._tables.containers import as_exposure, eager
+from ._tables.masked_arrays import check_no_mask
 from ._tables.sources import RowSource
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
@@ -296,6 +297,7 @@ def _read_people(model: Any, X: Any, y: Any, sample_weight: Any, exposure: Any, 
         ),
         weight=sample_weight,
     )
+    check_no_mask(y, "y")
     outcome = column_or_1d(y, warn=True)
     check_consistent_length(people.container, outcome)
     if not people.weight.any():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from hypothesis import strategies as st
 
 from pucboost import Consent
 from pucboost._consent import MAX_GROUPS
+from pucboost._pickles import pickled
+from pucboost._tables.containers import row_source
+from pucboost._virtual.plan import plan_masks
+from pucboost._virtual.rows import MaskedRows, gather_masked
 
 NAMES = ["age", "steps", "pulse", "glucose"]
 
@@ -53,6 +58,11 @@ def test_numpy_integers_and_arrays_are_positions() -> None:
         ([None], "by string or integer position, got None"),
         ([True], "by string or integer position, got True"),
         ([["steps", "pulse"]], "by string or integer position"),
+        (
+            {"nothing": ["steps"]},
+            "is called 'nothing', but quotes and audits call the set without any",
+        ),
+        ({"a + b": ["steps"]}, r"group of optional is called 'a \+ b', but quotes and audits call a set of several"),
     ],
 )
 def test_bad_declarations(optional: Any, message: str) -> None:
@@ -60,10 +70,90 @@ def test_bad_declarations(optional: Any, message: str) -> None:
         Consent.declare(optional, NAMES)
 
 
+BAD_SCHEMAS: list[tuple[Any, Any, str]] = [
+    (
+        {"g": (10**6,)},
+        ("a", "b"),
+        "Group 'g' of the consent schema has column 1000000, but there are 2 columns",
+    ),
+    ({"g": (-1,)}, ("a", "b"), "Group 'g' of the consent schema has column -1"),
+    ({"g": (1.0,)}, ("a", "b"), "Group 'g' of the consent schema has column 1.0, not an integer"),
+    ({"g": (True,)}, ("a", "b"), "column True, not an integer"),
+    ({"g": ()}, ("a", "b"), "Group 'g' of the consent schema has no columns"),
+    ({"g": "0"}, ("a", "b"), "Group 'g' of the consent schema must list positions"),
+    ({0: (1,)}, ("a", "b"), "Group 0 of the consent schema has a name that is not text"),
+    ({"g": (1,), "h": (1,)}, ("a", "b"), "Column 'b' is declared optional twice"),
+    ({"g": (1,)}, ("a", 1), "Column 1 of a consent schema has the name 1, which is not text"),
+    ({"g": (1,)}, ("a", "a"), "Two columns of the consent schema are called 'a'"),
+    ({"g": (1,)}, "ab", "feature_names of a consent schema must be a list of names, got str"),
+    ([("g", (1,))], ("a", "b"), "groups of a consent schema must be a dict"),
+    ({f"g{j}": (j,) for j in range(65)}, [f"c{j}" for j in range(65)], "The consent schema has 65 groups; at most 64"),
+]
+
+
+@pytest.mark.parametrize(("groups", "names", "message"), BAD_SCHEMAS)
+def test_checks_itself_however_it_is_made(groups: Any, names: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Consent(groups, names)
+    with pytest.raises(ValueError, match=message):
+        Consent.from_dict({"groups": groups, "feature_names": names})
+    with pytest.raises(ValueError, match=message):
+        replace(Consent({}, ("a", "b")), groups=groups, feature_names=names)
+    with pytest.raises(ValueError, match=message):
+        pickle.loads(pickle.dumps(Pickled({"groups": groups, "feature_names": names})))
+
+
+class Pickled:
+    """Pickles as a Consent with any state."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+    def __reduce__(self) -> Any:
+        return pickled("Consent", self.state)
+
+
+def test_what_was_checked_cannot_be_changed() -> None:
+    given = {"g": [np.int64(1)]}
+    consent = Consent(given, ["a", "b"])
+    given["g"][0] = np.int64(10**6)
+    assert consent.groups == {"g": (1,)}
+    assert consent.feature_names == ("a", "b")
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        consent.groups["g"] = (10**6,)  # type: ignore[index]
+
+
+def test_a_table_with_other_columns_is_refused() -> None:
+    """A kernel would read beyond its rows."""
+    consent = Consent({"g": (3,)}, ("a", "b", "c", "d"))
+    for width in (1, 3, 5):
+        with pytest.raises(ValueError, match=f"The table has {width} columns, but the consent schema was declared"):
+            consent.availability(np.zeros((2, width)))
+        rows = plan_masks(np.zeros(2, dtype=np.uint64), "none")
+        with pytest.raises(ValueError, match=f"The table has {width} columns"):
+            MaskedRows(row_source(np.zeros((2, width))), consent, rows)
+        with pytest.raises(ValueError, match=f"The table has {width} columns"):
+            gather_masked(
+                np.zeros((2, width)), np.arange(2), np.zeros(2, np.uint64), consent, np.zeros((2, width)), threads=1
+            )
+
+
+def test_rows_that_do_not_exist_are_refused() -> None:
+    consent, source = Consent({"g": (1,)}, ("a", "b")), row_source(np.zeros((2, 2)))
+    with pytest.raises(ValueError, match="The plan is for 3 rows, but the table has 2"):
+        MaskedRows(source, consent, plan_masks(np.zeros(3, dtype=np.uint64), "none"))
+    rows = MaskedRows(source, consent, plan_masks(np.zeros(2, dtype=np.uint64), "none"))
+    for index in (-1, 2):
+        with pytest.raises(IndexError, match=f"virtual rows {index} to {index} are not all among 2 virtual rows"):
+            rows.take(np.array([index]))
+    with pytest.raises(ValueError, match="2 rows and 2 masks do not fit into a table of shape"):
+        gather_masked(np.zeros((2, 2)), np.arange(2), np.zeros(2, np.uint64), consent, np.zeros((1, 2)), threads=1)
+
+
 def test_at_most_64_groups() -> None:
     names = [f"c{j}" for j in range(70)]
     assert Consent.declare(list(range(MAX_GROUPS)), names).n_groups == 64
-    with pytest.raises(ValueError, match="optional declares 65 groups; at most 64 are supported"):
+    with pytest.raises(ValueError, match="The consent schema has 65 groups; at most 64 are supported"):
         Consent.declare(list(range(65)), names)
 
 
@@ -93,7 +183,7 @@ def test_available_as_a_frame_goes_by_group_name() -> None:
 def test_same_columns_or_error() -> None:
     consent = Consent.declare(["steps"], NAMES)
     assert Consent.declare(consent, NAMES) is consent
-    with pytest.raises(ValueError, match="The table has 3 columns, but the consent schema was declared for 4"):
+    with pytest.raises(ValueError, match="The table has 3 columns, but the consent schema was declared"):
         Consent.declare(consent, NAMES[:3])
     with pytest.raises(ValueError, match="Column 0 is 'steps', but the consent schema expects 'age' there"):
         consent.check_columns(["steps", "age", "pulse", "glucose"])

@@ -165,6 +165,10 @@ class Boosters(ABC):
     def columns(self, booster: Any) -> tuple[list[str] | None, int]:
         """Return the names of the training columns (None if the booster has none), and their number."""
 
+    def column_name(self, name: str) -> str:
+        """Return what the engine makes of the name of a column."""
+        return name
+
     @abstractmethod
     def objective(self, booster: Any) -> TrainedObjective:
         """Return the loss the booster was trained with."""

@@ -104,6 +104,11 @@ class LightGBM(Engine):
                 "use_missing=False makes LightGBM read a withheld value as the number 0. Remove it when features are "
                 "optional."
             )
+        if is_true(params.get("use_quantized_grad", False)):
+            raise ValueError(
+                "use_quantized_grad=True with optional features: LightGBM's quantised histograms do not agree with the "
+                "weights of virtual rows, and it stops in the middle of a tree. Remove it."
+            )
         if is_true(params.get("bagging_by_query", False)):
             raise ValueError("bagging_by_query needs queries, which are not defined with optional features.")
 

@@ -14,7 +14,7 @@ from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
-from .lightgbm_text import schema_in, with_schema
+from .lightgbm_text import check_complete, schema_in, sealed, unsealed, with_schema
 from .lightgbm_trees import forest_of_text
 from .names import main_objective, value_of
 
@@ -59,6 +59,10 @@ class LightGBMBoosters(Boosters):
     def columns(self, booster: Any) -> tuple[list[str] | None, int]:
         """Return the names and the number of the columns."""
         return booster.feature_name(), int(booster.num_feature())
+
+    def column_name(self, name: str) -> str:
+        """Return the name with underscores for spaces, which separate names in LightGBM's text."""
+        return name.replace(" ", "_")
 
     def objective(self, booster: Any) -> TrainedObjective:
         """Return the loss; a quantile level is read from the parameters at the end of the model's text."""
@@ -126,7 +130,7 @@ class LightGBMBoosters(Boosters):
 
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
         """Return LightGBM's text with the schema."""
-        return with_schema(booster.model_to_string(**options), schema).encode()
+        return sealed(with_schema(booster.model_to_string(**options), schema)).encode()
 
     def wrote(self, content: bytes) -> bool:
         """Return whether the content may be LightGBM's text."""
@@ -134,9 +138,13 @@ class LightGBMBoosters(Boosters):
 
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
         """Return booster and schema. A text without a schema is not passed to LightGBM: it might be anything."""
-        text = _decoded(content)
+        text = unsealed(_decoded(content))
         schema = schema_in(text)
-        return None if schema is None else (self.from_text(text), schema)
+        if schema is None:
+            return None
+        summary = schema.get("summary")
+        check_complete(text, isinstance(summary, dict) and bool(summary.get("coded_columns")))
+        return self.from_text(text), schema
 
     def from_plain_file(self, content: bytes) -> Any:
         """Return the booster."""
@@ -144,8 +152,9 @@ class LightGBMBoosters(Boosters):
 
 
 def _decoded(content: bytes) -> str:
+    """Return the text of a file with LightGBM's line ends: it stops the process at those that Windows tools write."""
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise ValueError("This is not a model file: neither LightGBM's text nor XGBoost's JSON or UBJSON.") from None
 

@@ -10,8 +10,9 @@ import lightgbm as lgb
 from .._pickles import pickled
 from .._tables.containers import is_frame
 from .._tables.erasing import column_names
+from .._tables.masked_arrays import without_mask
 from .lightgbm_dataset import VirtualDataset
-from .lightgbm_text import with_schema
+from .lightgbm_text import sealed, with_schema
 
 
 class ProtectedBooster(lgb.Booster):
@@ -41,7 +42,7 @@ class ProtectedBooster(lgb.Booster):
         filename, *args, **kwargs
             As in ``lgb.Booster``.
         """
-        Path(filename).write_bytes(self.model_to_string(*args, **kwargs).encode())
+        Path(filename).write_bytes(sealed(self.model_to_string(*args, **kwargs)).encode())
         return self
 
     def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -54,6 +55,7 @@ class ProtectedBooster(lgb.Booster):
         data, *args, **kwargs
             As in ``lgb.Booster``.
         """
+        data = without_mask(data)
         names = column_names(data) if is_frame(data) else []
         trained = [str(name) for name in getattr(getattr(self, "consent", None), "feature_names", ())]
         if names != trained and sorted(names) == sorted(trained):

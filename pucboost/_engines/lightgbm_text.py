@@ -7,6 +7,9 @@ all that follows on the line. So the schema is written as
     [pucboost: ]:{"format": 1, …}
 
 and survives whatever LightGBM itself does with the model, unless it makes other trees of it.
+
+A file also has a digest of all its other lines, ``pucboost_digest:…`` behind the parameters, where LightGBM does not
+keep it: what LightGBM has written itself is not what the digest was made of.
 """
 
 from __future__ import annotations
@@ -15,12 +18,16 @@ import json
 import re
 from typing import Any
 
+from .._digests import KEY, DamagedFileError, check_digest, digest
+from .._plain_data import entries
+
 _LINE = "[pucboost: ]:"
 _OURS = re.compile(rf"^{re.escape(_LINE)}.*\n", re.MULTILINE)
 _END = "\nend of parameters\n"
 _LAST_LINE = "\npandas_categorical:"
 _EARLIER_LINE = "pucboost:"
 """Files of pucboost 0.1.0 hold the schema behind the parameters, where LightGBM itself does not keep it."""
+_SEAL = f"\n{KEY}:"
 
 
 def with_schema(text: str, schema: dict[str, Any]) -> str:
@@ -47,7 +54,46 @@ def schema_in(text: str) -> dict[str, Any] | None:
     place = text.rfind(_END)
     found = _OURS.search(text, max(0, text.rfind("\nparameters:\n", 0, max(place, 0))))
     if found is not None:
-        return dict(json.loads(found[0].removeprefix(_LINE)))
+        return entries(found[0].removeprefix(_LINE))
     behind = text[max(place, 0) :].splitlines() if place >= 0 else []
     lines = [line for line in behind if line.startswith(_EARLIER_LINE)]
-    return dict(json.loads(lines[-1].removeprefix(_EARLIER_LINE))) if lines else None
+    return entries(lines[-1].removeprefix(_EARLIER_LINE)) if lines else None
+
+
+def sealed(text: str) -> str:
+    r"""Return a model's text with its digest.
+
+    Examples
+    --------
+    >>> text = "tree\n…\nparameters:\n[seed: 0]\n\nend of parameters\n\npandas_categorical:null\n"
+    >>> sealed(text).splitlines()[7][:20]
+    'pucboost_digest:6ce7'
+    >>> unsealed(sealed(text)) == text
+    True
+    """
+    head, last, rest = text.rpartition(_LAST_LINE)
+    return f"{head}{_SEAL}{digest(text.encode())}\n{last}{rest}"
+
+
+def unsealed(text: str) -> str:
+    """Return a model's text without its digest; raise if it is not what the digest was made of.
+
+    A text without digest was written by an earlier version or by LightGBM itself, and is returned as it is.
+    """
+    head, seal, rest = text.rpartition(_SEAL)
+    if not seal:
+        return text
+    found, _, rest = rest.partition("\n")
+    check_digest(found, (head + rest).encode())
+    return head + rest
+
+
+def check_complete(text: str, has_categories: bool) -> None:
+    """Raise if a text ends before the categories, which come last: without them, codes would mean something else.
+
+    LightGBM outside Python leaves that line out.
+    """
+    _, last, rest = text.rpartition(_LAST_LINE)
+    if (last and rest.endswith("\n")) or (not has_categories and text.endswith(_END)):
+        return
+    raise DamagedFileError("its end is missing. Copy it again, as a binary file")

@@ -9,11 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._arrays import Array
+from .._plain_data import entries
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
 from .translation.words import loss_name
 from .ubjson import read_ubjson
+from .xgboost_seal import sealed, unsealed
 from .xgboost_trees import forest_of_model
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
@@ -140,7 +142,7 @@ class XGBoostBoosters(Boosters):
     def kept_schema(self, booster: Any) -> dict[str, Any] | None:
         """Return the schema in the attribute."""
         kept = booster.attr(SCHEMA_KEY)
-        return None if kept is None else dict(json.loads(kept))
+        return None if kept is None else entries(kept)
 
     def up_to_best_round(self, booster: Any) -> Any:
         """Return the booster cut at the best round."""
@@ -159,7 +161,7 @@ class XGBoostBoosters(Boosters):
         """Return JSON or UBJSON, by the ending of ``path``; the booster already holds the schema."""
         if options:
             raise TypeError(f"save_model takes no {', '.join(options)} for an XGBoost booster; slice it instead.")
-        return bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj"))
+        return sealed(bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
 
     def wrote(self, content: bytes) -> bool:
         """Return whether the content may be JSON or UBJSON."""
@@ -167,7 +169,7 @@ class XGBoostBoosters(Boosters):
 
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
         """Return booster and schema."""
-        booster = self.from_plain_file(content)
+        booster = self.from_plain_file(unsealed(content))
         schema = self.kept_schema(booster)
         return None if schema is None else (booster, schema)
 

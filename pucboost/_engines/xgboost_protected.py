@@ -17,6 +17,7 @@ import xgboost as xgb
 
 from .._arrays import Array
 from .._pickles import pickled
+from .._tables.masked_arrays import without_mask
 
 MARKS_KEY = "pucboost_trees"
 """Attribute that keeps the marks."""
@@ -52,7 +53,7 @@ class ProtectedBooster(xgb.Booster):
                 UserWarning,
                 stacklevel=2,
             )
-        return super().inplace_predict(data, *args, **kwargs)
+        return super().inplace_predict(without_mask(data), *args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name not in NOT_FOR_OTHERS}

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight
 
 from .._arrays import Array
 from .._consent import Consent, OptionalColumns
@@ -26,7 +24,7 @@ from .._virtual.plan import Augmentation
 from .fitted import FittedModel
 from .fitting import FitPeople, Fitting
 from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of
-from .reading import EvalPair, EvalSets, eval_pairs, read_both, rows_with_weight, times_class_weight
+from .reading import EvalPair, EvalSets, eval_pairs, read_both, read_weight, rows_with_weight, times_class_weight
 
 if TYPE_CHECKING:
     from .._models.trained import TrainedModel
@@ -131,7 +129,7 @@ class PUCModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         weight = None
         units = None if exposure is None else as_exposure(exposure, "exposure", len(target))
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+            weight = read_weight(sample_weight, target)
             keep = rows_with_weight(weight)
             if keep is not None:
                 container, target, weight = rows_of(container, keep), target[keep], weight[keep]
@@ -182,7 +180,7 @@ class PUCModel(FittedModel, BaseEstimator):  # type: ignore[misc]
             container, target = read_both(self, one.X, one.y, reset=False)
             weight = one.weight
             if weight is not None:
-                weight = _check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True)
+                weight = read_weight(weight, target)
             label = self._encode(target)
             weight = times_class_weight(weight, one.class_weight, target)
             exposure = None if one.exposure is None else as_exposure(one.exposure, "exposure", len(target))

@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.validation import _check_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
 from .._arrays import Array
 from .._tables.containers import eager, is_frame
+from .._tables.masked_arrays import check_no_mask
 
 
 def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -60,10 +61,17 @@ def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tu
     """Return a table and its outcomes, checked."""
     if y is None:
         raise ValueError(f"This {type(model).__name__} estimator requires y to be passed, but the target y is None.")
+    check_no_mask(y, "y")
     table = read_table(model, X, reset=reset)
     target = _check_y(y, y_numeric=isinstance(model, RegressorMixin), estimator=model)
     check_consistent_length(table, target)
     return table, np.asarray(target)
+
+
+def read_weight(weight: Any, target: Array) -> Array:
+    """Return the weights of people, checked."""
+    check_no_mask(weight, "sample_weight")
+    return np.asarray(_check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True))
 
 
 def rows_with_weight(weight: Array) -> Array | None:

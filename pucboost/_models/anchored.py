@@ -20,9 +20,11 @@ import numpy as np
 
 from .._arrays import Array
 from .._consent import Consent
+from .._digests import KEY, check_digest, digest
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
 from .._pickles import pickled
+from .._plain_data import entries
 from .._tables.containers import eager, row_source
 from .._tables.files import write_whole
 from .._tables.sources import RowSource
@@ -192,7 +194,9 @@ class AnchoredModel:
             "trees": booster_to_dict(self.booster),
             "objective": objective_to_dict(self.objective),
         }
-        write_whole(Path(filename), json.dumps(kept).encode("utf-8"))
+        content = json.dumps(kept)
+        seal = json.dumps({KEY: digest(content.encode())})
+        write_whole(Path(filename), f"{content[:-1]}, {seal[1:]}".encode())
 
     def __repr__(self) -> str:
         trees = f"{self.num_trees()} trees for people who share, objective {self.objective.name!r}"
@@ -207,6 +211,15 @@ class AnchoredModel:
                 "people who share"
             )
         raise AttributeError(f"'AnchoredModel' object has no attribute {name!r}{hint}.")
+
+
+def entries_of_file(content: bytes) -> dict[str, Any]:
+    """Return what the file of an anchored model holds; raise if it is damaged. Earlier versions wrote no digest."""
+    kept = entries(content)
+    found = kept.pop(KEY, None)
+    if found is not None:
+        check_digest(str(found), json.dumps(kept).encode())
+    return kept
 
 
 def is_tree_model(model: Any) -> bool:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .._consent import Consent
+from .._digests import DamagedFileError
 from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
 from .._tables.files import write_whole
 from .._tables.formats import is_table_file
-from .anchored import ANCHORED_KEY, AnchoredModel
+from .anchored import ANCHORED_KEY, AnchoredModel, entries_of_file
 from .anchored_parts import anchor_from_dict, booster_from_dict, objective_from_dict
-from .schema import TREES_ARE_OTHERS, TrainingSummary, kept_of, model_schema, read_schema
+from .schema import TREES_ARE_OTHERS, TrainingSummary, check_names, kept_of, model_schema, read_schema, valid_in
 
 if TYPE_CHECKING:
     from .trained import TrainedModel
@@ -98,10 +99,12 @@ def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedM
     if content.startswith(_ANCHORED):
         if isinstance(trusted, str):
             raise TypeError(f"trusted must be a list of names of types, got the text {trusted!r}.")
-        return cast("TrainedModel", _anchored_from_dict(json.loads(content), str(filename), trusted))
+        with valid_in(str(filename)), _intact(str(filename)):
+            kept = entries_of_file(content)
+        return cast("TrainedModel", _anchored_from_dict(kept, str(filename), trusted))
     if is_table_file(Path(filename)):
         raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
-    loaded = _boosters_that_wrote(content).from_file(content)
+    loaded = _from_file(content, str(filename))
     if loaded is None:
         raise ValueError(
             f"{str(filename)!r} has no consent schema; it was not written by pucboost.save_model. Load it with the "
@@ -138,7 +141,7 @@ def consent_of(model: Any) -> Consent | None:
         content = Path(model).read_bytes()
         if content.startswith(_ANCHORED):
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
-        loaded = _boosters_that_wrote(content).from_file(content)
+        loaded = _from_file(content, str(model))
         return None if loaded is None else _protected(*loaded, str(model))[0]
     if not is_booster(model):
         consent: Consent | None = getattr(model, "consent", getattr(model, "consent_", None))
@@ -158,28 +161,46 @@ def _anchored_from_dict(kept: dict[str, Any], where: str, trusted: Sequence[str]
     consent, summary = read_schema(kept[ANCHORED_KEY], where)
     objective = objective_from_dict(kept["objective"], where)
     anchor = anchor_from_dict(kept["anchor"], consent, objective, where, trusted)
-    return AnchoredModel(anchor, booster_from_dict(kept["trees"], where), objective, consent, summary)
+    booster = booster_from_dict(kept["trees"], where)
+    check_names(consent, booster, where)
+    return AnchoredModel(anchor, booster, objective, consent, summary)
 
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
     """Return the booster in a model file of any engine, and its consent schema (None if it has none)."""
     content = Path(filename).read_bytes()
-    boosters = _boosters_that_wrote(content)
-    loaded = boosters.from_file(content)
+    loaded = _from_file(content, str(filename))
     if loaded is None:
-        return boosters.from_plain_file(content), None
+        return _boosters_that_wrote(content).from_plain_file(content), None
     return loaded[0], _protected(*loaded, str(filename))[0]
 
 
 def _protected(booster: Any, schema: dict[str, Any], where: str) -> tuple[Consent | None, TrainingSummary | None]:
     """Protect a booster that was read from a file if its trees are those the schema speaks of; return what it keeps."""
-    booster.consent, booster.puc_summary = read_schema(schema, where)
+    consent, summary = read_schema(schema, where)
+    check_names(consent, booster, where)
+    booster.consent, booster.puc_summary = consent, summary
     kept = kept_of(booster)
     if kept[0] is None:
         booster.consent = booster.puc_summary = None
     else:
         boosters_of(booster).protect(booster, schema)
     return kept
+
+
+def _from_file(content: bytes, where: str) -> tuple[Any, dict[str, Any]] | None:
+    """Return booster and schema, None if there is no schema; errors name ``where`` it was found."""
+    boosters = _boosters_that_wrote(content)
+    with valid_in(where), _intact(where):
+        return boosters.from_file(content)
+
+
+@contextmanager
+def _intact(where: str) -> Iterator[None]:
+    try:
+        yield
+    except DamagedFileError as error:
+        raise ValueError(f"{where!r} is damaged: {error}.") from None
 
 
 def _boosters_that_wrote(content: bytes) -> Boosters:

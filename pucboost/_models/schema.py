@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any
@@ -16,9 +17,10 @@ from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
 from .._pickles import pickled
+from .._plain_data import NotValidError, is_whole, whole_numbers
 from .._tables.containers import SourceTable
 from .._tables.sources import Categories
-from .._virtual.plan import PlanSummary
+from .._virtual.plan import PlanSummary, check_augmentation
 from .._virtual.rows import VirtualTable
 from .._virtual.sketch import RowSketch
 
@@ -88,25 +90,93 @@ def _to_dict(summary: TrainingSummary) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if name not in ("label_hash", "per_exposure") or value}
 
 
-def read_schema(schema: Mapping[str, Any], where: str) -> tuple[Consent, TrainingSummary | None]:
+def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary | None]:
     """Inverse of :func:`model_schema`; errors name ``where`` it was found.
 
     Entries of the summary that this version does not know are ignored: they only describe the training. What would
     change the meaning of a model has another format, and is refused.
     """
+    with valid_in(where):
+        _check_entries(schema, "the schema", ("format", "consent", "summary"))
     if schema["format"] != FORMAT:
         raise ValueError(
             f"{where!r} has consent schema format {schema['format']}; this version of pucboost reads {FORMAT}."
         )
-    consent, summary = Consent.from_dict(schema["consent"]), schema["summary"]
-    if summary is None:
-        return consent, None
-    known = {field.name: summary[field.name] for field in fields(TrainingSummary) if field.name in summary}
-    for name in ("masks_seen", "coded_columns"):
-        known[name] = None if known.get(name) is None else tuple(known[name])
+    with valid_in(where, ValueError, TypeError):
+        _check_entries(schema["consent"], "consent", ("groups", "feature_names"))
+        consent, summary = Consent.from_dict(schema["consent"]), schema["summary"]
+        return consent, None if summary is None else _read_summary(summary, consent)
+
+
+@contextmanager
+def valid_in(where: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Make one error of whatever is wrong with a schema, NotValidError or one of other ``kinds``: it says where."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (NotValidError, *kinds)):
+            raise
+        raise ValueError(
+            f"{where!r} has a consent schema that cannot be used: {str(error).rstrip('.')}. It is damaged, was changed "
+            "by hand, or is of a later version; write the model again with pucboost.save_model."
+        ) from error
+
+
+def _check_entries(given: Any, name: str, needed: tuple[str, ...]) -> None:
+    if not isinstance(given, Mapping):
+        raise NotValidError(f"{name} is {given!r:.60}, not a set of named entries")
+    absent = [entry for entry in needed if entry not in given]
+    if absent:
+        raise NotValidError(f"{name} has no {absent[0]!r}")
+
+
+_COUNTS = ("source_rows", "virtual_rows", "complete_rows")
+
+
+def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
+    """Return a summary whose entries are of the right kind and fit the consent; else raise."""
+    _check_entries(given, "summary", tuple(field.name for field in fields(PlanSummary)))
+    known = {field.name: given[field.name] for field in fields(TrainingSummary) if field.name in given}
+    check_augmentation(known["augmentation"])
+    for name in ("seed", *_COUNTS):
+        if not is_whole(known[name]) or (known[name] < 0 and name in _COUNTS):
+            raise NotValidError(f"{name} is {known[name]!r:.60}, not a whole number")
+    size = known["effective_sample_size"]
+    if isinstance(size, bool) or not isinstance(size, (int, float)):
+        raise NotValidError(f"effective_sample_size is {size!r:.60}, not a number")
+    for name, below in (("masks_seen", 1 << consent.n_groups), ("coded_columns", len(consent.feature_names))):
+        known[name] = None if known.get(name) is None else whole_numbers(known[name], name, below)
+    for name in ("per_exposure", "unstored_withheld"):
+        if not isinstance(known.get(name, False), bool):
+            raise NotValidError(f"{name} is {known[name]!r:.60}, not true or false")
+    if not isinstance(known.get("label_hash"), str | None):
+        raise NotValidError(f"label_hash is {known['label_hash']!r:.60}, not text")
     if known.get("training_sketch") is not None:
-        known["training_sketch"] = RowSketch.from_dict(known["training_sketch"])
-    return consent, TrainingSummary(**known)
+        known["training_sketch"] = _read_sketch(known["training_sketch"], consent)
+    return TrainingSummary(**known)
+
+
+def _read_sketch(given: Any, consent: Consent) -> RowSketch:
+    _check_entries(given, "training_sketch", ("salt", "hashes", "complete", "people", "unique"))
+    if not isinstance(given["complete"], bool):
+        raise NotValidError(f"complete of training_sketch is {given['complete']!r:.60}, not true or false")
+    for name in ("people", "unique"):
+        counts = given[name]
+        if not isinstance(counts, list) or len(counts) != consent.n_groups + 1 or not all(map(is_whole, counts)):
+            raise NotValidError(f"{name} of training_sketch does not have one count for 0 … {consent.n_groups} groups")
+    return RowSketch.from_dict(given)
+
+
+def check_names(consent: Consent, booster: Any, where: str) -> None:
+    """Raise if the columns of a schema are not those of the booster it was found in, by number and by name."""
+    boosters = boosters_of(booster)
+    names, count = boosters.columns(booster)
+    with valid_in(where):
+        if count != len(consent.feature_names):
+            raise NotValidError(f"it is for {len(consent.feature_names)} columns, but the trees have {count}")
+        for j, (mine, own) in enumerate(zip(consent.feature_names, names or (), strict=names is not None)):
+            if boosters.column_name(mine) != own:
+                raise NotValidError(f"its column {j} is {mine!r}, but the trees call it {own!r}")
 
 
 @cache
@@ -165,10 +235,12 @@ def kept_of(model: Any) -> tuple[Consent | None, TrainingSummary | None]:
         return consent, summary
     boosters = boosters_of(model)
     if consent is None:
-        kept = boosters.kept_schema(model)
+        with valid_in("the booster"):
+            kept = boosters.kept_schema(model)
         if kept is None:
             return None, None
         consent, summary = read_schema(kept, "the booster")
+        check_names(consent, model, "the booster")
     if not boosters.has_its_trees(model):
         warnings.warn(
             f"The model {TREES_ARE_OTHERS}. It counts as a model without consent schema. Continue models with "
@@ -193,6 +265,7 @@ def categories_of(model: Any) -> Categories | None:
         return None
     summary = getattr(model, "puc_summary", None)
     if summary is None and not hasattr(model, "consent"):
-        kept = boosters_of(booster).kept_schema(booster)
+        with valid_in("the booster"):
+            kept = boosters_of(booster).kept_schema(booster)
         summary = None if kept is None else read_schema(kept, "the booster")[1]
     return boosters_of(booster).categories(booster, None if summary is None else summary.coded_columns)

@@ -10,7 +10,7 @@ from .._arrays import Array
 from .._kernels.threads import engine_threads
 from .best_subset import Favourable, Search, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
-from .subsets import people_by_subsets, subset_masks, subset_name
+from .subsets import people_by_subsets, subset_masks, subset_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +72,7 @@ def quote_subsets(predictor: MaskedPredictor, subsets: Any) -> pd.DataFrame:
     import pandas as pd
 
     masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
-    names = [subset_name(int(mask), predictor.consent) for mask in masks]
+    names = subset_names(masks.tolist(), predictor.consent)
     table = _quotes(predictor, masks)
     if table.ndim == 2:
         return predictor.frame(table, names)

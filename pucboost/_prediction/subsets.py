@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
+from .._consent import JOINED_BY, NOTHING, Consent
 
 MAX_GROUPS_OF_ALL_SUBSETS = 6
 PEOPLE_WORTH_A_LIST = 32
-FAMILIES = ("nothing", "alone", "all_but_one", "all")
+FAMILIES = (NOTHING, "alone", "all_but_one", "all")
 
 
 def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
@@ -36,7 +36,7 @@ def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
             )
         return list(range(everything + 1))
     families = {
-        "nothing": [0],
+        NOTHING: [0],
         "alone": [1 << g for g in range(r)],
         "all_but_one": [everything ^ (1 << g) for g in range(r)],
         "all": [everything],
@@ -68,7 +68,19 @@ def mask_of(groups: Iterable[str], consent: Consent) -> int:
 
 def subset_name(mask: int, consent: Consent) -> str:
     """Return the name of a subset in tables: its groups, joined by `` + ``, or ``nothing``."""
-    return " + ".join(consent.groups_of(mask)) or "nothing"
+    return JOINED_BY.join(consent.groups_of(mask)) or NOTHING
+
+
+def subset_names(masks: Iterable[int], consent: Consent) -> list[str]:
+    """Return the names of different subsets; raise if two have the same, as in models of earlier versions."""
+    names = [subset_name(int(mask), consent) for mask in masks]
+    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        raise ValueError(
+            f"Two sets of groups are called {twice!r}, because of how the groups of the model are named: "
+            f"{list(consent.group_names)}. Train it with other names of groups, or choose subsets."
+        )
+    return names
 
 
 def submasks_of(mask: int) -> Array:

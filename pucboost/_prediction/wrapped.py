@@ -167,7 +167,9 @@ def _mapped(wrapped: Wrapped, table: Any, source: RowSource) -> Consent:
     """Return the schema with the columns of the table in place of those that reach the model."""
     arriving = _names_that_arrive(wrapped, source.names)
     groups = {
-        group: tuple(_origin(arriving[j], wrapped.consent.feature_names[j], source.names) for j in columns)
+        group: tuple(
+            dict.fromkeys(_origin(arriving[j], wrapped.consent.feature_names[j], source.names) for j in columns)
+        )
         for group, columns in wrapped.consent.groups.items()
     }
     consent = Consent(groups, tuple(source.names))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
+from .._consent import JOINED_BY, NOTHING, Consent
 from .._prediction.people import People
 from .._prediction.subsets import mask_of
 
@@ -66,7 +66,7 @@ def _mask_of_set(groups: Any, consent: Consent) -> int:
         if groups == "everything":
             groups = consent.group_names
         else:
-            groups = () if groups == "nothing" else tuple(groups.split(" + "))
+            groups = () if groups == NOTHING else tuple(groups.split(JOINED_BY))
     try:
         return mask_of((groups,) if isinstance(groups, str) else groups, consent)
     except ValueError as error:

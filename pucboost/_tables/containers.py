@@ -12,6 +12,7 @@ import numpy as np
 from .._arrays import Array
 from .column_kinds import check_readable
 from .frames import FrameSource, one_block
+from .masked_arrays import check_no_mask, without_mask
 from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource
 from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
 
@@ -23,7 +24,8 @@ def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | Non
     ----------
     data
         numpy array, list of arrays, nested list, scipy sparse matrix, pandas, polars or Arrow table,
-        ``lgb.Sequence`` or list of them. A polars LazyFrame is collected. Arrays hold categories as codes.
+        ``lgb.Sequence`` or list of them. A polars LazyFrame is collected. Arrays hold categories as codes. What a
+        masked array masks is missing.
     categories
         Categories of the training table, so that the same category gets the same code.
     """
@@ -43,6 +45,7 @@ def _dispatch(data: Any, categories: Categories | None) -> RowSource:
             f"The dataset is a text or binary file ({str(data)!r}); optional features need the table itself. Read the "
             "file, for example with pandas.read_csv, and build the Dataset from the result."
         )
+    data = without_mask(data)
     if isinstance(data, np.ndarray):
         return _array_source(data)
     if hasattr(data, "tocsr"):
@@ -83,10 +86,14 @@ def is_frame(data: Any) -> bool:
 
 
 def eager(data: Any) -> Any:
-    """Collect a polars LazyFrame, make a table of an Arrow RecordBatch, and return anything else as it is."""
+    """Collect a polars LazyFrame, make a table of an Arrow RecordBatch, write NaN where a masked array is masked.
+
+    Anything else is returned as it is.
+    """
     import narwhals as nw
     import narwhals.dependencies as nwd
 
+    data = without_mask(data)
     data = nw.to_native(data, pass_through=True)
     if nwd.is_polars_lazyframe(data):
         for name, dtype in nw.from_native(data).collect_schema().items():
@@ -141,6 +148,7 @@ def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> A
     """Return labels, weights or the like as a vector of the right length; errors mention ``name``."""
     import narwhals.dependencies as nwd
 
+    check_no_mask(values, name)
     if nwd.is_into_dataframe(values) or nwd.is_into_series(values):
         import narwhals as nw
 
@@ -295,6 +303,7 @@ def read_init_score(init_score: Any, name: str, n: int) -> Array | None:
     """Return initial scores as float64, one per row or per row and class."""
     if init_score is None:
         return None
+    check_no_mask(init_score, f"init_score of {name}")
     if hasattr(init_score, "to_numpy"):
         init_score = init_score.to_numpy()
     elif hasattr(init_score, "to_pandas"):

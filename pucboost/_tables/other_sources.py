@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
+from .masked_arrays import without_mask
 from .sources import RowSource
 
 
@@ -67,16 +68,28 @@ class SequenceSource(RowSource):
     """An ``lgb.Sequence``: rows by slice, single rows by index."""
 
     def __init__(self, sequence: Any) -> None:
-        first = np.asarray(sequence[0:1])
+        first = np.asarray(without_mask(sequence[0:1]))
         dtype = np.dtype(np.float32 if first.dtype == np.float32 else np.float64)
         super().__init__((len(sequence), first.shape[1]), dtype)
         self._sequence = sequence
 
     def window(self, lo: int, hi: int) -> Array:
-        return np.ascontiguousarray(self._sequence[lo:hi], dtype=self.dtype)
+        return self._expected(np.ascontiguousarray(without_mask(self._sequence[lo:hi]), dtype=self.dtype), hi - lo)
 
     def take(self, rows: Array) -> Array:
-        return np.stack([np.asarray(self._sequence[int(i)], dtype=self.dtype) for i in rows])
+        return self._expected(np.stack([self._row(int(i)) for i in rows]), len(rows))
+
+    def _row(self, i: int) -> Array:
+        return np.asarray(without_mask(self._sequence[i]), dtype=self.dtype)
+
+    def _expected(self, block: Array, n_rows: int) -> Array:
+        """Return what a user's code has returned if it is as large as it must be: kernels do not look again."""
+        if block.shape != (n_rows, self.n_columns):
+            raise ValueError(
+                f"The Sequence returned an array of shape {block.shape} where {n_rows} rows and {self.n_columns} "
+                "columns were asked for."
+            )
+        return block
 
 
 class StackedSource(RowSource):

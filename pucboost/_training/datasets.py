@@ -12,6 +12,7 @@ from .._callers import called_by
 from .._consent import OptionalColumns, declares_something
 from .._engines.names import ITS_OWN_TRAINING
 from .._models.schema import ProtectionLostWarning
+from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
 
 
@@ -71,8 +72,10 @@ class Dataset(lgb.Dataset):
         for name in unknown:
             hint = did_you_mean(name, inspect.signature(Dataset).parameters)
             raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
+        for what, values in {"label": label, "weight": weight, "init_score": init_score, "exposure": exposure}.items():
+            check_no_mask(values, f"The {what}")
         super().__init__(
-            data,
+            without_mask(data),
             label,
             reference=reference,
             weight=weight,

@@ -11,6 +11,7 @@ from .._arrays import Array
 from .._consent import Consent, OptionalColumns
 from .._encoded_silence.warning import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
+from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import RowSource
 from .plan import Augmentation, check_augmentation, plan_masks
 from .rows import MaskedRows
@@ -93,6 +94,7 @@ def augment(
     consent = Consent.of(optional, source)
     consent.warn_without_base()
     _check_fill_value(fill_value, source, consent)
+    check_no_mask(y, "y")
     labels = np.asarray(y)
     if labels.ndim == 0 or len(labels) != source.n_rows:
         raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")

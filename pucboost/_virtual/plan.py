@@ -160,6 +160,8 @@ class MaskPlan:
 
     def rows_and_masks_at(self, index: Array, threads: int = 1) -> tuple[Array, Array]:
         """Return the source row and mask of each of the virtual rows with the given numbers."""
+        if len(index) and not 0 <= index.min() <= index.max() < len(self):
+            raise IndexError(f"virtual rows {index.min()} to {index.max()} are not all among {len(self)} virtual rows")
         rows = np.searchsorted(self.offsets, index, side="right") - 1
         return rows, self._masks(rows, index - self.offsets[rows], threads)
 

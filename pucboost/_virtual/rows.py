@@ -31,7 +31,13 @@ def gather_masked(
     threads: int,
     fill_value: float = math.nan,
 ) -> Array:
-    """Write out[v] = block[rows[v]] with ``fill_value`` in the groups outside masks[v], and return it."""
+    """Write out[v] = block[rows[v]] with ``fill_value`` in the groups outside masks[v], and return it.
+
+    ``rows`` are numbers of rows of the block; who calls this has made them from its length.
+    """
+    consent.check_width(block.shape[1])  # a kernel would read beyond a row
+    if out.shape != (len(rows), block.shape[1]) or len(masks) != len(rows):
+        raise ValueError(f"{len(rows)} rows and {len(masks)} masks do not fit into a table of shape {out.shape}.")
     kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
     bits, fill = consent.column_bits, out.dtype.type(fill_value)
     run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), threads)
@@ -79,6 +85,9 @@ class MaskedRows:
         num_threads: int | None = None,
         fill_value: float = math.nan,
     ) -> None:
+        consent.check_width(source.n_columns)
+        if plan.n_source != source.n_rows:
+            raise ValueError(f"The plan is for {plan.n_source} rows, but the table has {source.n_rows}.")
         self.source, self.consent, self.plan = source, consent, plan
         self.threads = thread_count(num_threads)
         self.fill_value = fill_value

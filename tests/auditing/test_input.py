@@ -202,7 +202,7 @@ GOOD = TEASER.sample(300, 0)
         ({"nuisance": 3}, "nuisance must be a dict"),
         ({"train_data": 3}, r"train_data must be \(X, y\)"),
         ({"truth": np.ones(3)}, "truth must give one prediction"),
-        ({"optional": {"nothing": [2]}}, "group is called 'nothing'"),
+        ({"optional": {"nothing": [2]}}, "is called 'nothing'"),
         ({"loss": "quantile", "alpha": 0.5, "relative": True}, "relative=True needs a penalty"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import lightgbm as lgb
@@ -15,6 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tools import QUIET
 
 import pucboost as puc
+from pucboost._auditing.estimate.audited_model import _model_hash
 from pucboost._auditing.estimate.cross_fitting import CrossFitter
 from pucboost._auditing.estimate.learners import EVENT
 from pucboost._auditing.estimate.losses import Loss
@@ -64,6 +67,23 @@ def test_anchored_model(data: Any) -> None:
     report = puc.audit(model, X_test, y_test, margin=0.02, num_threads=1)
     assert report.provenance.model_kind == "pucboost AnchoredModel"
     assert len(report.penalties) >= 8
+
+
+@pytest.mark.parametrize("change", ["group removed", "other order"])
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "anchored"])
+def test_the_hash_of_a_model_covers_its_consent(kind: str, change: str) -> None:
+    X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) % 2
+    engine = {"engine": kind} if kind != "anchored" else {"anchor": "base"}
+    model: Any = puc.train({"optional": {"p": [1], "q": [2]}, "objective": "binary", **engine, **QUIET}, (X, y), 3)
+    other: Any = copy.deepcopy(model)
+    assert _model_hash(other) == _model_hash(model)
+    groups = {"p": (1,)} if change == "group removed" else {"q": (2,), "p": (1,)}
+    consent = puc.Consent(groups, model.consent.feature_names)
+    if kind == "anchored":
+        other = replace(model, consent=consent)
+    else:
+        other.consent = consent
+    assert _model_hash(other) != _model_hash(model)
 
 
 @pytest.mark.parametrize("container", ["numpy", "pandas", "polars"])

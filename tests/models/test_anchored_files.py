@@ -182,6 +182,7 @@ def test_files_that_say_something_unknown(
     tmp_path: Path, content: str, place: tuple[str, ...], value: Any, message: str
 ) -> None:
     kept = json.loads(content)
+    del kept["pucboost_digest"]
     inner = kept
     for key in place[:-1]:
         inner = inner[key]

@@ -285,3 +285,17 @@ def test_several_classes_have_no_best_prediction() -> None:
     several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
     with pytest.raises(ValueError, match="no single most favourable"):
         puc.predict(several, X, sharing="best")
+
+
+@pytest.mark.parametrize(
+    ("groups", "twice"),
+    [({"nothing": (1,), "b": (2,)}, "nothing"), ({"a": (1,), "b": (2,), "a + b": (3,)}, r"a \+ b")],
+)
+def test_quotes_of_sets_with_the_same_name_are_refused(groups: Any, twice: str) -> None:
+    """Models of earlier versions may have such groups; today they cannot be declared."""
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    consent = Consent(groups, tuple(f"Column_{j}" for j in range(4)))
+    booster: Any = puc.train({"optional": consent, **QUIET}, (X, X[:, 0]), 2)
+    with pytest.raises(ValueError, match=f"Two sets of groups are called '{twice}', because of how the groups"):
+        puc.quote(booster, X)
+    assert puc.quote(booster, X, subsets=["all"]).shape == (100, 1)

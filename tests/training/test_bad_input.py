@@ -50,6 +50,10 @@ def small() -> tuple[Any, Any]:
         ({"linear_tree": True}, "linear_tree with optional features"),
         ({"linear_trees": "true"}, "linear_tree with optional features"),
         ({"use_missing": False}, "use_missing=False makes LightGBM read a withheld value as the number 0"),
+        (
+            {"use_quantized_grad": True},
+            "use_quantized_grad=True with optional features: .* in the middle of a tree",
+        ),
         ({"bagging_by_query": True}, "bagging_by_query"),
         ({"objective": "xentlambda"}, "reads weights as exposures"),
         ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -141,17 +142,24 @@ def _check_booster_columns(model: Any, source: RowSource) -> None:
 
 
 def _model_hash(model: Any) -> str | None:
+    """Return a hash of a model and its consent schema: what is optional decides what is audited. None if unknown."""
     if isinstance(model, AnchoredModel):
-        parts = [_model_hash(model.anchor.model), _model_hash(model.booster)]
-        return None if None in parts else hashlib.sha256("".join(map(str, parts)).encode()).hexdigest()
+        parts = [_model_hash(model.anchor.model), _model_hash(model.booster), repr(model.objective), model.consent]
+        return None if None in parts else _hash_of(*parts)
     if is_booster(model):
-        return hashlib.sha256(boosters_of(model).to_text(model).encode()).hexdigest()
+        return _hash_of(boosters_of(model).to_text(model), consent_of(model))
     import pickle
 
     try:
         return hashlib.sha256(pickle.dumps(model)).hexdigest()
     except Exception:  # a callable may hold anything; its hash is then unknown
         return None
+
+
+def _hash_of(*parts: Any) -> str:
+    """Return a hash of texts and schemas; groups count in their order, which is that of the bits in masks."""
+    plain = [part.to_dict() | {"order": part.group_names} if isinstance(part, Consent) else part for part in parts]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def consent_and_categories(model: Any) -> tuple[Consent | None, Categories | None]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._engines import is_booster
+from ..._tables.masked_arrays import check_no_mask
 
 MAX_SUBGROUPS = 200
 
@@ -18,6 +19,7 @@ def outcome_of_class(model: Any, y: Any, target_class: Any) -> tuple[Any, int | 
 
     The classes of a scikit-learn classifier are its labels, those of other models 0, 1, …
     """
+    check_no_mask(y, "y")
     classes = getattr(model, "classes_", None)
     if classes is None or is_booster(model):
         if target_class is None:
@@ -53,6 +55,7 @@ def read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
         return labelled
     read: dict[str, Array] = {}
     for name, members in subgroups.items():
+        check_no_mask(members, f"Subgroup {name!r}")
         flags = np.asarray(members)
         if flags.shape != (n,) or (flags.dtype != np.bool_ and not np.isin(flags, (0, 1)).all()):
             raise ValueError(
@@ -81,6 +84,7 @@ def _read_labels(values: Any, name: str, n: int) -> tuple[Array, list[Any]]:
     """Return labels as numbers in order of appearance, and the labels; a missing label is None."""
     import pandas as pd
 
+    check_no_mask(values, name)
     labels = np.asarray(values)
     if labels.shape != (n,):
         raise ValueError(f"{name} must have one label for each of the {n} rows, got shape {labels.shape}.")

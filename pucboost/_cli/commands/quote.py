@@ -59,14 +59,14 @@ class _Quotes:
     """From a batch of people to their quotes."""
 
     def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        from ..._prediction.subsets import subset_masks, subset_name
+        from ..._prediction.subsets import subset_masks, subset_names
 
         self._model, self._raw_score = model, given.raw_score
         consent = model.consent
         self._subsets = None
         if given.subsets is not None:
             self._subsets = [_subset(text, consent) for some in given.subsets for text in some]
-        self._names = [subset_name(mask, consent) for mask in subset_masks(consent, self._subsets)]
+        self._names = subset_names(subset_masks(consent, self._subsets), consent)
 
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
         from ..._prediction.quotes import quote

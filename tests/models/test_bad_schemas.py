@@ -1,0 +1,155 @@
+"""A consent schema that was changed by hand, or damaged, is refused before a kernel follows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+from engine_kits import KITS, EngineKit, every_engine
+from tools import make_table
+
+import pucboost as puc
+
+GROUPS = {"app": ["d d", "e"], "blood": ["f"]}
+NAMES = ["a a", "b", "c", "d d", "e", "f"]
+
+
+@cache
+def trained(engine: str, anchored: bool = False) -> Any:
+    kit = next(kit for kit in KITS if kit.name == engine)
+    X, y = make_table(300)
+    table = pd.DataFrame(X, columns=NAMES)
+    anchor = lgb.train({"verbosity": -1, "objective": "binary"}, lgb.Dataset(table[["b"]], y), 2) if anchored else None
+    return kit.fit(table, y, 3, optional=GROUPS, **({} if anchor is None else {"anchor": anchor}))
+
+
+def with_schema(text: str, change: Callable[[str], str]) -> str:
+    """Change the schema in the text of a LightGBM or XGBoost model; XGBoost holds it as text within JSON.
+
+    The digest goes: who changes a schema on purpose can do without it.
+    """
+    text = re.sub(r'\npucboost_digest:.*\n|"pucboost_digest":"\w+",', "", text)
+    line = re.search(r"^\[pucboost: \]:(.*)$", text, re.MULTILINE)
+    if line is not None:
+        return text.replace(line[1], change(line[1]))
+    whole = json.loads(text)
+    kept = whole["learner"]["attributes"]
+    kept["pucboost"] = change(kept["pucboost"])
+    return json.dumps(whole)
+
+
+def edit(*path: str, to: Any) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        schema = json.loads(text)
+        inner = schema
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = to
+        return json.dumps(schema)
+
+    return change
+
+
+def groups(**given: Any) -> Callable[[str], str]:
+    return edit("consent", "groups", to=given)
+
+
+BAD = {
+    "far away": (groups(app=[3, 4], blood=[1_000_000_000]), "Group 'blood' .* has column 1000000000, but there are 6"),
+    "beyond 64 bits": (groups(blood=[2**70]), "Group 'blood' of the consent schema has column 1180591620717411303424"),
+    "negative": (groups(blood=[-1]), "Group 'blood' of the consent schema has column -1, but there are 6 columns"),
+    "twice": (groups(app=[3, 4], blood=[4]), r"Column 'e' is declared optional twice \(groups 'app' and 'blood'\)"),
+    "twice in one": (groups(app=[3, 3]), "Column 'd d' is declared optional twice"),
+    "fraction": (groups(blood=[5.0]), "Group 'blood' of the consent schema has column 5.0, not an integer"),
+    "true": (groups(blood=[True]), "has column True, not an integer"),
+    "text": (groups(blood="5"), "Group 'blood' of the consent schema must list positions of columns, got '5'"),
+    "a number": (groups(blood=5), "must list positions of columns, got 5"),
+    "empty": (groups(app=[3], blood=[]), "Group 'blood' of the consent schema has no columns"),
+    "no dict": (edit("consent", "groups", to=[3, 4]), "groups of a consent schema must be a dict"),
+    "key twice": (
+        lambda text: text.replace('"blood":', '"app": [2], "blood":', 1),
+        "the key 'app' stands twice",
+    ),
+    "not JSON": (lambda text: text[:-1], "it is not JSON"),
+    "no object": (lambda text: "[1, 2]", r"it is \[1, 2\], not a set of named entries"),
+    "deep": (lambda text: "[" * 100_000, "it is not JSON"),
+    "other name": (
+        edit("consent", "feature_names", to=["a a", "b", "x", "d d", "e", "f"]),
+        "its column 2 is 'x', but the trees call it 'c'",
+    ),
+    "other order": (
+        edit("consent", "feature_names", to=["b", "a a", *NAMES[2:]]),
+        "its column 0 is 'b', but the trees call it 'a",
+    ),
+    "names are numbers": (edit("consent", "feature_names", to=[0, 1, 2, 3, 4, 5]), "has the name 0, which is not text"),
+    "fewer names": (edit("consent", "feature_names", to=NAMES[:5]), "has column 5, but there are 5 columns"),
+    "more names": (edit("consent", "feature_names", to=[*NAMES, "g"]), "it is for 7 columns, but the trees have 6"),
+    "name twice": (edit("consent", "feature_names", to=["b", *NAMES[1:]]), "Two columns .* are called 'b'"),
+    "names as text": (edit("consent", "feature_names", to="abcdef"), "must be a list of names, got str"),
+    "no names": (edit("consent", to={"groups": {}}), "consent has no 'feature_names'"),
+    "no consent": (edit("consent", to=None), "consent is None, not a set of named entries"),
+    "no summary": (lambda text: json.dumps({"format": 1, "consent": {}}), "the schema has no 'summary'"),
+    "mask": (edit("summary", "masks_seen", to=[0, 4]), r"masks_seen has the entry 4, which is not in 0 … 3"),
+    "negative mask": (edit("summary", "masks_seen", to=[-1]), "masks_seen has the entry -1, which is not in 0 … 3"),
+    "fractional mask": (edit("summary", "masks_seen", to=[0.5]), "masks_seen has the entry 0.5, which is not an int"),
+    "coded": (edit("summary", "coded_columns", to=[6]), r"coded_columns has the entry 6, which is not in 0 … 5"),
+    "summary": (edit("summary", to=3), "summary is 3, not a set of named entries"),
+    "scheme": (edit("summary", "augmentation", to="some"), "augmentation must be one of"),
+    "rows": (edit("summary", "source_rows", to="many"), "source_rows is 'many', not a whole number"),
+    "sample size": (edit("summary", "effective_sample_size", to=None), "effective_sample_size is None, not a number"),
+    "exposure": (edit("summary", "per_exposure", to="no"), "per_exposure is 'no', not true or false"),
+    "sketch": (edit("summary", "training_sketch", to={"salt": "0"}), "training_sketch has no 'hashes'"),
+    "hashes": (edit("summary", "training_sketch", "hashes", to="x" * 16), "invalid literal for int"),
+    "counts": (edit("summary", "training_sketch", "people", to=[1]), "people of training_sketch does not have one"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+@every_engine
+def test_bad_schema_is_refused(kit: EngineKit, what: str, tmp_path: Path) -> None:
+    change, message = BAD[what]
+    booster, path = trained(kit.name), tmp_path / "model.json"
+    puc.save_model(booster, path)
+    path.write_text(with_schema(path.read_text("utf-8"), change), encoding="utf-8")
+    clear = rf"model.json' has a consent schema that cannot be used: .*{message}.* write the model again"
+    with pytest.raises(ValueError, match=clear):
+        puc.load_model(path)
+    with pytest.raises(ValueError, match=clear):
+        puc.consent_of(path)
+    plain = kit.module.Booster(model_file=path)
+    with pytest.raises(ValueError, match=rf"'the booster' has a consent schema that cannot be used: .*{message}"):
+        puc.consent_of(plain)
+    with pytest.raises(ValueError, match=message):
+        puc.predict(plain, np.zeros((3, 6)))
+
+
+@pytest.mark.parametrize("what", [name for name in BAD if name not in ("not JSON", "no object", "deep")])
+def test_bad_schema_of_an_anchored_model_is_refused(what: str, tmp_path: Path) -> None:
+    change, message = BAD[what]
+    path = tmp_path / "model.json"
+    puc.save_model(trained("lightgbm", anchored=True), path)
+    whole = json.loads(path.read_text("utf-8"))
+    del whole["pucboost_digest"]
+    old = json.dumps(whole["pucboost_anchored"])
+    text = json.dumps(whole)
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, change(old)), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"model.json' has a consent schema that cannot be used: .*{message}"):
+        puc.load_model(path)
+
+
+@pytest.mark.parametrize("anchored", [False, True])
+@every_engine
+def test_names_with_spaces_load(kit: EngineKit, anchored: bool, tmp_path: Path) -> None:
+    """LightGBM itself calls the first column a_a."""
+    booster, path = trained(kit.name, anchored), tmp_path / "model.json"
+    puc.save_model(booster, path)
+    assert puc.load_model(path).consent == booster.consent
