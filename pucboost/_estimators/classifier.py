@@ -227,7 +227,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         return {"objective": objective, "num_class": n_classes}
 
     def predict_proba(
-        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable = "lower", target_class: Any = None
+        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable | None = None, target_class: Any = None
     ) -> Array:
         """Return the probability of every class.
 
@@ -237,7 +237,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             A table with the columns of training.
         sharing, favourable
             Which of the data that people share are used, as in :func:`pucboost.predict`. With ``sharing="best"``, those
-            that give the lowest (or highest) probability of ``target_class``.
+            that give the lowest (or highest) probability of ``target_class``; ``favourable`` must then be given, since
+            it depends on the labels which of the two people prefer.
         target_class
             With more than two classes, the class that ``sharing="best"`` looks at, one of ``classes_``. With two
             classes it is ``classes_[1]``.
@@ -254,7 +255,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         return np.asarray(np.where(np.abs(total - 1) < _ROUNDING, p, p / total))
 
     def predict(
-        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable = "lower", target_class: Any = None
+        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable | None = None, target_class: Any = None
     ) -> Array:
         """Return the most probable class.
 

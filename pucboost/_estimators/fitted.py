@@ -69,11 +69,16 @@ class FittedModel:
         raw_score: bool = False,
         *,
         sharing: Sharing = "as_given",
-        favourable: Favourable = "lower",
+        favourable: Favourable | None = None,
         target_class: Any = None,
     ) -> Array:
         check_sharing(sharing)
-        sign = favourable_sign(favourable)
+        if sharing == "best" and favourable is None:
+            raise ValueError(
+                "sharing='best' needs favourable: say whether people prefer a 'lower' or a 'higher' "
+                f"{self._predicts()}."
+            )
+        sign = favourable_sign("lower" if favourable is None else favourable)
         predictor = self._predictor(X, raw_score=raw_score)
         if sharing != "as_given":
             self._check_something_optional(f"sharing={sharing!r} would change nothing")
@@ -83,6 +88,11 @@ class FittedModel:
             judged = self._predictor(X, raw_score=raw_score, target_class=target_class)
             used = best_predictions(judged, sign, DEFAULT_MAX_SUBSETS)[1]
         return np.asarray(predictor.everybody(used), dtype=np.float64)
+
+    def _predicts(self) -> str:
+        """Return what a prediction is, in words."""
+        classes = getattr(self, "classes_", np.empty(0)).tolist()
+        return f"probability of {classes[1]!r}" if len(classes) == 2 else "prediction"
 
     def _class_number(self, target_class: Any) -> int | None:
         """Return the number of a class in the predictions of the booster."""

@@ -141,7 +141,7 @@ early_stopping_rounds, **engine_params
     def _objective(self) -> dict[str, Any]:
         return {"objective": "regression" if self.objective is None else self.objective}
 
-    def predict(self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable = "lower") -> Array:
+    def predict(self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable | None = None) -> Array:
         """Return predictions.
 
         Parameters
@@ -150,6 +150,7 @@ early_stopping_rounds, **engine_params
             A table with the columns of training.
         sharing, favourable
             Which of the data that people share are used, as in :func:`pucboost.predict`: ``sharing="best"`` gives
-            everybody the most favourable prediction over all subsets of what they share.
+            everybody the most favourable prediction over all subsets of what they share; ``favourable`` must then be
+            given.
         """
         return self._predict(X, sharing=sharing, favourable=favourable)

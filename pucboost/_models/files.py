@@ -121,12 +121,13 @@ def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedM
 
 
 def consent_of(model: Any) -> Consent | None:
-    """Return the consent schema of a booster or of a model file; None if it has none.
+    """Return the consent schema of a model or of a model file; None if it has none.
 
     Parameters
     ----------
     model
-        A booster of any engine, however it was loaded or copied, or the path of a model file.
+        A booster of any engine, however it was loaded or copied; an anchored model; one of pucboost's estimators, or a
+        pipeline or search that ends in one (columns are then those that reach the estimator); the path of a model file.
 
     Examples
     --------
@@ -143,10 +144,18 @@ def consent_of(model: Any) -> Consent | None:
             raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
         loaded = _from_file(content, str(model))
         return None if loaded is None else _protected(*loaded, str(model))[0]
+    while not is_booster(model) and (inner := _inner(model)) is not None:
+        model = inner
     if not is_booster(model):
         consent: Consent | None = getattr(model, "consent", getattr(model, "consent_", None))
         return None if consent is None or consent.n_groups == 0 else consent  # fitted with nothing optional
     return kept_of(model)[0]
+
+
+def _inner(model: Any) -> Any:
+    """Return the last step of a pipeline, and the best model of a search; None for anything else."""
+    steps = getattr(model, "steps", None)
+    return steps[-1][1] if isinstance(steps, list) and steps else getattr(model, "best_estimator_", None)
 
 
 def summary_of(model: Any) -> TrainingSummary | None:

@@ -83,10 +83,13 @@ def transformed(steps: Iterable[Any], table: Any) -> Any:
 
 
 def unwrap(model: Any, X: Any) -> Unwrapped:
-    """Return the trees within pucboost's own estimators, and within pipelines that end in one.
+    """Return the trees within pucboost's own estimators, and within pipelines and searches that end in one.
 
     A pipeline is only unwrapped if silence survives its steps, see :func:`consent_within`.
     """
+    best = None if is_tree_model(model) else getattr(model, "best_estimator_", None)
+    if best is not None:
+        return unwrap(best, X)
     pipeline = pipeline_parts(model)
     if pipeline is not None:
         steps, last = pipeline

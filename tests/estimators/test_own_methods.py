@@ -49,6 +49,10 @@ def test_predictions_under_a_rule(kit: EngineKit, favourable: str) -> None:
         np.testing.assert_array_equal(
             two.predict(X, sharing=sharing, **rule), two.classes_[(p[:, 1] > 0.5).astype(int)]
         )
+    with pytest.raises(ValueError, match="say whether people prefer a 'lower' or a 'higher' probability of 'claim'"):
+        two.predict_proba(X, sharing="best")
+    with pytest.raises(ValueError, match="say whether people prefer a 'lower' or a 'higher' prediction"):
+        model.predict(X, sharing="best")
     best = two.predict_proba(X, sharing="best", **rule)[:, 1]
     sign = 1 if favourable == "lower" else -1
     assert (sign * best <= sign * two.predict_proba(X)[:, 1]).all()
@@ -60,7 +64,7 @@ def test_several_classes(kit: EngineKit) -> None:
     X, y = table()
     model = classifier(optional=GROUPS, engine=kit.name).fit(X, labels(y, X))
     with pytest.raises(ValueError, match="Choose a class with target_class"):
-        model.predict_proba(X, sharing="best")
+        model.predict_proba(X, sharing="best", favourable="lower")
     rule: dict[str, Any] = {"sharing": "best", "favourable": "higher", "target_class": "low"}
     p = model.predict_proba(X, **rule)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -104,7 +108,7 @@ def test_before_fit_and_with_nothing_optional(method: str, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="was fitted with nothing optional"):
         getattr(plain, method)(X)
     with pytest.raises(ValueError, match="was fitted with nothing optional, so sharing='best' would change nothing"):
-        plain.predict(X, sharing="best")
+        plain.predict(X, sharing="best", favourable="lower")
     with pytest.raises(ValueError, match="has no consent schema"):
         plain.save_model(tmp_path / "model")
     with pytest.raises(ValueError, match="sharing must be 'as_given', 'withheld' or 'best'; got 'all'"):
@@ -164,5 +168,5 @@ def test_estimators_with_an_anchor() -> None:
     X, y = table()
     legacy = lgb.train({"objective": "binary", "verbosity": -1}, lgb.Dataset(X[["a", "b", "c"]], y), 5)
     model = classifier(optional=GROUPS, anchor=legacy).fit(X, y)
-    best = model.predict_proba(X, sharing="best")[:, 1]
+    best = model.predict_proba(X, sharing="best", favourable="lower")[:, 1]
     assert (best <= legacy.predict(X[["a", "b", "c"]])).all()

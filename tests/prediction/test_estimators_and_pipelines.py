@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from engine_kits import EngineKit, every_engine
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tools import make_table
@@ -45,6 +46,11 @@ def test_pipelines_are_asked_about_their_own_input(kit: EngineKit) -> None:
     scaled = pipeline[:-1].transform(X)
     pd.testing.assert_frame_equal(puc.quote(pipeline, X), puc.quote(pipeline[-1].booster_, scaled))
     np.testing.assert_array_equal(puc.predict(pipeline, X), pipeline.predict_proba(X)[:, 1])
+    assert puc.consent_of(pipeline) == pipeline[-1].consent_
+    search = GridSearchCV(pipeline, {"pucclassifier__num_leaves": [31]}, cv=2).fit(X, CLAIM)
+    assert puc.consent_of(search) == pipeline[-1].consent_
+    pd.testing.assert_frame_equal(puc.quote(search, X), puc.quote(pipeline, X))
+    pd.testing.assert_frame_equal(puc.sharing_value(search, X), puc.sharing_value(pipeline, X))
     imputed = make_pipeline(SimpleImputer().set_output(transform="pandas"), classifier(kit)).fit(X, CLAIM)
     with pytest.raises(ValueError, match="a step before it fills in what people withhold"):
         puc.quote(imputed, X)
