@@ -15,7 +15,22 @@ from .studies.evidence import (
     several,
     sharers,
 )
-from .studies.package import anchored, audit, audit_time, engines, memory, quality, quotes, speed
+from .studies.package import (
+    anchored,
+    audit,
+    audit_hard,
+    audit_time,
+    distributed,
+    engines,
+    larger,
+    load,
+    mask_calibration,
+    memory,
+    native,
+    quality,
+    quotes,
+    speed,
+)
 
 
 def _ratios_in_short(rows: Rows) -> Table:
@@ -25,13 +40,19 @@ def _ratios_in_short(rows: Rows) -> Table:
 PACKAGE = (
     in_one("speed", speed.study, "0", in_short=_ratios_in_short),
     in_one("engines", engines.study, "0", in_short=_ratios_in_short),
+    *native.STUDIES,
     in_one("quotes", quotes.study, "0"),
     in_one("memory", memory.study, "0"),
+    in_one("distributed", distributed.study, "0"),
+    Study("larger", larger.units, larger.table, alone=True, seed="0 to 199"),
     in_one("quality", quality.study, "0 to 5", in_short=quality.in_short),
+    mask_calibration.STUDY,
     in_one("anchored", anchored.study, "0 to 3"),
     in_one("audit", audit.study, "0 to 399, r=3 to 59", in_short=audit.in_short),
     in_one("audit_power", audit.power_study, "10000 to 10011"),
+    audit_hard.STUDY,
     in_one("audit_time", audit_time.study, "0 and 1"),
+    load.STUDY,
 )
 
 EVIDENCE = (

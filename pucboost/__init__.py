@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from ._models.files import consent_of, load_model, save_model
     from ._models.schema import ProtectionLostWarning
     from ._pickles import PickledByAnotherVersionWarning
+    from ._prediction.balance import balance
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
+    from ._tables.identifying_text import IdentifyingTextWarning
     from ._training.cv import cv
     from ._training.datasets import Dataset
     from ._training.refit import refit
     from ._training.train import train
     from ._virtual.augment import augment
+    from ._virtual.shared_plan import SharedPlan
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "AnchoredModel": "_models.anchored",
@@ -40,6 +43,7 @@ _HOME = {
     "Consent": "_consent",
     "Dataset": "_training.datasets",
     "EncodedSilenceWarning": "_encoded_silence.findings",
+    "IdentifyingTextWarning": "_tables.identifying_text",
     "Letter": "_letter.results",
     "LetterNumber": "_letter.numbers",
     "LetterText": "_letter.text",
@@ -47,8 +51,10 @@ _HOME = {
     "PUCRegressor": "_estimators.regressor",
     "PickledByAnotherVersionWarning": "_pickles",
     "ProtectionLostWarning": "_models.schema",
+    "SharedPlan": "_virtual.shared_plan",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
+    "balance": "_prediction.balance",
     "consent_of": "_models.files",
     "cv": "_training.cv",
     "letter": "_letter.letters",
@@ -63,7 +69,7 @@ _HOME = {
     "train": "_training.train",
 }
 
-_MODULES = ("metrics", "objectives", "simulate", "testing", "typing")
+_MODULES = ("dask", "metrics", "objectives", "simulate", "testing", "typing")
 
 __all__ = [
     "AnchoredModel",
@@ -71,6 +77,7 @@ __all__ = [
     "Consent",
     "Dataset",
     "EncodedSilenceWarning",
+    "IdentifyingTextWarning",
     "Letter",
     "LetterNumber",
     "LetterText",
@@ -78,8 +85,10 @@ __all__ = [
     "PUCRegressor",
     "PickledByAnotherVersionWarning",
     "ProtectionLostWarning",
+    "SharedPlan",
     "audit",
     "augment",
+    "balance",
     "consent_of",
     "cv",
     "letter",

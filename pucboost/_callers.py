@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-NOT_THE_CALLER = ("pucboost", "sklearn", "joblib")
+NOT_THE_CALLER = ("pucboost", "sklearn", "joblib", "functools")
 """Packages whose frames lie between the user's call and a warning."""
 
 SECOND_LEARNERS = {

@@ -320,13 +320,14 @@ class Consent:
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{g}: [{', '.join(self.feature_names[c] for c in cs)}]" for g, cs in self.groups.items())
-        return f"Consent({inner}; {len(self.feature_names) - len(self.group_columns)} base columns)"
+        base = len(self.feature_names) - len(self.group_columns)
+        return f"Consent({inner}; {base} base column{'' if base == 1 else 's'})"
 
 
 def _check_group_name(group: str) -> None:
     """Raise if a set of other groups would be called like this one. Models of earlier versions may have such groups."""
-    if group == NOTHING or JOINED_BY in group:
-        meaning = "the set without any group" if group == NOTHING else "a set of several groups"
+    if group in ("", NOTHING) or JOINED_BY in group:
+        meaning = "a set of several groups" if group and group != NOTHING else "the set without any group"
         raise ValueError(
             f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
             "optional={'another name': [columns]}."

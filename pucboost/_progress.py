@@ -29,10 +29,11 @@ def progress_bar(what: str, shown: bool | None = None) -> Iterator[Callable[[flo
             yield report
     else:
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import Progress
 
         with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=1.0)
+            task = bar.add_task(escape(what), total=1.0)
             yield lambda share: bar.update(task, completed=share)
 
 

@@ -44,7 +44,7 @@ def objective_for(params: Mapping[str, Any], engine: EngineName = DEFAULT_ENGINE
     params
         Parameters of the engine; without an objective, the loss is squared error.
     engine
-        ``"lightgbm"`` or ``"xgboost"``.
+        ``"lightgbm"``, ``"xgboost"`` or ``"native"``.
 
     Returns
     -------

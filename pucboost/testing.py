@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from ._auditing.findings import INCONCLUSIVE, VIOLATED
+from ._auditing.findings import INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
 from ._auditing.results import AuditReport
 from ._auditing.run import audit
 from ._auditing.settings import AuditKeywords
@@ -25,7 +25,8 @@ def assert_consent(
     model, X, y, margin, **options
         As in :func:`pucboost.audit`.
     fail_on
-        Which verdicts fail: ``("violated", "inconclusive")``, or only ``"violated"`` if data are scarce.
+        Which verdicts fail: ``("violated", "inconclusive")``, or only ``"violated"`` if data are scarce. Violated for
+        some counts as violated.
 
     Returns
     -------
@@ -48,9 +49,9 @@ def assert_consent(
 
 
 def check_fail_on(fail_on: Any) -> tuple[str, ...]:
-    """Return the verdicts that fail, or raise."""
+    """Return the verdicts that fail, or raise; what is violated for some is violated."""
     failing = (fail_on,) if isinstance(fail_on, str) else tuple(fail_on)
     for verdict in failing:
         if verdict not in OUTCOMES:
             raise ValueError(f"fail_on must be among {', '.join(map(repr, OUTCOMES))}; got {verdict!r}.")
-    return failing
+    return (*failing, VIOLATED_FOR_SOME) if VIOLATED in failing else failing

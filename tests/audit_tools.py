@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import optimize, stats
 from sklearn.base import BaseEstimator
 
 import pucboost as puc
@@ -55,3 +56,20 @@ def known_nuisance(family: LogisticFamily) -> tuple[Known, Known]:
 
 def numbers(report: puc.AuditReport) -> list[Any]:
     return [(p.people, p.estimate.value if p.estimate else None) for p in report.penalties]
+
+
+def interval_by_hand(value: float, parts: Any, sizes: Any, critical: float, clusters: int | None = None) -> Any:
+    """The interval that allows for skewness: H(T) = T + a·T² + a²·T³/3 + k/6 set to ±critical, solved by bisection.
+
+    ``parts`` are what people, or clusters, contribute to the estimate, ``sizes`` their shares of its denominator.
+    """
+    error = sum(part**2 for part in parts) ** 0.5
+    k = sum(part**3 for part in parts) / error**3
+    a = k / 3 - sum(part * size for part, size in zip(parts, sizes, strict=True)) / error
+    if clusters is not None:
+        critical = stats.t.ppf(stats.norm.cdf(critical), clusters - 1)
+
+    def studentised(x: float) -> float:
+        return float(optimize.brentq(lambda t: t + a * t**2 + a**2 * t**3 / 3 + k / 6 - x, -100, 100, xtol=1e-13))
+
+    return value - error * studentised(critical), value - error * studentised(-critical)

@@ -23,6 +23,7 @@ OPTIONAL = ["--optional", "fitness=steps,pulse", "--optional", "glucose", "--opt
 ENGINES = {
     "lightgbm": {"num_threads": 1, "deterministic": True, "force_row_wise": True},
     "xgboost": {"nthread": 1},
+    "native": {"num_threads": 1},
 }
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
+import uuid
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -13,6 +18,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 import pucboost as puc
 
@@ -104,6 +111,27 @@ def codes(data: Any) -> Any:
     return frame.to_numpy(dtype=np.float64)
 
 
+FILES = Path(tempfile.mkdtemp(prefix="pucboost-tests-"))
+atexit.register(shutil.rmtree, FILES, ignore_errors=True)
+
+
+def parquet(data: Any, frame: Callable[[Any], Any] = arrow) -> str:
+    """The name of a Parquet file with two row groups."""
+    path = FILES / f"{uuid.uuid4()}.parquet"
+    table = frame(data)
+    pq.write_table(table if isinstance(table, pa.Table) else pa.Table.from_pandas(table), path, row_group_size=300)
+    return str(path)
+
+
+def folder(data: Any) -> Path:
+    """A folder of three Parquet files."""
+    path = FILES / str(uuid.uuid4())
+    path.mkdir()
+    for i, lo in enumerate((0, 150, 300)):
+        pq.write_table(arrow(data).slice(lo, 150), path / f"{i}.parquet")
+    return path
+
+
 CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "pandas, categories": categories,
     "pandas, objects": objects,
@@ -121,6 +149,11 @@ CONTAINERS: dict[str, Callable[[Any], Any]] = {
     "Arrow, chunks": chunks,
     "Arrow, of pandas": lambda data: pa.Table.from_pandas(categories(data)),
     "Arrow, batch": lambda data: arrow(data).combine_chunks().to_batches()[0],
+    "Parquet": parquet,
+    "Parquet, of pandas": lambda data: parquet(data, categories),
+    "Parquet, dictionaries": lambda data: parquet(data, dictionaries),
+    "Parquet, folder": folder,
+    "pyarrow.dataset": lambda data: ds.dataset(folder(data)),
     "numpy": codes,
 }
 if int(pd.__version__.partition(".")[0]) >= 3:  # before, a missing value became the text "nan"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import lightgbm as lgb
 import numpy as np
@@ -17,8 +18,16 @@ import pytest
 import xgboost as xgb
 
 import pucboost as puc
+from pucboost._consent import Consent
 from pucboost._engines import ENGINES, engine_named
+from pucboost._engines.base import Hooks
+from pucboost._engines.native import beginning
+from pucboost._engines.native.people import People
+from pucboost._tables.sources import ArraySource
+from pucboost._training.augmenting import Augmenter
+from pucboost._training.request import TrainingRequest
 from pucboost._virtual.plan import child_seed
+from pucboost._virtual.rows import VirtualTable, shown_table
 
 OPTIONAL = [3, 4, 5]
 """The optional columns of ``tools.make_table``."""
@@ -240,6 +249,74 @@ class _XGBoost(EngineKit):
         return list(booster.feature_names)
 
 
+@dataclass(frozen=True)
+class _Materialised(VirtualTable):
+    """A virtual table in memory, as if each of its rows were a person who has nothing to withhold."""
+
+    share: float
+
+    @classmethod
+    def of(cls, virtual: VirtualTable) -> _Materialised:
+        """The rows are in the order of the pool, by which the native engine draws bags."""
+        place = np.empty(len(virtual), dtype=np.int64)
+        place[People.of(virtual).pool_rows(1)] = np.arange(len(virtual))
+        weight, scores = virtual.weight(), virtual.init_score()
+        table = replace(
+            virtual.table,
+            source=ArraySource(virtual.rows.materialise()[place], virtual.table.source.columns),
+            label=virtual.label()[place],
+            weight=None if weight is None else weight[place],
+            init_score=None if scores is None else scores[place],
+            available=None,
+            data=None,
+        )
+        nobody = np.zeros(len(virtual), dtype=np.uint64)
+        rows = shown_table(table, Consent({}, tuple(table.names)), nobody, virtual.rows.threads).rows
+        return cls(rows, table, virtual.share_per_tree)
+
+    @property
+    def share_per_tree(self) -> float:
+        return self.share
+
+
+class _Native(_LightGBM):
+    """pucboost grows the trees itself, so the engine alone is pucboost with nothing optional."""
+
+    def fit_alone(self, params: dict[str, Any], X: Any, y: Any, rounds: int, **given: Any) -> Any:
+        init_model = given.pop("init_model", None)
+        return puc.train(params, puc.Dataset(X, y, **given), rounds, init_model=init_model)
+
+    def fit_table(
+        self,
+        X: Any,
+        y: Any,
+        rounds: int,
+        *,
+        mask_seed: int | None = None,
+        weight: Any = None,
+        init_score: Any = None,
+        init_model: Any = None,
+        **params: Any,
+    ) -> Any:
+        """The oracle of law 3: the same grower on the materialised table, every virtual row a person of its own.
+
+        Bins are those of the people.
+        """
+        params = {**self.params, "optional": OPTIONAL, **params}
+        data = puc.Dataset(X, y, weight=weight, init_score=init_score)
+        request = TrainingRequest.read(params, data, rounds)
+        assert request is not None
+        virtual = Augmenter(request).training(seed=mask_seed)
+        of_people = beginning.bins_and_layout
+
+        def without_groups(_: Any, *given: Any) -> Any:
+            bins, layout = of_people(virtual, *given)
+            return bins, replace(layout, group=np.full_like(layout.group, -1))
+
+        with patch.object(beginning, "bins_and_layout", without_groups):
+            return request.engine.train(_Materialised.of(virtual), request.params, None, Hooks(init_model=init_model))
+
+
 LIGHTGBM = _LightGBM(
     name="lightgbm",
     module=lgb,
@@ -294,9 +371,30 @@ XGBOOST = _XGBoost(
     ],
     bytes_per_row=14 + 110,
 )
-_BY_NAME = {kit.name: kit for kit in (LIGHTGBM, XGBOOST)}
+NATIVE = _Native(
+    name="native",
+    module=lgb,
+    quiet={"verbosity": -1, "num_threads": 2},
+    threads="num_threads",
+    objectives=LIGHTGBM.objectives,
+    metrics=LIGHTGBM.metrics,
+    small_trees=LIGHTGBM.small_trees,
+    tiny_trees=LIGHTGBM.tiny_trees,
+    one_leaf=LIGHTGBM.one_leaf,
+    start_at_zero=LIGHTGBM.start_at_zero,
+    custom_start_at_zero=LIGHTGBM.custom_start_at_zero,
+    alone=[
+        {"seed": 3, "max_bin": 31},
+        {"objective": "quantile", "bagging_fraction": 0.7, "bagging_freq": 2, "num_iterations": 7},
+    ],
+    few_for_bins=LIGHTGBM.few_for_bins,
+    bytes_per_row=14 + 70,
+)
+_BY_NAME = {kit.name: kit for kit in (LIGHTGBM, XGBOOST, NATIVE)}
 KITS: list[EngineKit] = [_BY_NAME[name] for name in ENGINES]  # an engine without a kit fails here
 every_engine = pytest.mark.parametrize("kit", KITS, ids=str)
+every_distributed_engine = pytest.mark.parametrize("kit", [kit for kit in KITS if kit is not NATIVE], ids=str)
+"""Engines whose workers find each other; the native one refuses a shared plan by name."""
 
 
 def logistic(preds: Any, data: Any) -> tuple[Any, Any]:

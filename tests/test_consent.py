@@ -31,7 +31,7 @@ def test_dict_makes_groups() -> None:
     consent = Consent.declare({"app": ["steps", 2], "blood": "glucose"}, NAMES)
     assert consent.groups == {"app": (1, 2), "blood": (3,)}
     assert consent.column_groups.tolist() == [0, 0, 1]
-    assert repr(consent) == "Consent(app: [steps, pulse], blood: [glucose]; 1 base columns)"
+    assert repr(consent) == "Consent(app: [steps, pulse], blood: [glucose]; 1 base column)"
 
 
 def test_numpy_integers_and_arrays_are_positions() -> None:

@@ -45,7 +45,7 @@ class Example:
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Run all examples, two at a time, and add their pages."""
-    scripts = sorted((ROOT / "examples").glob("*.py"), key=lambda path: (*_place(path.stem), path.stem))
+    scripts = sorted((ROOT / "examples").glob("*.py"), key=lambda path: (_place(path.stem), path.stem))
     with ThreadPoolExecutor(2) as pool:
         examples = list(pool.map(run, scripts))
     for one in examples:
@@ -56,8 +56,8 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     return files
 
 
-def _place(name: str) -> tuple[int]:
-    return (ORDER.index(name) if name in ORDER else len(ORDER),)
+def _place(name: str) -> int:
+    return ORDER.index(name) if name in ORDER else len(ORDER)
 
 
 def run(script: Path) -> Example:

@@ -1,4 +1,4 @@
-"""Pages that stand elsewhere in the repository: README, changelog, contributing, and one page for each study.
+"""Pages that stand elsewhere in the repository: README, changelog and the like, and a page for each study.
 
 They are shown, not copied: links are rewritten from their place in the repository to their place on the site.
 """
@@ -19,6 +19,8 @@ SHOWN = {
     "README.md": "index.md",
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "CODE_OF_CONDUCT.md": "project/conduct.md",
     "LICENSE": "project/licence.md",
 }
 """Files of the repository, and where the site shows them."""

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 CERTIFIED, VIOLATED, INCONCLUSIVE, NOT_TESTABLE = "certified", "violated", "inconclusive", "not testable"
+VIOLATED_FOR_SOME = "violated for some"
+"""Of the whole: no set is violated on average, but within a set some are told too much and others too little."""
+GIVEN_AWAY = "within the margin, but a base column gives these people away"
+"""Note on a set that is inconclusive for this reason."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Penalty:
     estimate: Estimate | None
     """θ in units of the prediction, positive where people are told more than their data justify."""
     verdict_lower: float | None
-    """Simultaneous interval, which decides the verdict."""
+    """The interval that decides: valid for all sets together, or that of this set alone where every set passes."""
     verdict_upper: float | None
     percent: float | None
     """θ as a percentage of the mean prediction of these people."""
@@ -50,6 +54,67 @@ class Penalty:
     difference: Estimate | None = None
     """θ minus that of the people who withhold nothing (of the same subgroup): what silence adds to what is wrong for
     everybody. It does not decide. None for people who withhold nothing, and where they are too few."""
+    alone_lower: float | None = None
+    """Interval of two one-sided tests for this set alone. If it lies within the margin for every set that counts, the
+    model is certified: to be wrong about that, one particular set must be misjudged."""
+    alone_upper: float | None = None
+    largest_share: float | None = None
+    """Share of the variance that a single person, or cluster, carries."""
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """What one set of people is compared with, and what the comparison leaves out; none of this decides."""
+
+    name: str
+    people: int
+    comparable: int
+    calibration: Estimate
+    """κ = E[f − Y | A ⊇ S], everybody who shares at least S treated as if they shared S: positive if they are told too
+    much. It needs no model of outcomes or availability, and is 0 for a justified model. For a quantile,
+    P(Y ≤ f | A ⊇ S) − τ."""
+    recognised: float | None
+    """Share of the people who share exactly S of whom almost nobody like them shares more (ê > 0.95): they are compared
+    with themselves. None for people who withhold nothing."""
+    stricter: Estimate | None = None
+    """Penalty of the others against people who share strictly more. Not 0 for a justified model where silence is
+    informative: it says by how much their own silence set the yardstick. None where nobody shares more."""
+    stricter_lower: float | None = None
+    """The same over all people of the set. Of those recognised nothing is known but the range of outcomes."""
+    stricter_upper: float | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a set of people, found in some of the data and tested on the rest."""
+
+    rule: str
+    """Who they are."""
+    people: int
+    """How many people of the set it holds, among those it was tested on."""
+    penalty: Estimate
+    """Average penalty of people like them; the interval holds for all parts of the set together."""
+
+
+@dataclass(frozen=True)
+class WithinSet:
+    """Whether some people of a set are told too much and others too little, which averages hide."""
+
+    name: str
+    tested: int
+    """How many people it was tested on; the direction was learned from others."""
+    spread: Estimate | None
+    """A lower bound of the mean absolute penalty, estimated: E[s·(f − Y)] with the direction s = ±1 learned from
+    others. None if no direction was found, or there are too few people."""
+    at_least: float | None
+    """What the mean absolute penalty exceeds, with confidence for all sets together."""
+    beyond_margin: bool
+    """Whether that is more than the margin."""
+    parts: tuple[Part, ...] = ()
+    """For whom, if so."""
+    note: str = ""
+    decisive: bool = True
+    """Whether it counts; not for people who withhold nothing, who are shown for comparison."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +279,7 @@ class Support:
     masks: int
     """Distinct sets of shared groups in the audit data."""
     unseen_in_training: tuple[str, ...] | None
-    """Sets that occur here but not in training; None if it is not known what training saw."""
+    """Sets that occur here, but that fewer than five people shared in training; None if that is not known."""
     unseen_people: int | None
     untested_people: int
     """People in sets too rare to be tested."""
@@ -327,6 +392,10 @@ class Findings:
     exposure, and people count in averages by their exposure."""
     recognition: Recognition | None = None
     """Whether base features tell who withholds; None if there are none, or too few people withhold or share."""
+    comparability: tuple[Comparability, ...] = ()
+    """What each set is compared with."""
+    within: tuple[WithinSet, ...] = ()
+    """Whether averages hide opposite penalties within a set; beyond the margin, the verdict is "violated for some"."""
 
 
 def title(penalty: Penalty) -> str:

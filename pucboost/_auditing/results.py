@@ -17,7 +17,7 @@ from .report.plotting import show
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Version of :meth:`AuditReport.to_dict`; increased when a field changes its meaning or is removed."""
 
 
@@ -39,7 +39,7 @@ class AuditReport(Findings):
     >>> report.passed, report.verdicts["nothing"], report.penalty["people"].tolist()
     (True, 'certified', [542, 458])
     >>> json.loads(report.to_json())["schema_version"]
-    1
+    2
     """
 
     @property
@@ -71,7 +71,9 @@ class AuditReport(Findings):
             - ``penalty``: θ, positive where people are told more than their data justify
             - ``standard_error``: of θ
             - ``lower``, ``upper``: interval at ``level`` for this set alone
-            - ``verdict_lower``, ``verdict_upper``: the interval that decides, valid for all sets together
+            - ``verdict_lower``, ``verdict_upper``: the interval that decides, valid for all sets together, or for this
+              set alone where all sets pass
+            - ``alone_lower``, ``alone_upper``: interval of the two one-sided tests for this set alone
             - ``percent``: θ as a percentage of the mean prediction of these people; missing for quantiles
             - ``verdict``: ``certified``, ``violated``, ``inconclusive`` or ``not testable``
             - ``decisive``: whether it counts towards the overall verdict
@@ -164,6 +166,8 @@ def _penalty_row(p: Penalty) -> dict[str, Any]:
         "upper": None if e is None else e.upper,
         "verdict_lower": p.verdict_lower,
         "verdict_upper": p.verdict_upper,
+        "alone_lower": p.alone_lower,
+        "alone_upper": p.alone_upper,
         "percent": p.percent,
         "verdict": p.verdict,
         "decisive": p.decisive,

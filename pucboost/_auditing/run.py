@@ -17,15 +17,16 @@ from .._virtual.plan import child_seed
 from .estimate.audited_model import AuditedModel, consent_and_categories
 from .estimate.balance import average_predictions, book_balance
 from .estimate.calibration import calibration_curves, scatter_of_silent
+from .estimate.comparability import comparability, compared_with_themselves
 from .estimate.cross_fitting import CrossFitter
 from .estimate.informativeness import informativeness
 from .estimate.labels import outcome_of_class
 from .estimate.loss_comparison import loss_comparisons
 from .estimate.losses import Loss, choose_loss, reads_zero_as_missing
-from .estimate.penalty import estimate_penalties
+from .estimate.penalty import carried_by_one, estimate_penalties
 from .estimate.people import AuditPeople, read_audit_people
 from .estimate.provenance import provenance
-from .estimate.recognition import recognise, recognition_in_words
+from .estimate.recognition import columns_that_tell, recognise, recognition_in_words
 from .estimate.reference_models import references
 from .estimate.scores import FITS_PER_MASK, MaskScores, score_mask
 from .estimate.sharing import sharing_effect
@@ -33,8 +34,9 @@ from .estimate.support import describe_support
 from .estimate.tested_sets import tested_masks, untested_sets
 from .estimate.training_data import TrainingData, read_training
 from .estimate.truth import gap_to_truth
-from .estimate.verdict import on_people_seen, overall
-from .findings import Informativeness
+from .estimate.verdict import for_some, on_columns_that_tell, on_people_seen, overall
+from .estimate.within import Directed, judge_within, learn_directions, teaching_folds
+from .findings import NOT_TESTABLE, Comparability, Informativeness, Penalty
 from .results import AuditReport
 from .settings import (
     SIMULTANEOUS,
@@ -65,7 +67,9 @@ def audit(
         θ_S = E[f(X) − E[Y | b, A ⊇ S, z_S] | A = S]
 
     is estimated on held-out data by a doubly robust, cross-fitted estimate, with a confidence interval, and compared
-    with ``margin`` by two one-sided tests: *certified* (interval inside), *violated* (outside), *inconclusive*.
+    with ``margin`` by two one-sided tests: *certified* (interval inside), *violated* (outside), *inconclusive*. Where
+    averages hide that some people of a set are told too much and others too little, beyond the margin, the verdict is
+    *violated for some*.
 
     Parameters
     ----------
@@ -74,15 +78,15 @@ def audit(
         a pipeline, a search or another wrapper, or a callable from a table to predictions.
     X, y
         Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of
-        256 training rows (``training_sketch`` in :func:`pucboost.train`), which tell how many of the people they were
+        some training rows (``training_sketch`` in :func:`pucboost.train`), which tell how many of the people they were
         trained on: where that is surely more than 5 %, nothing is certified.
     margin
         Largest average penalty regarded as harmless, in units of the prediction (0.02 is two percentage points of a
         probability). Those who regulate set it, not the data: fix it beforehand.
     train_data
         ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates and the weight is
-        the exposure. The reference models are then trained on these data, and the report says which sets training
-        never saw. Whether the audited people are among them is then read from these data, too.
+        the exposure. The reference models are then trained on these data, and the report says which sets hardly
+        anybody shared there. Whether the audited people are among them is then read from these data, too.
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
     optional, available
@@ -110,11 +114,15 @@ def audit(
     level
         Confidence of each one-sided test, and of the two-sided intervals shown.
     simultaneous
-        ``"max-t"``, ``"bonferroni"`` or ``"none"``: how verdicts on several sets are kept jointly valid.
+        ``"max-t"``, ``"bonferroni"`` or ``"none"``: how verdicts on several sets are kept jointly valid. That all sets
+        lie within the margin needs no such allowance.
     min_count
         Sets with fewer people are not tested.
     max_masks
         Test at most this many sets, the most frequent ones.
+    justified
+        Base columns that may tell who withholds, because somebody has found a good reason for them. A model is not
+        certified while other base columns give away nearly for certain who withholds.
     nuisance
         LightGBM parameters for the models of outcome and availability, or a pair of scikit-learn estimators
         (outcome, availability).
@@ -141,18 +149,31 @@ def audit(
     who, judgement, fitting = group_options(margin, options)
     case = _read(model, X, y, who, judgement, fitting)
     training, seen_in_training = read_training(train_data, model, case.people, y, who.target_class, fitting.num_threads)
-    fitted = _fit(case, training, fitting)
+    fitted = _fit(case, training, fitting, judgement.level)
 
     people, given, level = case.people, case.model.given, judgement.level
     penalties, critical = estimate_penalties(
         people, case.model, case.loss, fitted.scored, case.bound, judgement, fitting.seed
     )
     penalties += untested_sets(people, case.masks, judgement)
+    untold = [mask for mask, p in zip(case.masks, _sets(penalties, case), strict=True) if p.verdict == NOT_TESTABLE]
+    within = judge_within(
+        people,
+        case.loss,
+        [one for one in fitted.directed if one.mask not in untold],
+        case.bound,
+        level,
+        judgement.simultaneous,
+        fitting.seed,
+    )
+    recognition = recognise(people, fitting)
+    telling = columns_that_tell(recognition, judgement.justified, people.consent)
     verdict, reason = overall(penalties, case.bound, case.loss.describe)
+    verdict, reason, penalties = for_some(verdict, reason, penalties, within, case.bound, case.loss.describe)
+    verdict, reason, penalties = on_columns_that_tell(verdict, reason, penalties, telling)
     verdict, reason, penalties = on_people_seen(verdict, reason, penalties, training.trained_on)
     withheld = case.model.masked(np.arange(len(people)), 0)
     support, little_support = describe_support(people, case.masks, training)
-    recognition = recognise(people, fitting)
     on_silent, on_others = loss_comparisons(people, case.loss, given, fitted.base, fitted.unrestricted, level)
     return AuditReport(
         verdict=verdict,
@@ -178,8 +199,17 @@ def audit(
         calibration=calibration_curves(people, given, withheld, case.loss, level),
         scatter=tuple(scatter_of_silent(people, given, fitted.base, child_seed(fitting.seed, 5))),
         provenance=provenance(people, case.model, training, fitting, judgement.min_count, time.perf_counter() - start),
-        warnings=(*seen_in_training, *case.notes, *recognition_in_words(recognition), *little_support),
+        warnings=(
+            *seen_in_training,
+            *case.notes,
+            *recognition_in_words(recognition, judgement.justified),
+            *compared_with_themselves(fitted.comparability),
+            *carried_by_one(penalties),
+            *little_support,
+        ),
         recognition=recognition,
+        comparability=tuple(fitted.comparability),
+        within=within,
         exposure=people.exposure,
     )
 
@@ -238,6 +268,11 @@ def _read(
         notes.append("Every prediction is 0 or 1; an audit of decisions needs the probabilities behind them.")
     if np.ptp(audited.given) == 0:
         notes.append(f"The model predicts {audited.given[0]:g} for everybody.")
+    if audited.loading:
+        notes.append(
+            f"The model has a loading of {audited.loading:+.4g} on the scale of raw scores, the same for everybody "
+            "(balance). It is taken out: what is judged are the predictions without it."
+        )
     if people.exposure is None and predicts_per_exposure(model):
         notes.append(
             "The model was trained with an exposure and predicts per unit of it, but this audit was given none. Unless "
@@ -273,20 +308,36 @@ class _Fitted:
     """Predictions of a model with base features only."""
     unrestricted: Array
     """Predictions of a model that may learn from silence."""
+    comparability: list[Comparability]
+    directed: list[Directed]
+    """The people of each set, in the direction in which the model seems to err."""
 
 
-def _fit(case: _Case, training: TrainingData, fitting: FittingOptions) -> _Fitted:
+def _fit(case: _Case, training: TrainingData, fitting: FittingOptions, level: float) -> _Fitted:
     """Fit the nuisance models of every set, and the reference models."""
     people, model, loss = case.people, case.model, case.loss
-    crossfits = FITS_PER_MASK * len({*case.masks, 0}) + people.consent.n_groups + (2 if training.table is None else 0)
+    steps = fitting.folds * (people.consent.n_groups + (2 if training.table is None else 0))
+    steps += len({*case.masks, 0}) * fitting.folds * FITS_PER_MASK
+    steps += len(case.masks) * (fitting.folds + fitting.folds - teaching_folds(fitting.folds))
     done = itertools.count(1)
     with progress_bar("fitting nuisance models", fitting.progress) as report:
-        fitter = CrossFitter(people, fitting, lambda: report(next(done) / (crossfits * fitting.folds)))
+        fitter = CrossFitter(people, fitting, lambda: report(min(1.0, next(done) / steps)))
         everybody = fitter.view(0)
         nothing = score_mask(people, model, loss, everybody, 0)
         informative = informativeness(people, nothing, everybody)
-        scored = [
-            nothing if mask == 0 else score_mask(people, model, loss, fitter.view(mask), mask) for mask in case.masks
-        ]
+        scored, compared, directed = [], [], []
+        for mask in case.masks:
+            view = everybody if mask == 0 else fitter.view(mask)
+            one = nothing if mask == 0 else score_mask(people, model, loss, view, mask)
+            scored.append(one)
+            compared.append(comparability(people, loss, view, one, level))
+            directed.append(learn_directions(people, loss, view, one))
         base, unrestricted = references(people, loss, fitter, training)
-    return _Fitted(scored, tuple(informative), base, unrestricted)
+    return _Fitted(scored, tuple(informative), base, unrestricted, compared, directed)
+
+
+def _sets(penalties: list[Penalty], case: _Case) -> list[Penalty]:
+    """Return the penalties of the sets tested, in the order of their masks."""
+    names = [case.people.name(mask) for mask in case.masks]
+    found = {p.name: p for p in penalties if p.subgroup is None and p.groups is not None}
+    return [found[name] for name in names]

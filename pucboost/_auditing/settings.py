@@ -44,6 +44,7 @@ class AuditOptions(TypedDict, total=False):
     simultaneous: str
     min_count: int
     max_masks: int
+    justified: Any
     nuisance: Any
     folds: int
     seed: int
@@ -84,6 +85,8 @@ class JudgementOptions:
     simultaneous: str = "max-t"
     min_count: int = 100
     max_masks: int = 64
+    justified: Any = ()
+    """Names of base columns that may tell who withholds, because somebody has found a good reason for them."""
 
     def __post_init__(self) -> None:
         margin = self.margin
@@ -99,7 +102,7 @@ class JudgementOptions:
         if self.max_masks < 1:
             raise ValueError(f"max_masks must be at least 1, got {self.max_masks!r}.")
         favourable_sign(self.favourable)
-        _convert(self, margin=float, level=float, min_count=int)
+        _convert(self, margin=float, level=float, min_count=int, justified=_read_names)
 
     def check_margin(self, unit_is_probability: bool, spread: float) -> None:
         """Refuse a margin that no model could exceed, so that every model would be certified.
@@ -165,6 +168,14 @@ class FittingOptions:
                 f"folds must be at least 3: one to predict, and one for each of two models; got {self.folds!r}."
             )
         _convert(self, nuisance=_read_nuisance, folds=int, seed=int)
+
+
+def _read_names(justified: Any) -> tuple[str, ...]:
+    names = (justified,) if isinstance(justified, str) else tuple(justified)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"justified must hold names of base columns, got {name!r}.")
+    return names
 
 
 def _read_nuisance(nuisance: Any) -> Mapping[str, Any] | NuisanceEstimators:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .model_columns import features_of
 from .shared import add_quiet, flat, load, names, note, progress
+from .streams import is_closed, writing_output
 
 if TYPE_CHECKING:
     from .._tables.batches import Batch
@@ -55,6 +56,8 @@ def map_file(
     if out is not None:
         ending_of(out)
         check_can_be_written(out, given.model, given.data)
+    elif is_closed():
+        raise DataError("--out -: standard output is closed")
     file = open_table(given.data)
     model = load(given.model)
     kept = flat(given.keep)
@@ -68,7 +71,8 @@ def map_file(
                 if name in columns:
                     raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
                 columns[name] = values
-            write(columns)
+            with nullcontext() if out is not None else writing_output():
+                write(columns)
     return 0
 
 

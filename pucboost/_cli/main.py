@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import importlib
-import os
 import signal
 import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .commands import COMMANDS
-from .shared import EXIT_BROKEN_PIPE, EXIT_CODES, EXIT_ERROR, EXIT_INTERRUPTED, EXIT_TERMINATED, Parser, one_line
+from .shared import (
+    EXIT_BROKEN_PIPE,
+    EXIT_CODES,
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_TERMINATED,
+    Parser,
+    in_options,
+    one_line,
+)
+from .streams import STANDARD_OUTPUT, complain, ensure_streams, forget_output, writing_output
 
 _EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 _ENGINE_ERRORS = {"LightGBMError", "XGBoostError"}
@@ -24,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     from .. import __version__
 
+    ensure_streams()
     parser = Parser(
         prog="pucboost",
         description="Gradient-boosted trees on data that people may decline to share.",
@@ -37,27 +47,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _warnings_in_one_line(), _unwound_on_termination():
             code = int(given.run(given))
-            sys.stdout.flush()
+            with writing_output():
+                sys.stdout.flush()
         return code
-    except BrokenPipeError:
-        # The reader has closed the output. Python would complain again when it closes the stream itself.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has closed the output
+        forget_output()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
-        print("pucboost: interrupted", file=sys.stderr)
+        complain("pucboost: interrupted")
+        # If the interrupt came while Python evaluated a text (dataclasses and others do), it would end by the signal
+        # itself, whatever the exit code: https://bugs.python.org/issue1054041. Evaluating another text forgets that.
+        exec("")
         return EXIT_INTERRUPTED
     except Exception as error:
         if isinstance(error, _EXPECTED) or type(error).__name__ in _ENGINE_ERRORS:
-            print(f"pucboost: error: {one_line(error)}", file=sys.stderr)
+            complain(f"pucboost: error: {one_line(error)}")
         else:  # a bug; Python's own exit code, 1, would be mistaken for a verdict
-            traceback.print_exc()
+            with suppress(OSError):
+                traceback.print_exc()
+        if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
+            forget_output()
         return EXIT_ERROR
 
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
     def show(message: Any, *where: Any, **more: Any) -> None:
-        print(f"pucboost: warning: {message}", file=sys.stderr)
+        complain(f"pucboost: warning: {in_options(str(message))}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import json
 import re
+import shlex
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
+from .._pages import printable
 from .._progress import progress_bar
+from .streams import complain
 
 EXIT_ERROR = 3
 """Wrong usage, or something wrong with the data, a model or a file; 1 and 2 are reserved for verdicts of an audit."""
@@ -23,13 +28,14 @@ exit codes:
   0    done
   3    wrong usage, or something is wrong with the data, the model or a file;
        nothing was written
-  130  interrupted (Ctrl-C); nothing was written"""
+  130  interrupted (Ctrl-C); outputs are as before, or complete"""
 
 TABLE_FILES = """\
 table files:
   CSV in UTF-8 with a header (.csv, .tsv, also .csv.gz) or Parquet (.parquet,
-  .pq), of any size: they are read and written in batches. In CSV an empty
-  field, NA, N/A, NaN and null are missing values; true and false are 1 and 0.
+  .pq), of any size: they are read and written in batches. DATA may also be a
+  folder of Parquet files. In CSV an empty field, NA, N/A, NaN and null are
+  missing values; true and false are 1 and 0.
   Messages count rows from 1, the header not included."""
 
 Commands = Any  # argparse has no public name for the type of its sub-parsers
@@ -66,25 +72,42 @@ def flat(lists: list[list[str]] | None) -> list[str]:
 def note(text: str, quiet: bool) -> None:
     """Print a note to standard error, unless told to be quiet."""
     if not quiet:
-        print(f"pucboost: {text}", file=sys.stderr)
+        complain(f"pucboost: {text}")
 
 
 def progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
     """Return a progress bar, shown on a terminal unless told to be quiet."""
-    return progress_bar(what, False if quiet else None)
+    return progress_bar(printable(what), False if quiet else None)
 
 
 def load(path: Path) -> Any:
     """Return the model in a file; errors name the file."""
     from .._models.files import load_model
-    from .._tables.files import DataError
+    from .._tables.files import DataError, check_can_be_read
 
+    check_can_be_read(path)
     try:
         return load_model(path)
     except OSError:
         raise
     except Exception as error:  # the engines raise errors of all kinds for damaged files
         raise DataError(f"cannot read a model from {path}: {one_line(error)}") from error
+
+
+def in_options(message: str) -> str:
+    r"""Return a warning of the package with options of the command line in place of arguments in Python.
+
+    Examples
+    --------
+    >>> in_options("If so, say so: expect_shared=['blood', 'app'].")
+    'If so, say so: --param \'expect_shared=["blood", "app"]\'.'
+    """
+    message = message.replace(", or say who shares with available=", "")
+    for found in re.findall(r"expect_shared=(\[.*\])", message):
+        with suppress(ValueError, SyntaxError):
+            value = shlex.quote(f"expect_shared={json.dumps(ast.literal_eval(found), ensure_ascii=False)}")
+            message = message.replace(f"expect_shared={found}", f"--param {value}")
+    return message
 
 
 def one_line(error: BaseException) -> str:

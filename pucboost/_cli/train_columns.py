@@ -46,7 +46,7 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
             raise DataError(
                 f"column {column!r} is label, weight, exposure or ignored, so it cannot be optional or categorical"
             )
-    refused_in_names = set(engine_named(given.engine).forbidden_in_names)
+    engine = engine_named(given.engine)
     features: list[Feature] = []
     for column in file.columns:
         if column in not_features or column in ignored:
@@ -56,14 +56,17 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
                 f"{file.path} has a column without a name, perhaps the index of a DataFrame. Name it, or leave it out "
                 "with --ignore ''"
             )
-        refused = sorted(set(column) & refused_in_names)
-        if refused:
+        trouble = engine.trouble_with_name(column)
+        if trouble is not None:
             raise DataError(
-                f"{file.path}: {given.engine} does not accept the name {column!r} because of the {refused[0]!r} in it. "
-                "Rename the column, or leave it out with --ignore"
+                f"{file.path}: {given.engine} does not accept the name {column!r} {trouble}. Rename the column, or "
+                "leave it out with --ignore"
             )
         try:
-            features.append(Learned(column, file.kind(column), column in categorical))
+            kind, is_declared = file.kind(column), column in categorical
+            features.append(
+                Learned(column, kind, is_declared, dictionary=None if is_declared else file.dictionary(column))
+            )
         except DataError as error:
             raise DataError(f"{error}. Convert it, or leave it out with --ignore {column}") from None
     for column in not_features:

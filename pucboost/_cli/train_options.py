@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .._engines import DEFAULT_ENGINE, ENGINES
+from .._engines import DEFAULT_ENGINE, ENGINE_NAMES
 from .shared import add_quiet, names
 
 EARLY_STOPPING = 50
 """How many rounds without improvement training waits by default."""
 
-_HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "seed")
+_HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "calibrate_masks", "seed")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     model = parser.add_argument_group("model")
     model.add_argument("--out", type=Path, required=True, metavar="FILE", help="model file to write")
-    model.add_argument("--engine", choices=ENGINES, default=DEFAULT_ENGINE, help=f"default {DEFAULT_ENGINE}")
+    model.add_argument("--engine", choices=ENGINE_NAMES, default=DEFAULT_ENGINE, help=f"default {DEFAULT_ENGINE}")
     model.add_argument(
         "--objective",
         metavar="NAME",
@@ -65,6 +65,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="which virtual rows stand for a person (default balanced); none trains an ordinary model",
     )
     model.add_argument("--copies", type=float, metavar="C", help="virtual rows per person, for balanced")
+    model.add_argument(
+        "--calibrate-masks",
+        type=float,
+        nargs="?",
+        const=1.0,
+        metavar="STRENGTH",
+        help="add one constant for everybody who shares the same groups, so that the model is right on average for all "
+        "who share at least these; a strength below 1 adds that share of it",
+    )
     model.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
     validation = parser.add_argument_group("validation")
     held_out = validation.add_mutually_exclusive_group()
@@ -90,7 +99,7 @@ def check_options(given: argparse.Namespace) -> None:
         )
     for name, _ in given.param:
         if name in _HAS_OPTION:
-            given.fail(f"argument --param: there is an option for {name}: --{name}")
+            given.fail(f"argument --param: there is an option for {name}: --{name.replace('_', '-')}")
     if given.early_stopping and given.valid is None and given.valid_fraction is None:
         given.fail("argument --early-stopping: needs --valid or --valid-fraction")
 

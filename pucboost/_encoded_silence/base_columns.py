@@ -85,15 +85,20 @@ def find_telling_values(
         The categories of coded columns, for messages.
     """
     base = _base(consent)
-    suspects: dict[str, tuple[Array, list[int]]] = {}
-    for g, group in enumerate(consent.group_names):
-        silent = (shared >> np.uint64(g)) & np.uint64(1) == 0
-        if base and min(silent.sum(), (~silent).sum()) >= MIN_EACH:
-            few = [source.take(rows[some][:MIN_EACH])[:, base] for some in (silent, ~silent)]
-            suspects[group] = silent, [base[j] for j in np.flatnonzero(_tells(*few) | _tells(*few[::-1]))]
-    counted = _counting_columns(source, consent, rows, shared, base) if len(suspects) > 1 else []
+    if not base:
+        return []
     events = _events(consent, shared)
-    parting = {j for some in events.values() for j in _parting_columns(source, rows, some, base)} - set(counted)
+    suspects: dict[str, tuple[Array, list[int]]] = {}
+    parting: set[int] = set()
+    group_of = {_withholds(group): group for group in consent.group_names}
+    for who, apart in events.items():
+        here, there = (source.take(rows[side][:MIN_EACH])[:, base] for side in (apart, ~apart))
+        parting |= {base[j] for j in np.flatnonzero(_part(here, there, MIN_EACH))}
+        if who in group_of:
+            told = np.flatnonzero(_tells(here, there) | _tells(there, here))
+            suspects[group_of[who]] = apart, [base[j] for j in told]
+    counted = _counting_columns(source, consent, rows, shared, base) if len(suspects) > 1 else []
+    parting -= set(counted)
     columns = sorted({column for _, some in suspects.values() for column in some} | set(counted) | parting)
     if not columns:
         return []
@@ -161,27 +166,30 @@ def _events(consent: Consent, shared: Array) -> dict[str, Array]:
     """Return what a column may tell: in words → of whom it is true, where enough people are on either side."""
     everything = np.uint64((1 << consent.n_groups) - 1)
     told = {
-        f"withhold {group!r}": (shared >> np.uint64(g)) & np.uint64(1) == 0
-        for g, group in enumerate(consent.group_names)
+        _withholds(group): (shared >> np.uint64(g)) & np.uint64(1) == 0 for g, group in enumerate(consent.group_names)
     }
     if consent.n_groups > 1:
         told |= {"share nothing": shared == 0, "withhold something": shared != everything}
     return {who: some for who, some in told.items() if min(some.sum(), (~some).sum()) >= MIN_EACH}
 
 
-def _parting_columns(source: RowSource, rows: Array, some: Array, base: list[int]) -> list[int]:
-    """Return the base columns with few values that may part some people from all others, by a look at a few of each."""
-    if not base:
-        return []
-    left, right = (source.take(rows[side][:MIN_EACH])[:, base] for side in (some, ~some))
-    return [base[j] for j in range(len(base)) if _parts(left[:, j], right[:, j], MIN_EACH)]
+def _withholds(group: str) -> str:
+    return f"withhold {group!r}"
 
 
-def _parts(left: Array, right: Array, most: int) -> bool:
-    """Return whether two samples have no value in common, and few values in all."""
-    here, there = np.unique(left), np.unique(right)  # all missing values count as one
-    missing = bool(np.isnan(here).any() and np.isnan(there).any())
-    return len(here) + len(there) <= most and not missing and not np.isin(here, there).any()
+def _part(left: Array, right: Array, most: int) -> Array:
+    """Return for each column whether two samples have no value in common, and few values in all."""
+    here, there = _distinct(left), _distinct(right)
+    missing_here, missing_there = np.isnan(left).any(axis=0), np.isnan(right).any(axis=0)
+    apart = _distinct(np.concatenate([left, right])) == here + there
+    # All missing values count as one.
+    return np.asarray(apart & ~(missing_here & missing_there) & (here + there + missing_here + missing_there <= most))
+
+
+def _distinct(values: Array) -> Array:
+    """Return how many values each column has, missing ones not counted; differences of infinite ones would be NaN."""
+    ordered = np.sort(values, axis=0)  # missing values last
+    return np.asarray((ordered[1:] > ordered[:-1]).sum(axis=0) + ~np.isnan(ordered[0]))
 
 
 def _parting(
@@ -189,10 +197,10 @@ def _parting(
 ) -> Iterator[EncodedSilence]:
     """Say that the values of a column part some people from all others, if they do for everybody in the sample."""
     for who, some in events.items():
-        if _parts(values[some], values[~some], MAX_VALUES):
+        if _part(values[some][:, None], values[~some][:, None], MAX_VALUES)[0]:
             known = [_shown(code, categories) for code in np.unique(values[some])]
             shown = known[0] if len(known) == 1 else f"one of {', '.join(known[:4])}{' …' * (len(known) > 4)}"
-            group = next((g for g in consent.groups if who == f"withhold {g!r}"), consent.group_names[0])
+            group = next((g for g in consent.groups if who == _withholds(g)), consent.group_names[0])
             reason = f"exactly those who {who}: leave it out"
             yield EncodedSilence(group, BASE_COLUMN, int(some.sum()), len(values), name, shown, reason)
             return

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 if TYPE_CHECKING:
     from .base import Boosters, Engine
 
-EngineName: TypeAlias = Literal["lightgbm", "xgboost"]
+EngineName: TypeAlias = Literal["lightgbm", "xgboost", "native", "auto"]
 
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-"""Names of the engines; each is a module of this package that defines ``ENGINE``."""
+ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
+"""What users may call an engine; each is a module of this package that defines ``ENGINE``."""
+
+ENGINES: tuple[EngineName, ...] = ENGINE_NAMES[:-1]
+"""The engines themselves: ``"auto"`` chooses one of them."""
 
 DEFAULT_ENGINE: EngineName = ENGINES[0]
+
+WITH_EXTERNAL_MEMORY: tuple[EngineName, ...] = ("xgboost",)
+"""Engines that can keep virtual rows on the disk; here so that an error can name them without loading them."""
+
+PACKAGES = ("lightgbm", "xgboost")
+"""The packages that the engines come from; the native engine is pucboost itself."""
 
 BOOSTER_CLASSES = {
     "lightgbm.basic.Booster": "lightgbm_boosters",
@@ -28,8 +37,8 @@ BOOSTER_CLASSES = {
 
 def engine_named(name: Any) -> Engine:
     """Return an engine, loading it on first use."""
-    if name not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}; got {name!r}.")
+    if name not in ENGINE_NAMES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINE_NAMES))}; got {name!r}.")
     engine: Engine = importlib.import_module(f".{name}", __package__).ENGINE
     return engine
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -17,8 +18,11 @@ import numpy as np
 from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
+from .._virtual.plan import default_copies
 from .._virtual.rows import VirtualTable
 from .forest import Forest
+from .mask_tree import MaskTree
+from .names import value_of
 
 Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
 """Validation sets with their names; None stands for the training set."""
@@ -53,6 +57,8 @@ class EngineParams:
     values: dict[str, Any]
     num_boost_round: int
     stopping: EarlyStopping | None = None
+    external_memory: Path | None = None
+    """A folder for what the engine keeps of virtual rows; None to keep it in memory."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,14 @@ class OwnGradient:
 
 
 @dataclass(frozen=True)
+class Checkpoints:
+    """Who gets the model while it is being trained, and after how many rounds each time."""
+
+    keep: Callable[[Any, int], None]
+    every: int
+
+
+@dataclass(frozen=True)
 class Hooks:
     """What users hand to a training besides data and parameters, as in ``lgb.train``."""
 
@@ -92,6 +106,7 @@ class Hooks:
     callbacks: Any = None
     init_model: Any = None
     keep_training_booster: bool = False
+    checkpoints: Checkpoints | None = None
 
 
 NO_HOOKS = Hooks()
@@ -230,6 +245,18 @@ class Boosters(ABC):
         """Return a booster whose own ``predict`` stops at the best round."""
 
     @abstractmethod
+    def first_rounds(self, booster: Any, rounds: int) -> Any:
+        """Return a booster that has only the first rounds."""
+
+    @abstractmethod
+    def add_mask_trees(self, booster: Any, trees: Sequence[MaskTree], categories: Categories) -> None:
+        """Cut a booster at its best round, and add a round of trees, one per class, that ask only what is missing.
+
+        If there was a best round, it is the added one now: what predictions use. ``categories`` are those of the
+        training table.
+        """
+
+    @abstractmethod
     def to_text(self, booster: Any) -> str:
         """Return the booster as text. Its fingerprint is a hash of this text."""
 
@@ -254,6 +281,28 @@ class Boosters(ABC):
         """Return the booster from the content of a model file, whether or not it holds a schema."""
 
 
+class Network(ABC):
+    """Connects the workers of one training by the engine's own means."""
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """What an engine raises if another worker is gone; its other errors may be of the same class."""
+
+    @abstractmethod
+    def endpoint(self, host: str, rank: int, n_workers: int) -> Any:
+        """Return how the others reach this worker, as plain data; ``host`` is its address."""
+
+    @abstractmethod
+    def joined(self, endpoints: Sequence[Any], rank: int) -> AbstractContextManager[dict[str, Any]]:
+        """Connect with all others, given the endpoints in the order of ranks; yield further parameters.
+
+        However it is left, the process can train again.
+        """
+
+    @abstractmethod
+    def sever(self) -> None:
+        """From any thread of a worker: break its connections, so that a training that waits for others fails."""
+
+
 class Engine(ABC):
     """Grows trees on virtual rows."""
 
@@ -266,7 +315,23 @@ class Engine(ABC):
     trains_plain_datasets: ClassVar[bool] = False
     """Whether the engine's own ``train`` gets the user's Dataset unchanged when nothing is optional (law 2)."""
     forbidden_in_names: ClassVar[str] = ""
-    """Characters that the engine does not allow in feature names. Its own errors do not say which name is wrong."""
+    """Characters that the engine does not allow in feature names, or loses in its files. Its own errors do not name the
+    column."""
+
+    def trouble_with_name(self, name: str) -> str | None:
+        """Return why a column cannot be called so, as the end of a sentence; None if it can."""
+        refused = sorted(set(name) & set(self.forbidden_in_names))
+        return f"because of the {refused[0]!r} in it" if refused else None
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise if a model with these columns could not be trained, or not be read from its file."""
+        for name in names:
+            trouble = self.trouble_with_name(name)
+            if trouble is not None:
+                raise ValueError(f"{self.title} does not accept the name {name!r} {trouble}. Rename the column.")
+
+    uses_external_memory: ClassVar[bool] = False
+    """Whether the engine can keep virtual rows on the disk."""
 
     # ----- parameters
 
@@ -282,6 +347,16 @@ class Engine(ABC):
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
         """Return the parameters under the engine's own names; ``params`` override those of the Dataset."""
 
+    def chosen(
+        self, params: Mapping[str, Any], *, anchored: bool = False, keeps_data: bool = False, in_parts: bool = False
+    ) -> Engine:
+        """Return the engine that trains with the parameters: this one, unless it stands for several.
+
+        ``keeps_data`` is whether the booster is to keep its data (``keep_training_booster``), ``in_parts`` whether
+        several workers train together.
+        """
+        return self
+
     @abstractmethod
     def options(self, params: Mapping[str, Any]) -> RunOptions:
         """Return what pucboost reads from the parameters, such as seed and threads."""
@@ -289,6 +364,25 @@ class Engine(ABC):
     @abstractmethod
     def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
         """Raise if optional features do not support what the parameters ask for, before anything is built."""
+
+    def check_takes_mask_trees(self, params: Mapping[str, Any]) -> None:
+        """Raise if a round of trees that ask only what is missing cannot be added after the last one."""
+        if value_of(params, "interaction_constraints"):
+            raise ValueError(
+                "calibrate_masks with interaction_constraints: its tree combines all groups. Leave one of the two out."
+            )
+
+    def check_external_memory(self, params: Mapping[str, Any]) -> None:
+        """Raise if the engine cannot do with external memory what the parameters ask for."""
+        return
+
+    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
+        """Raise for what goes wrong, or is not possible, if each worker has a part of the table."""
+        raise ValueError(f"engine={self.name!r} trains on one machine only: it takes no plan that workers share.")
+
+    def network(self) -> Network:
+        """Return how its workers find each other; raise if it trains on one machine only."""
+        raise ValueError(f"engine={self.name!r} trains on one machine only.")
 
     @abstractmethod
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
@@ -299,9 +393,21 @@ class Engine(ABC):
         if objective is not None:
             objective.check_labels(label, name)
 
+    def default_copies(self, n_rows: int) -> float:
+        """Return how many virtual rows per row a table gets if the user does not say."""
+        return default_copies(n_rows)
+
     @abstractmethod
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
-        """Return an estimate of the memory that the engine needs per row."""
+    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
+        """Return how much the peak of memory grows with each virtual row, at two copies per person.
+
+        That is everything but the user's table: what the engine keeps, labels and weights on their way to it, the plan.
+        ``tests/training/test_estimated_memory.py`` compares it with what a training takes.
+        """
+
+    def in_less_memory(self, params: EngineParams) -> EngineParams:
+        """Return parameters for the same model, but for rounding, in as little memory as the engine can do with."""
+        return params
 
     @abstractmethod
     def for_merged_rows(
@@ -359,6 +465,10 @@ class Engine(ABC):
     @abstractmethod
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
         """Return a callback that reports the share of rounds done."""
+
+    def checkpoint_callback(self, keep: Callable[[Any, int], None], every: int) -> Any:
+        """Return a callback that hands a copy of the booster and its number of rounds to ``keep`` every few rounds."""
+        raise ValueError(f"engine={self.name!r} writes no checkpoints.")
 
     @abstractmethod
     def recording_callback(self, record: dict[str, Any]) -> Any:

@@ -21,13 +21,15 @@ from .base import (
     FoldBuilder,
     FoldOptions,
     Hooks,
+    Network,
     OwnGradient,
     RunOptions,
     Validation,
     times_rows,
 )
 from .lightgbm_boosters import BOOSTERS, with_builtin_objective
-from .lightgbm_dataset import FoldRows, VirtualDataset
+from .lightgbm_dataset import FoldRows, VirtualDataset, bin_reference
+from .lightgbm_network import LightGBMNetwork, is_networked, local_booster, without_network
 from .names import (
     MAIN_METRIC,
     MAIN_NAME,
@@ -41,6 +43,9 @@ from .names import (
     without,
 )
 
+_RENEWED_LEAVES = ("regression_l1", "quantile", "mape")
+"""Losses for which a leaf is a median or quantile of its rows."""
+
 
 class LightGBM(Engine):
     """LightGBM; with nothing optional, it trains without pucboost."""
@@ -50,7 +55,7 @@ class LightGBM(Engine):
     quiet_params: ClassVar[Mapping[str, Any]] = {"verbosity": -1}
     boosters: ClassVar[Boosters] = BOOSTERS
     trains_plain_datasets: ClassVar[bool] = True
-    forbidden_in_names: ClassVar[str] = '",:[]{}'
+    forbidden_in_names: ClassVar[str] = '",:[]{}\n\r\0'
 
     def parameter_names(self) -> Iterable[str]:
         """Return LightGBM's names, aliases included."""
@@ -59,6 +64,12 @@ class LightGBM(Engine):
     def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
         """Return names that neither our table nor the LightGBM at hand, which may be newer, has."""
         return [name for name in params if name not in MAIN_NAME and name not in _newer_names()]
+
+    def trouble_with_name(self, name: str) -> str | None:
+        """Return why a column cannot be called so: names are words of a line in a model file."""
+        if not name:
+            return "because it is empty"
+        return "because it ends in '='" if name.endswith("=") else super().trouble_with_name(name)
 
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
         """Return both unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
@@ -112,6 +123,31 @@ class LightGBM(Engine):
         if is_true(params.get("bagging_by_query", False)):
             raise ValueError("bagging_by_query needs queries, which are not defined with optional features.")
 
+    def check_takes_mask_trees(self, params: Mapping[str, Any]) -> None:
+        """Raise for random forests, too, which predict the mean of their trees."""
+        super().check_takes_mask_trees(params)
+        if value_of(params, "boosting") in ("rf", "random_forest"):
+            raise ValueError(
+                "calibrate_masks with boosting='rf': a forest predicts the mean of its trees, so none can be added."
+            )
+
+    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
+        """Raise for losses whose leaves are averaged over workers, and for other ways to divide the work."""
+        given = value_of(params, "objective")
+        if main_objective(given) in _RENEWED_LEAVES and not shuffled:
+            raise ValueError(
+                f"objective={given!r} on several workers: LightGBM averages the leaves that each worker finds in its "
+                "own rows, which is wrong unless all have a random sample. Shuffle the rows and say so with "
+                "shuffled=True, or use a smooth loss."
+            )
+        learner = value_of(params, "tree_learner", "serial")
+        if learner in ("feature", "feature_parallel"):
+            raise ValueError(f"tree_learner={learner!r} needs the whole table in every worker. Use 'data' or 'voting'.")
+
+    def network(self) -> Network:
+        """Return how LightGBM's workers find each other."""
+        return LightGBMNetwork()
+
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
         """Return the loss in closed form."""
         given = value_of(params, "objective", "regression")
@@ -149,9 +185,21 @@ class LightGBM(Engine):
                     "Use 'cross_entropy' for labels between 0 and 1."
                 )
 
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
-        """Return an estimate of the memory per row: bins, label, weight, bag index; score and gradients per class."""
-        return n_columns + 16 + 20 * max(1, n_classes)
+    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
+        """Return the memory per row: bins, twice unless column-wise; label, weight, bag; scores, gradients per class.
+
+        LightGBM keeps bins by column. To build histograms it copies them by row, if only to try which is faster.
+        """
+        values = params.values
+        a_bin = 1 if float(value_of(values, "max_bin", 255)) <= 256 else 2
+        copies = 1 if is_true(value_of(values, "force_col_wise", False)) else 2
+        return 57 + 18 * max(1, n_classes) + copies * a_bin * n_columns
+
+    def in_less_memory(self, params: EngineParams) -> EngineParams:
+        """Build histograms column by column, which needs no second copy of the bins, unless the user has decided."""
+        if any(value_of(params.values, name) is not None for name in ("force_col_wise", "force_row_wise")):
+            return params
+        return replace(params, values={**params.values, "force_col_wise": True})
 
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
@@ -195,7 +243,7 @@ class LightGBM(Engine):
         if valid is not None:
             valid_sets = [train_set if v is None else VirtualDataset(v, reference=train_set) for v, _ in valid]
             valid_names = [name for _, name in valid]
-        return lgb.train(
+        booster = lgb.train(
             values,
             train_set,
             params.num_boost_round,
@@ -206,6 +254,7 @@ class LightGBM(Engine):
             hooks.keep_training_booster,
             callbacks=hooks.callbacks,  # by name, because MLflow's autolog adds its own callback to this argument
         )
+        return local_booster(booster) if is_networked(values) and not hooks.keep_training_booster else booster
 
     def train_own_gradient(
         self,
@@ -229,6 +278,8 @@ class LightGBM(Engine):
 
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> lgb.Booster:
         """Let LightGBM refit on the virtual rows, in memory; weights add up to N, as in the bags of a training."""
+        if self.boosters.objective(booster).name is None:
+            raise ValueError("A model with a callable objective cannot be refitted: LightGBM does not keep it.")
         rate: dict[str, Any] = {} if decay_rate is None else {"decay_rate": decay_rate}
         refitted = lgb.Booster.refit(
             booster,
@@ -276,6 +327,15 @@ class LightGBM(Engine):
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
         """Return a callback that reports the share of rounds done."""
         return lambda env: report((env.iteration + 1) / num_boost_round)
+
+    def checkpoint_callback(self, keep: Callable[[Any, int], None], every: int) -> Any:
+        """Return a callback that hands over a copy of the booster every few rounds."""
+
+        def after_round(env: Any) -> None:
+            if (env.iteration - env.begin_iteration + 1) % every == 0:
+                keep(local_booster(env.model), env.model.current_iteration())
+
+        return after_round
 
     def recording_callback(self, record: dict[str, Any]) -> Any:
         """Return a callback that records the metrics of the validation sets."""
@@ -325,7 +385,7 @@ def _without_copying(fraction: float, n_virtual: int) -> float:
     return 0.5 + 2.0 / n_virtual if 0.49 <= fraction <= 0.5 and n_virtual > 100 else fraction
 
 
-def balance_classes(params: dict[str, Any], label: Array) -> tuple[dict[str, Any], float]:
+def balance_classes(params: dict[str, Any], counts: tuple[int, int]) -> tuple[dict[str, Any], float]:
     """Replace ``is_unbalance`` by the class weights of the *people*; LightGBM would count virtual rows.
 
     LightGBM multiplies the weight of the rarer class by the ratio of the counts. ``scale_pos_weight`` acts on the
@@ -334,8 +394,7 @@ def balance_classes(params: dict[str, Any], label: Array) -> tuple[dict[str, Any
     """
     if main_objective(value_of(params, "objective")) != "binary" or not is_true(value_of(params, "is_unbalance", 0)):
         return params, 1.0
-    positive = int((label > 0).sum())
-    negative = len(label) - positive
+    positive, negative = counts
     if positive == 0 or negative == 0:
         return params, 1.0
     params = with_value(params, "is_unbalance", False)
@@ -347,8 +406,13 @@ def _training_set(
 ) -> tuple[VirtualDataset, dict[str, Any]]:
     """Return the training set, and the parameters with row sampling and class weights set."""
     params, scale = sample_rows(params, virtual.share_per_tree, len(virtual))
-    params, balance = balance_classes(params, virtual.table.label)
-    return VirtualDataset(virtual, weight_scale=scale * balance, keep_copy_weight=keep_copy_weight), params
+    params, balance = balance_classes(params, virtual.class_counts)
+    given: dict[str, Any] = {"weight_scale": scale * balance, "keep_copy_weight": keep_copy_weight}
+    if virtual.bin_sample is not None:
+        # By number of rows LightGBM would drop features as useless, and the sample has fewer than the table.
+        params = {**params, "feature_pre_filter": False}
+        given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params))
+    return VirtualDataset(virtual, **given), params
 
 
 def weigh_copies(params: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +14,10 @@ from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
+from .lightgbm_rounds import with_round
 from .lightgbm_text import check_complete, schema_in, sealed, unsealed, with_schema
 from .lightgbm_trees import forest_of_text
+from .mask_tree import MaskTree
 from .names import main_objective, value_of
 
 
@@ -117,6 +119,18 @@ class LightGBMBoosters(Boosters):
     def up_to_best_round(self, booster: Any) -> Any:
         """Return the booster itself: its predictions stop at the best round anyway."""
         return booster
+
+    def first_rounds(self, booster: Any, rounds: int) -> Any:
+        """Return a booster from the text of the first rounds."""
+        return self.from_text(booster.model_to_string(num_iteration=rounds))
+
+    def add_mask_trees(self, booster: Any, trees: Sequence[MaskTree], categories: Categories) -> None:
+        """Add trees to the text, and let the booster read it. Codes of categories are numbers to these trees."""
+        stopped = self.best_round(booster) is not None
+        text = booster.model_to_string(num_iteration=self.used_rounds(booster))
+        booster.model_from_string(with_round(text, trees, self.reads_zero_as_missing(booster)))
+        if stopped:
+            booster.best_iteration = self.rounds(booster)
 
     def to_text(self, booster: Any) -> str:
         """Return LightGBM's own text."""

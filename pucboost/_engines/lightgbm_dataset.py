@@ -16,6 +16,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
+from .._virtual.part_facts import BinSample
 from .._virtual.rows import MaskedRows, VirtualTable
 
 
@@ -142,6 +143,20 @@ class VirtualDataset(lgb.Dataset):
             raw = predictor.predict(data=batch, raw_score=True)
             scores[start : start + len(batch)] = raw.reshape(len(batch), -1)
         return self.set_init_score(scores.ravel(order="F"))
+
+
+def bin_reference(virtual: VirtualTable, sample: BinSample, params: dict[str, Any]) -> lgb.Dataset:
+    """Return a Dataset whose bins those of all workers are, made from the same sample in each."""
+    table = virtual.table
+    reference = lgb.Dataset(
+        sample.rows,
+        label=np.zeros(len(sample.rows), dtype=np.float32),
+        feature_name=table.feature_name,
+        categorical_feature=table.categorical_feature,
+        params={**table.params, **params},
+    ).construct()
+    reference.pandas_categorical = table.pandas_categorical  # what refers to it takes them from here
+    return reference
 
 
 class FoldRows(lgb.Dataset):

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from typing_extensions import TypedDict
 
     from .._consent import OptionalColumns
@@ -104,9 +106,12 @@ if TYPE_CHECKING:
         valid_augmentation: Augmentation | None
         copies: float | None
         max_virtual_rows: int | None
+        external_memory: str | PathLike[str] | None
         compact: bool | Literal["auto"] | None
+        calibrate_masks: bool | float | None
         expect_shared: Any
         training_sketch: bool
+        plan: Any
 
     class AnchoredParams(CommonParams, extra_items=Any):  # type: ignore[call-arg]
         """An anchor that people who share nothing keep exactly."""
@@ -116,9 +121,9 @@ if TYPE_CHECKING:
         engine: NotRequired[str]
 
     class LightGBMParams(CommonParams, total=False, extra_items=Any):  # type: ignore[call-arg]
-        """LightGBM, named or by default."""
+        """LightGBM, named or by default, or the native engine, whose boosters are LightGBM's."""
 
-        engine: Literal["lightgbm"]
+        engine: Literal["lightgbm", "native", "auto"]
         anchor: Any
         anchor_strength: float | None
 

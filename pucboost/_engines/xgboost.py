@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import xgboost as xgb
 
 from .._arrays import Array
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
+from .._plain_data import is_whole
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .base import (
@@ -23,16 +25,20 @@ from .base import (
     FoldBuilder,
     FoldOptions,
     Hooks,
+    Network,
     OwnGradient,
     RunOptions,
     Validation,
-    times_rows,
 )
 from .names import MAIN_NAME, number_of, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
-from .xgboost_matrix import first_given, refit_matrix, thread_parameter, virtual_matrix
+from .xgboost_callbacks import AfterRound, CheckpointRounds
+from .xgboost_folds import KeepBoosters, named_as_in_lightgbm
+from .xgboost_functions import metric_of, take_objective
+from .xgboost_matrix import first_given, refit_matrix, thread_parameter, virtual_matrix, with_cache
 from .xgboost_names import PARAMETERS
+from .xgboost_network import XGBoostNetwork
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
 """Objectives, regression included, where XGBoost multiplies the weight of rows with label 1 by `scale_pos_weight`."""
@@ -44,7 +50,9 @@ class XGBoost(Engine):
     name: ClassVar[str] = "xgboost"
     title: ClassVar[str] = "XGBoost"
     boosters: ClassVar[Boosters] = BOOSTERS
-    forbidden_in_names: ClassVar[str] = "[]<"
+    # XGBoost's own JSON does not read back what it writes of most control characters.
+    forbidden_in_names: ClassVar[str] = "[]<" + "".join(chr(i) for i in range(32) if chr(i) not in "\t\n\r")
+    uses_external_memory: ClassVar[bool] = True
 
     def parameter_names(self) -> Iterable[str]:
         """Return XGBoost's names, and LightGBM's, which are translated."""
@@ -59,10 +67,13 @@ class XGBoost(Engine):
         """Return the parameters with LightGBM's names translated, including those on the Dataset."""
         translated = to_xgboost({**dataset_params, **params})
         rounds, patience = translated.num_boost_round, translated.early_stopping_rounds
+        rounds = num_boost_round if rounds is None else rounds
+        if not is_whole(rounds) or rounds < 1:  # XGBoost itself returns a model without trees
+            raise ValueError(f"num_boost_round must be a whole number of at least 1, got {rounds!r}.")
         stopping = None
         if patience is not None and patience > 0:
             stopping = EarlyStopping(patience, translated.early_stopping_min_delta, translated.first_metric_only)
-        return EngineParams(dict(translated.params), num_boost_round if rounds is None else rounds, stopping)
+        return EngineParams(dict(translated.params), rounds, stopping)
 
     def options(self, params: Mapping[str, Any]) -> RunOptions:
         """Return seed, threads and number of classes."""
@@ -96,6 +107,35 @@ class XGBoost(Engine):
                 "anchor with objective 'multi:softmax': nothing can be added to class numbers. Use 'multi:softprob'."
             )
 
+    def check_takes_mask_trees(self, params: Mapping[str, Any]) -> None:
+        """Raise for trees with several values per leaf, too."""
+        super().check_takes_mask_trees(params)
+        if params.get("multi_strategy") == "multi_output_tree":
+            raise ValueError("calibrate_masks with multi_strategy='multi_output_tree' is not supported. Leave one out.")
+
+    def check_external_memory(self, params: Mapping[str, Any]) -> None:
+        """Raise for losses whose leaves XGBoost sets afterwards: from samples of several pages it takes wrong rows."""
+        if params.get("objective") in ("reg:absoluteerror", "reg:quantileerror"):
+            raise ValueError(
+                f"external_memory with objective={params['objective']!r}: XGBoost computes other leaves from external "
+                "memory than from memory where trees grow on samples of the rows. Leave external_memory out, or choose "
+                "another objective."
+            )
+
+    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
+        """Raise for losses whose leaves are averaged over workers."""
+        given = params.get("objective")
+        if given in ("reg:absoluteerror", "reg:quantileerror") and not shuffled:
+            raise ValueError(
+                f"objective={given!r} on several workers: XGBoost averages the leaves that each worker finds in its "
+                "own rows, which is wrong unless all have a random sample. Shuffle the rows and say so with "
+                "shuffled=True, or use a smooth loss."
+            )
+
+    def network(self) -> Network:
+        """Return how XGBoost's workers find each other."""
+        return XGBoostNetwork()
+
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
         """Return the loss in closed form."""
         given = params.get("objective")
@@ -116,9 +156,16 @@ class XGBoost(Engine):
             return Tweedie(number_of(params, "tweedie_variance_power", 1.5))
         return _quantile(params) if name == "reg:quantileerror" else None
 
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int) -> int:
-        """Return an estimate of the memory per row: bins (up to 4 bytes a column while building), labels, gradients."""
-        return 4 * n_columns + 24 + 16 * max(1, n_classes)
+    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
+        """Return the memory per row: bins; label, weight, plan; scores and gradients per class.
+
+        Where values are missing, as under consent they always are, XGBoost keeps bins by row in 4 bytes each, and once
+        more by column. With external memory all of these are on the disk.
+        """
+        rest = 45 + 17 * max(1, n_classes)
+        if params.external_memory is not None:
+            return rest
+        return rest + n_columns * (5 if number_of(params.values, "max_bin", 256) <= 256 else 6)
 
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
@@ -138,23 +185,26 @@ class XGBoost(Engine):
         Boosters are always kept for training: XGBoost's can be trained further as they are.
         """
         callbacks = _check_callbacks(hooks.callbacks)
-        values, objective = _take_objective(sample_rows(params.values, train.share_per_tree))
+        values, objective = take_objective(sample_rows(params.values, train.share_per_tree))
         if hooks.init_model is not None:
             values = _with_fresh_seed(values, hooks.init_model)
-        metric = _metric(hooks.feval)
+        metric = metric_of(hooks.feval)
         watched = [name for v, name in valid or () if v is not None]
         callbacks = _with_stopping(callbacks, params.stopping, values, watched[-1] if watched else None, metric)
-        matrix = virtual_matrix(train, values)
-        if objective is not None:
-            objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
-        evals = [(matrix if v is None else virtual_matrix(v, values, train, matrix), name) for v, name in valid or ()]
-        result: dict[str, Any] = {}
-        with xgb.config_context():  # restores the verbosity after the call
+
+        def fit(cache: Path | None) -> Any:
+            matrix = virtual_matrix(train, values, cache=cache)
+            if objective is not None:
+                objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
+            result: dict[str, Any] = {}
             booster: Any = xgb.train(
                 values,
                 matrix,
                 params.num_boost_round,
-                evals=evals,
+                evals=[
+                    (matrix if v is None else virtual_matrix(v, values, train, matrix, cache), name)
+                    for v, name in valid or ()
+                ],
                 obj=objective,
                 evals_result=result,
                 verbose_eval=False,
@@ -162,8 +212,12 @@ class XGBoost(Engine):
                 callbacks=callbacks,
                 custom_metric=metric,
             )
-        if evals:
-            booster.evals_result = result
+            if valid:
+                booster.evals_result = result
+            return booster
+
+        with xgb.config_context():  # restores the verbosity after the call
+            booster = with_cache(params.external_memory, fit)
         if train.table.source.coded:
             keep_categories(booster, train.table.pandas_categorical)
         own = objective is not None and isinstance(objective.objective, OwnGradient)
@@ -216,42 +270,51 @@ class XGBoost(Engine):
         """Hand the folds to ``xgb.cv``; its ``fpreproc`` hook replaces each fold by its virtual tables."""
         if options.init_model is not None:
             raise ValueError("init_model is not supported by cv with engine='xgboost': xgb.cv always starts afresh.")
-        keeper = _KeepBoosters()
-        values, objective = _take_objective(params.values)
-        metric, metrics = _metric(options.feval), options.metrics
+        keeper = KeepBoosters()
+        values, objective = take_objective(params.values)
+        metric, metrics = metric_of(options.feval), options.metrics
         callbacks = _with_stopping(_check_callbacks(options.callbacks), params.stopping, values, "test", metric)
         if metrics is not None:
             metrics = to_xgboost({**values, "metric": metrics}).params["eval_metric"]
             values = {name: value for name, value in values.items() if name != "eval_metric"}
         done = 0
         matrices: list[xgb.DMatrix] = []
+        cache: Path | None = None
 
         def exchange(train_rows: Any, valid_rows: Any, fold_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
             nonlocal done
             train, valid, fold_params = build(done, fold_params)
             done += 1
             fold_params = sample_rows(fold_params, train.share_per_tree)
-            matrix = virtual_matrix(train, fold_params)
+            matrix = virtual_matrix(train, fold_params, cache=cache)
             matrices.append(matrix)  # kept alive, because an id must not be reused
             if objective is not None:
                 objective.weights[id(matrix)] = train.copy_weight(), train.user_weight()
-            return matrix, virtual_matrix(valid, fold_params, train, matrix), fold_params
+            return matrix, virtual_matrix(valid, fold_params, train, matrix, cache), fold_params
+
+        def fit(folder: Path | None) -> Any:
+            nonlocal cache
+            cache = folder
+            try:
+                return xgb.cv(
+                    values,
+                    xgb.DMatrix(np.zeros((len(label), 1), dtype=np.float32), label=label),
+                    params.num_boost_round,
+                    nfold=len(folds),
+                    folds=list(folds),
+                    metrics=metrics if metrics is not None else (),
+                    obj=objective,
+                    fpreproc=exchange,
+                    as_pandas=False,
+                    callbacks=[*callbacks, keeper],
+                    custom_metric=metric,
+                )
+            finally:
+                matrices.clear()
 
         with xgb.config_context():
-            history: Any = xgb.cv(
-                values,
-                xgb.DMatrix(np.zeros((len(label), 1), dtype=np.float32), label=label),
-                params.num_boost_round,
-                nfold=len(folds),
-                folds=list(folds),
-                metrics=metrics if metrics is not None else (),
-                obj=objective,
-                fpreproc=exchange,
-                as_pandas=False,
-                callbacks=[*callbacks, keeper],
-                custom_metric=metric,
-            )
-        result = _named_as_in_lightgbm(history, options.eval_train_metric)
+            history: Any = with_cache(params.external_memory, fit)
+        result = named_as_in_lightgbm(history, options.eval_train_metric)
         if options.return_cvbooster:
             rounds = len(next(iter(history.values()))) if history else params.num_boost_round
             result["cvbooster"] = CVBooster(keeper.boosters, rounds)
@@ -263,11 +326,15 @@ class XGBoost(Engine):
 
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
         """Return a callback that reports the share of rounds done."""
-        return _AfterRound(lambda epoch, log: report((epoch + 1) / num_boost_round))
+        return AfterRound(lambda epoch, log: report((epoch + 1) / num_boost_round))
+
+    def checkpoint_callback(self, keep: Callable[[Any, int], None], every: int) -> Any:
+        """Return a callback that hands over a copy of the booster every few rounds."""
+        return CheckpointRounds(keep, every)
 
     def recording_callback(self, record: dict[str, Any]) -> Any:
         """Return a callback that records the metrics of the validation sets."""
-        return _AfterRound(lambda epoch, log: record.update(log))
+        return AfterRound(lambda epoch, log: record.update(log))
 
 
 ENGINE: Engine = XGBoost()
@@ -318,19 +385,6 @@ def _with_fresh_seed(params: dict[str, Any], init_model: Any) -> dict[str, Any]:
     return {**rest, "seed": child_seed(seed, before.num_boosted_rounds()) % 2**31}
 
 
-class _AfterRound(xgb.callback.TrainingCallback):
-    """Calls a function with the number of the round and all metrics so far."""
-
-    def __init__(self, function: Callable[[int, Mapping[str, Any]], None]) -> None:
-        super().__init__()
-        self._function = function
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Call the function and continue training."""
-        self._function(epoch, evals_log)
-        return False
-
-
 class _EarlyStopping(xgb.callback.EarlyStopping):
     """Early stopping that learns from a user's metric whether higher is better."""
 
@@ -366,72 +420,6 @@ def _with_stopping(
     return [*(callbacks or ()), watch]
 
 
-class _ObjectiveView:
-    """A matrix as a callable objective sees it: with the user's weights, but without the copy weights."""
-
-    def __init__(self, matrix: xgb.DMatrix, user_weight: Array | None) -> None:
-        self._matrix, self._user_weight = matrix, user_weight
-
-    def get_weight(self) -> Array:
-        """Return the user's weights; an empty array if there are none, as XGBoost does."""
-        return np.empty(0, dtype=np.float32) if self._user_weight is None else self._user_weight
-
-    def get_float_info(self, field: str) -> Array:
-        """Return a field as XGBoost does, except for the weights."""
-        return self.get_weight() if field == "weight" else self._matrix.get_float_info(field)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._matrix, name)
-
-
-@dataclass
-class _WeightedObjective:
-    """Gradient and hessian of the user's objective × copy weight, row by row."""
-
-    objective: Callable[..., Any]
-    weights: dict[int, tuple[Array | None, Array | None]]
-    """Copy weights and user weights of each training matrix, by its identity."""
-
-    def __call__(self, preds: Array, matrix: xgb.DMatrix) -> tuple[Array, Array]:
-        copy_weight, user_weight = self.weights[id(matrix)]
-        gradient, hessian = self.objective(preds, _ObjectiveView(matrix, user_weight))
-        if copy_weight is None:
-            return gradient, hessian
-        return times_rows(gradient, copy_weight), times_rows(hessian, copy_weight)
-
-
-def _take_objective(params: dict[str, Any]) -> tuple[dict[str, Any], _WeightedObjective | None]:
-    objective = params.get("objective")
-    if not callable(objective):
-        return params, None
-    rest = {name: value for name, value in params.items() if name != "objective"}
-    return {**rest, **getattr(objective, "builtin_params", {})}, _WeightedObjective(objective, {})
-
-
-class _Metric:
-    """One or more LightGBM fevals as XGBoost's custom metric; remembers for which metrics higher is better."""
-
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self.functions = functions
-        self.directions: dict[str, bool] = {}
-
-    def __call__(self, preds: Array, matrix: xgb.DMatrix) -> list[tuple[str, float]]:
-        results: list[tuple[str, float]] = []
-        for function in self.functions:
-            got = function(preds, matrix)
-            for name, value, *higher_is_better in got if isinstance(got, list) else [got]:
-                results.append((name, value))
-                if higher_is_better:
-                    self.directions[name] = bool(higher_is_better[0])
-        return results
-
-
-def _metric(feval: Any) -> _Metric | None:
-    if feval is None:
-        return None
-    return _Metric(feval if isinstance(feval, (list, tuple)) else [feval])
-
-
 def _check_callbacks(callbacks: Any) -> Any:
     for callback in callbacks or ():
         if not isinstance(callback, xgb.callback.TrainingCallback):
@@ -449,28 +437,3 @@ class CVBooster:
 
     boosters: list[xgb.Booster]
     best_iteration: int
-
-
-class _KeepBoosters(xgb.callback.TrainingCallback):
-    """Keeps the boosters of ``xgb.cv``, which does not return them but shows them to callbacks."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.boosters: list[xgb.Booster] = []
-
-    def after_training(self, model: Any) -> Any:
-        """Remember the booster of each fold."""
-        self.boosters = [fold.bst for fold in model.cvfolds]
-        return model
-
-
-def _named_as_in_lightgbm(history: Mapping[str, Any], with_training: bool) -> dict[str, Any]:
-    """Return the history of ``xgb.cv`` under the names that ``lgb.cv`` uses."""
-    names = {"test": "valid", "train": "train"}
-    result: dict[str, Any] = {}
-    for key, values in history.items():
-        part, _, rest = key.partition("-")
-        measure, _, kind = rest.rpartition("-")
-        if part == "test" or with_training:
-            result[f"{names[part]} {measure}-{'stdv' if kind == 'std' else kind}"] = values
-    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,13 +14,18 @@ from .._plain_data import entries
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
+from .mask_tree import MaskTree
 from .translation.words import loss_name
 from .ubjson import read_ubjson
+from .xgboost_rounds import with_round
 from .xgboost_seal import sealed, unsealed
 from .xgboost_trees import forest_of_model
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
 """Attributes that keep the schema, the categories of the training table, and what the values of leaves depend on."""
+
+MANY_CATEGORIES = 1 << 16
+"""More categories than a column has whose codes were assigned by the user."""
 
 
 class XGBoostBoosters(Boosters):
@@ -148,6 +154,21 @@ class XGBoostBoosters(Boosters):
         """Return the booster cut at the best round."""
         best = self.best_round(booster)
         return booster if best is None else booster[:best]
+
+    def first_rounds(self, booster: Any, rounds: int) -> Any:
+        """Return a slice."""
+        return booster[:rounds]
+
+    def add_mask_trees(self, booster: Any, trees: Sequence[MaskTree], categories: Categories) -> None:
+        """Add trees to the JSON, and let the booster read it."""
+        stopped = self.best_round(booster)
+        text = self.to_text(self.up_to_best_round(booster))
+        kinds = booster.feature_types or ()
+        listed = {j: len(values) for j, values in categories.by_column(()).items()}
+        coded = {j: listed.get(j, MANY_CATEGORIES) for j, kind in enumerate(kinds) if kind == "c"}
+        booster.load_model(bytearray(with_round(text, trees, coded).encode("utf-8")))
+        if stopped is not None:
+            booster.set_attr(best_iteration=str(stopped))
 
     def to_text(self, booster: Any) -> str:
         """Return XGBoost's JSON."""

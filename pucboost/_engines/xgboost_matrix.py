@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,15 +14,23 @@ import xgboost as xgb
 
 from .._arrays import Array
 from .._tables.sources import Categories
+from .._virtual.part_facts import BinSample
 from .._virtual.rows import VirtualTable
 from .names import whole_number
 
+PAGE_BYTES = 16 << 20
+"""How much of the masked rows goes into a page of external memory, of which XGBoost reads several ahead."""
+
 
 class MaskedBatches(xgb.DataIter):
-    """Batches of masked rows in one float32 buffer; XGBoost reads them four times."""
+    """Batches of masked rows in one float32 buffer; XGBoost reads them four times.
 
-    def __init__(self, virtual: VirtualTable, named_like: VirtualTable) -> None:
-        super().__init__()
+    With a ``cache``, a folder, XGBoost keeps its bins there, one page for each batch.
+    """
+
+    def __init__(self, virtual: VirtualTable, named_like: VirtualTable, cache: Path | None = None) -> None:
+        # XGBoost adds to the prefix what tells matrices apart.
+        super().__init__(cache_prefix=None if cache is None else str(cache / "bins"))
         self._rows = virtual.rows
         self._info = {
             "label": virtual.label(),
@@ -35,7 +47,9 @@ class MaskedBatches(xgb.DataIter):
                     f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
                     "type, while other columns are. Convert it with astype('category')."
                 )
-        self._buffer = np.empty((min(self._rows.batch_rows, len(self._rows)), virtual.rows.shape[1]), dtype=np.float32)
+        n_columns = virtual.rows.shape[1]
+        batch = self._rows.batch_rows if cache is None else max(1, PAGE_BYTES // (4 * n_columns))
+        self._buffer = np.empty((min(batch, len(self._rows)), n_columns), dtype=np.float32)
         self._start = 0
 
     def reset(self) -> None:
@@ -92,15 +106,51 @@ def virtual_matrix(
     params: Mapping[str, Any],
     train: VirtualTable | None = None,
     ref: xgb.DMatrix | None = None,
-) -> xgb.QuantileDMatrix:
-    """Return the matrix of a virtual table; a validation set takes names and types from the training table."""
-    return xgb.QuantileDMatrix(
-        MaskedBatches(virtual, virtual if train is None else train),
-        max_bin=None if ref is not None else int(params.get("max_bin", 256)),
-        ref=ref,
-        nthread=thread_parameter(params) or None,
-        enable_categorical=bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
-    )
+    cache: Path | None = None,
+) -> xgb.DMatrix:
+    """Return the matrix of a virtual table; a validation set takes names and types from the training table.
+
+    With a ``cache``, a folder, its bins are there and not in memory.
+    """
+    given: dict[str, Any] = {
+        "max_bin": int(params.get("max_bin", 256)),
+        "nthread": thread_parameter(params) or None,
+        "enable_categorical": bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
+    }
+    if ref is None and virtual.bin_sample is not None:
+        ref = _bin_reference(virtual, virtual.bin_sample, given)
+        given["max_bin"] = None
+    kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
+    return kind(MaskedBatches(virtual, virtual if train is None else train, cache), ref=ref, **given)
+
+
+def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, Any]) -> xgb.QuantileDMatrix:
+    """Return a matrix whose bins those of all workers are, made from the same sample in each."""
+    rows, names = np.asarray(sample.rows, dtype=np.float32), feature_names(virtual)
+    coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
+    categories = {j: values for j, values in coded if values}
+    if categories:
+        return xgb.QuantileDMatrix(with_categories(rows, names or [], categories), weight=sample.weight, **given)
+    types = feature_types(virtual)
+    return xgb.QuantileDMatrix(rows, weight=sample.weight, feature_names=names, feature_types=types, **given)
+
+
+def with_cache(folder: Path | None, fit: Callable[[Path | None], Any]) -> Any:
+    """Return what a function returns that gets a folder within ``folder`` for a cache, or None if there is none.
+
+    Whatever happens, nothing is left in ``folder``.
+    """
+    if folder is None:
+        return fit(None)
+    with tempfile.TemporaryDirectory(prefix="pucboost-", dir=folder) as cache:
+        try:
+            return fit(Path(cache))
+        except BaseException as error:
+            # A matrix deletes its own files, and warns if they are gone; an error would keep it alive until later.
+            traceback.clear_frames(error.__traceback__)
+            raise
+        finally:
+            gc.collect()
 
 
 def refit_matrix(booster: xgb.Booster, virtual: VirtualTable, categories: Categories | None) -> xgb.DMatrix:

@@ -10,6 +10,8 @@ _LENGTH = 64
 _IN_JSON = f'{{"{KEY}":"%s",'
 _IN_UBJSON = b"{L" + len(KEY).to_bytes(8, "big") + KEY.encode() + b"SL" + _LENGTH.to_bytes(8, "big")
 """In UBJSON texts are preceded by their length; ``S`` marks one that is a value."""
+_ELSEWHERE = re.compile(KEY.encode() + rb'("\s*:\s*"|SL)')
+"""A digest that does not stand where we write it. A column or group may have its name."""
 
 
 def sealed(content: bytes) -> bytes:
@@ -39,6 +41,8 @@ def unsealed(content: bytes) -> bytes:
             content = b"{" + content[found.end() :]
             check_digest(found[1].decode("latin-1"), content)
             return content
+    if _ELSEWHERE.search(content):
+        raise DamagedFileError("its beginning is not what was written. Copy it again, as a binary file")
     if not content.rstrip().endswith(b"}"):
         raise DamagedFileError("its end is missing. Copy it again, as a binary file")
     return content

@@ -41,8 +41,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         Columns people may withhold, by name or position, as in :class:`pucboost.Dataset`. Names need a table that has
         names: in a pipeline, let the previous steps return one (``set_output(transform="pandas")``). A missing column
         is an error. Positions refer to the table that arrives here. None or an empty list means plain training.
-    engine : {"lightgbm", "xgboost"}
-        Which engine grows the trees. LightGBM's parameter names work for both.
+    engine : {"lightgbm", "xgboost", "native", "auto"}
+        Which engine grows the trees, as in :func:`pucboost.train`. LightGBM's parameter names work for all.
     augmentation, copies
         Which virtual rows are trained on, as in :func:`pucboost.train`.
     n_estimators, learning_rate, num_leaves
@@ -65,7 +65,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         the people as they are, says so.
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
-        :func:`pucboost.train` (``compact``, ``anchor``, ``expect_shared``, ``training_sketch``, …; the classes of an
+        :func:`pucboost.train` (``compact``, ``calibrate_masks``, ``anchor``, ``expect_shared``, …; the classes of an
         anchor must be the labels in y), or
         ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
 

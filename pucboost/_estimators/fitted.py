@@ -52,7 +52,9 @@ class FittedModel:
         return table, row_source(table, self._categories)
 
     def _predictor(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> MaskedPredictor:
-        table, source = self._table(X)
+        return self._predictor_for(*self._table(X), raw_score, target_class)
+
+    def _predictor_for(self, table: Any, source: RowSource, raw_score: bool, target_class: Any) -> MaskedPredictor:
         return MaskedPredictor(
             self.booster_,
             source,
@@ -79,13 +81,15 @@ class FittedModel:
                 f"{self._predicts()}."
             )
         sign = favourable_sign("lower" if favourable is None else favourable)
-        predictor = self._predictor(X, raw_score=raw_score)
+        table, source = self._table(X)
+        predictor = self._predictor_for(table, source, raw_score, None)
         if sharing != "as_given":
             self._check_something_optional(f"sharing={sharing!r} would change nothing")
         warn_of_second_learner(self.consent_, predictor.source, predictor.shared)
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         if sharing == "best":
-            judged = self._predictor(X, raw_score=raw_score, target_class=target_class)
+            one_class = target_class is not None
+            judged = self._predictor_for(table, source, raw_score, target_class) if one_class else predictor
             used = best_predictions(judged, sign, DEFAULT_MAX_SUBSETS)[1]
         return np.asarray(predictor.everybody(used), dtype=np.float64)
 

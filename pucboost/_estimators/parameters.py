@@ -32,6 +32,8 @@ def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_name
         raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; use that name.")
     if main == "num_class":
         raise ValueError(f"{estimator} takes no {key!r}: the classes are those of y.")
+    if key == "plan":
+        raise ValueError(f"{estimator} takes no plan; use pucboost.train in each worker, or pucboost.dask.")
     if key not in OWN_KEYS:
         check_known(engine, {key: value}, *own_names)
 

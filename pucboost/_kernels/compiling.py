@@ -9,30 +9,43 @@ from __future__ import annotations
 import hashlib
 import logging
 import pickle
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, overload
 
 from numba import njit
 from numba.core import sigutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
+from .._progress import progress_bar
+
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 logger = logging.getLogger("pucboost")
 
 
-def kernel(function: Kernel) -> Kernel:
-    """Compile a function for each type of arguments it is called with; it releases the GIL."""
-    compiled: Any = njit(nogil=True)(function)
+@overload
+def kernel(function: Kernel) -> Kernel: ...
+@overload
+def kernel(**options: Any) -> Callable[[Kernel], Kernel]: ...
+def kernel(function: Any = None, **options: Any) -> Any:
+    """Compile a function for each type of arguments it is called with; it releases the GIL.
+
+    ``options`` are numba's, such as ``error_model="numpy"``, with which divisions cannot raise and so become vectors.
+    """
+    if function is None:
+        return partial(kernel, **options)
+    compile_with: Any = njit
+    compiled = compile_with(nogil=True, no_cfunc_wrapper=True, **options)(function)
     if hasattr(compiled, "enable_caching"):  # not with NUMBA_DISABLE_JIT=1, for debuggers
         try:
             compiled._cache = _Cache(function)
         except (RuntimeError, OSError) as error:  # numba finds no folder that it can write to
             _say_that_nothing_is_kept(error)
-    return cast("Kernel", compiled)
+    return compiled
 
 
 def cache_folder() -> Path | None:
@@ -41,6 +54,27 @@ def cache_folder() -> Path | None:
         return Path(_Cache(cache_folder).cache_path)
     except (RuntimeError, OSError):
         return None
+
+
+@contextmanager
+def said_if_compiled_now(function: Any, what: str) -> Iterator[None]:
+    """Say what is being waited for, if this kernel was compiled neither in this process nor by an earlier one."""
+    if not hasattr(function, "signatures") or function.signatures or _is_kept(function):
+        yield
+        return
+    folder = cache_folder()
+    kept = "not kept, see NUMBA_CACHE_DIR" if folder is None else f"then kept in {folder}"
+    logger.info("compiling %s, which takes seconds, once: %s", what, kept)
+    with progress_bar(f"Compiling {what}, once"):
+        yield
+
+
+def _is_kept(compiled: Any) -> bool:
+    """Return whether there is anything of a kernel in numba's cache."""
+    try:
+        return bool(compiled._cache._cache_file._load_index())
+    except Exception:
+        return False
 
 
 @cache
@@ -60,7 +94,7 @@ def _say_that_nothing_is_kept(error: Exception) -> None:
 def _sources() -> str:
     """Return a digest of all kernels: they call one another, and numba looks only at a kernel's own file."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -47,7 +47,7 @@ def _count_trailing_zeros(typing_context: Any, word: Any) -> Any:
     return word(word), instruction
 
 
-_lowest_bit: Any = intrinsic(_count_trailing_zeros)
+lowest_bit: Any = intrinsic(_count_trailing_zeros)
 
 
 # ----- subsets
@@ -156,14 +156,14 @@ def _and_word(set_out: Array, word: Any) -> None:
 @kernel
 def _leaf_values(sets: Array, leaf_value: Array, value_out: Array) -> None:
     for q in range(value_out.size):
-        value_out[q] = leaf_value[_lowest_bit(sets[q])]
+        value_out[q] = leaf_value[lowest_bit(sets[q])]
 
 
 @kernel
 def _leaf_values_if_any(sets: Array, leaf_value: Array, value_out: Array) -> None:
     for q in range(value_out.size):
         if sets[q] != 0:
-            value_out[q] = leaf_value[_lowest_bit(sets[q])]
+            value_out[q] = leaf_value[lowest_bit(sets[q])]
 
 
 @kernel

@@ -28,6 +28,7 @@ STREAM_ANTITHETIC = np.uint64(2)
 STREAM_ROUNDING = np.uint64(3)
 STREAM_CHILD_SEED = np.uint64(4)
 STREAM_DRAWS = np.uint64(5)
+STREAM_BINS = np.uint64(6)
 
 # How the copies of a row choose their masks.
 SCHEME_NONE, SCHEME_EXHAUSTIVE, SCHEME_FIXED, SCHEME_BALANCED = 0, 1, 2, 3
@@ -101,12 +102,15 @@ def antithetic_submask(key: Any, row: Any, copy: Any, mask: Any) -> Any:
 
 @kernel
 def copy_masks(
-    scheme: int, seed: Any, available: Array, rows: Array, copies: Array, lo: int, hi: int, masks_out: Array
+    scheme: int, seed: Any, available: Array, ids: Array, rows: Array, copies: Array, lo: int, hi: int, masks_out: Array
 ) -> None:
-    """Write the mask of virtual row (rows[v], copies[v]) for v in [lo, hi)."""
+    """Write the mask of virtual row (rows[v], copies[v]) for v in [lo, hi).
+
+    ``ids`` are the numbers by which rows are hashed; without any, these are the row numbers.
+    """
     keep_key, antithetic_key = stream_key(seed, STREAM_KEEP), stream_key(seed, STREAM_ANTITHETIC)
     for v in range(lo, hi):
-        row = np.uint64(rows[v])
+        row = ids[rows[v]] if ids.size else np.uint64(rows[v])
         copy = np.uint64(copies[v])
         mask = available[rows[v]]
         if scheme == SCHEME_EXHAUSTIVE:
@@ -163,14 +167,22 @@ def count_shared(masks: Array, lo: int, hi: int, counts_out: Array) -> None:
 
 
 @kernel
-def round_at_random(seed: Any, expected: Array, counts: Array, lo: int, hi: int, copies_out: Array) -> None:
+def round_at_random(seed: Any, expected: Array, counts: Array, ids: Array, lo: int, hi: int, copies_out: Array) -> None:
     """Write expected[counts[i]] rounded up or down at random, so that its mean over all seeds is exact.
 
-    ``expected`` is indexed by k, the number of groups a row shares.
+    ``expected`` is indexed by k, the number of groups a row shares; ``ids`` are as in :func:`copy_masks`.
     """
     key = stream_key(seed, STREAM_ROUNDING)
     for i in range(lo, hi):
         wanted = expected[counts[i]]
         whole = np.floor(wanted)
-        bits = counter_hash(key, np.uint64(i), _0) >> np.uint64(11)
+        bits = counter_hash(key, ids[i] if ids.size else np.uint64(i), _0) >> np.uint64(11)
         copies_out[i] = np.int64(whole) + (np.float64(bits) * 2.0**-53 < wanted - whole)
+
+
+@kernel
+def hash_pairs(seed: Any, stream: Any, ids: Array, counters: Array, lo: int, hi: int, bits_out: Array) -> None:
+    """Write 64 random bits for each pair of a row's id and a counter."""
+    key = stream_key(seed, stream)
+    for i in range(lo, hi):
+        bits_out[i] = counter_hash(key, ids[i], counters[i])

@@ -73,11 +73,11 @@ def pack_shared(block: Array, groups: Sequence[Sequence[int]], zero_is_missing: 
     return [sum(1 << g for g, columns in enumerate(groups) if any(has_value(row[j]) for j in columns)) for row in block]
 
 
-def round_at_random(seed: int, expected: Sequence[float], counts: Sequence[int]) -> list[int]:
+def round_at_random(seed: int, expected: Sequence[float], counts: Sequence[int], ids: Sequence[int] = ()) -> list[int]:
     out = []
     for row, k in enumerate(counts):
         whole = math.floor(expected[k])
-        uniform = (counter_hash(seed, 3, row, 0) >> 11) / 2**53
+        uniform = (counter_hash(seed, 3, ids[row] if ids else row, 0) >> 11) / 2**53
         out.append(whole + (uniform < expected[k] - whole))
     return out
 

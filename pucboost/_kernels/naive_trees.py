@@ -81,4 +81,7 @@ def softplus(score: float) -> float:
 def softmax(scores_of_row: Sequence[float]) -> list[float]:
     largest = max(scores_of_row)
     shares = [math.exp(score - largest) for score in scores_of_row]
-    return [share / sum(shares) for share in shares]
+    total = 0.0
+    for share in shares:  # from Python 3.12 on sum() corrects its rounding, which engines do not
+        total += share
+    return [share / total for share in shares]

@@ -36,9 +36,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def run_in_ranges(kernel: Callable[[int, int], None], n_items: int, threads: int) -> None:
-    """Call ``kernel(lo, hi)`` on ranges that cover ``0 … n_items`` exactly once."""
-    parts = min(threads, max(1, n_items // MIN_ITEMS_PER_THREAD))
+def run_in_ranges(
+    kernel: Callable[[int, int], None], n_items: int, threads: int, least: int = MIN_ITEMS_PER_THREAD
+) -> None:
+    """Call ``kernel(lo, hi)`` on ranges of at least ``least`` items that cover ``0 … n_items`` exactly once."""
+    parts = min(threads, max(1, n_items // least))
     bounds = [n_items * part // parts for part in range(parts + 1)]
     # The calling thread takes the first range, which saves a switch.
     others = [_pool(parts - 1).submit(kernel, lo, hi) for lo, hi in itertools.pairwise(bounds[1:])]

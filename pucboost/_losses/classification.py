@@ -64,6 +64,14 @@ class Logistic(Objective):
         p = np.asarray(prediction, dtype=np.float64)
         return np.asarray(np.log(p) - np.log1p(-p))
 
+    def variance(self, prediction: Array) -> Array:
+        """Return p·(1 − p)."""
+        return np.asarray(prediction * (1.0 - prediction))
+
+    def slope(self, prediction: Array) -> Array:
+        """Return p·(1 − p)."""
+        return np.asarray(prediction * (1.0 - prediction))
+
     def _has_score(self, prediction: Array) -> Array:
         return np.asarray((prediction > 0) & (prediction < 1))
 
@@ -163,6 +171,14 @@ class Softmax(Objective):
     def link(self, prediction: Any) -> Array:
         """Return log p_k, of which the softmax is p_k again if the p_k add up to 1."""
         return np.asarray(np.log(np.asarray(prediction, dtype=np.float64)))
+
+    def variance(self, prediction: Array) -> Array:
+        """Return p·(1 − p)."""
+        return np.asarray(prediction * (1.0 - prediction))
+
+    def slope(self, prediction: Array) -> Array:
+        """Return p·(1 − p), within a class."""
+        return np.asarray(prediction * (1.0 - prediction))
 
     def _has_score(self, prediction: Array) -> Array:
         with np.errstate(invalid="ignore"):  # ∞ − ∞

@@ -79,6 +79,14 @@ class Objective(ABC):
         """Return the raw score of a prediction: the inverse of :meth:`response`."""
         return np.asarray(prediction, dtype=np.float64)
 
+    def variance(self, prediction: Array) -> Array:
+        """Return V(f), to which the variance of an outcome with mean f is proportional under this loss."""
+        return np.ones_like(prediction)
+
+    def slope(self, prediction: Array) -> Array:
+        """Return ∂f/∂s, by how much a prediction f moves with its raw score."""
+        return np.ones_like(prediction)
+
     def _has_score(self, prediction: Array) -> Array:
         """Return which rows of predictions a finite raw score can give, as far as they are finite."""
         return np.ones(len(prediction), dtype=bool)

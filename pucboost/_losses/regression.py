@@ -68,6 +68,10 @@ class _LogLink(Objective):
         """Return the log of the prediction."""
         return np.asarray(np.log(np.asarray(prediction, dtype=np.float64)))
 
+    def slope(self, prediction: Array) -> Array:
+        """Return the prediction."""
+        return prediction
+
     def _has_score(self, prediction: Array) -> Array:
         return np.asarray(prediction > 0)
 
@@ -103,6 +107,10 @@ class Poisson(_LogLink):
     def _allowed(self, label: Array) -> Array:
         return np.asarray(label >= 0)
 
+    def variance(self, prediction: Array) -> Array:
+        """Return f."""
+        return prediction
+
     def _losses(self, score: Array, label: Array) -> Array:
         return np.asarray(exp(score) - label * score)
 
@@ -125,6 +133,10 @@ class Gamma(_LogLink):
 
     def _allowed(self, label: Array) -> Array:
         return np.asarray(label > 0)
+
+    def variance(self, prediction: Array) -> Array:
+        """Return f²."""
+        return np.asarray(prediction**2)
 
     def _losses(self, score: Array, label: Array) -> Array:
         return np.asarray(score + label * exp(-score))
@@ -161,6 +173,10 @@ class Tweedie(_LogLink):
 
     def _allowed(self, label: Array) -> Array:
         return np.asarray(label >= 0)
+
+    def variance(self, prediction: Array) -> Array:
+        """Return f^ρ."""
+        return np.asarray(prediction**self.variance_power)
 
     def _losses(self, score: Array, label: Array) -> Array:
         below, above = 1.0 - self.variance_power, 2.0 - self.variance_power

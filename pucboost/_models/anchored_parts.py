@@ -20,6 +20,8 @@ from .anchors.estimators import CONTAINERS, METHODS, AnchorQuestion, EstimatorAn
 from .anchors.reading import is_statsmodels
 
 _PICKLE = "Pickle the model"
+_HARMLESS = ("sklearn.compose._column_transformer._RemainderColsList",)
+"""A list of columns, which scikit-learn 1.6 has in every ColumnTransformer and skops does not trust of itself."""
 
 
 def booster_to_dict(booster: Any) -> dict[str, str]:
@@ -131,13 +133,14 @@ def _with_skops(anchor: EstimatorAnchor) -> str:
 def _trusted(data: bytes, where: str, trusted: Sequence[str]) -> Any:
     """Return the estimator in a file if all its types are trusted."""
     skops = _skops("read")
+    trusted = [*trusted, *_HARMLESS]
     unknown = [name for name in skops.get_untrusted_types(data=data) if name not in trusted]
     if unknown:
         raise ValueError(
             f"The anchor in {where!r} has types that are not trusted: {', '.join(unknown)}. To load them runs their "
             f"code. If you trust the file, call load_model({where!r}, trusted={unknown!r})."
         )
-    return skops.loads(data, trusted=list(trusted))
+    return skops.loads(data, trusted=trusted)
 
 
 def _skops(verb: str) -> Any:

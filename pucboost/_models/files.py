@@ -134,7 +134,7 @@ def consent_of(model: Any) -> Consent | None:
     >>> import lightgbm as lgb, numpy as np, pucboost as puc
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> puc.consent_of(puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, X[:, 0]), 2))
-    Consent(Column_1: [Column_1]; 1 base columns)
+    Consent(Column_1: [Column_1]; 1 base column)
     >>> puc.consent_of(lgb.train({"verbosity": -1}, lgb.Dataset(X, X[:, 0]), 2)) is None
     True
     """

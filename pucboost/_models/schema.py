@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
@@ -22,6 +23,7 @@ from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.plan import PlanSummary, check_augmentation
 from .._virtual.rows import VirtualTable
+from .._virtual.shared_plan import SharedPlan
 from .._virtual.sketch import RowSketch
 
 logger = logging.getLogger("pucboost")
@@ -31,15 +33,19 @@ FORMAT = 1
 MAX_MASKS_KEPT = 4_096
 """How many distinct masks a model file keeps."""
 
+MIN_PEOPLE_OF_MASK = 5
+"""A set that fewer people share is not kept: it would tell whoever knows one of them what that person shared."""
+
 
 @dataclass(frozen=True)
 class TrainingSummary(PlanSummary):
     """``booster.puc_summary``: the plan a model was trained with, and facts about its training table."""
 
     masks_seen: tuple[int, ...] | None = None
-    """The sets of groups that people shared, as masks; None if there are too many to keep."""
+    """The sets of groups that at least five people shared, as masks; None if there are too many to keep."""
     label_hash: str | None = None
-    """Hash of the labels in their order; only in models of version 0.1.0 before there were sketches."""
+    """Hash of the labels in their order; only in files of version 0.1.0 before there were sketches, and never written
+    again: where labels are few, they can be guessed from it."""
     coded_columns: tuple[int, ...] | None = None
     """Positions of the columns that hold categories; None in models of earlier versions."""
     training_sketch: RowSketch | None = None
@@ -50,27 +56,58 @@ class TrainingSummary(PlanSummary):
     unstored_withheld: bool = False
     """Whether ``available=`` decided which values that a sparse matrix does not store were withheld."""
 
+    loading: float = 0.0
+    """What ``balance`` has added to the raw scores of everybody."""
+    mask_calibration: float = 0.0
+    """The strength of ``calibrate_masks``; unless it is 0, the last round holds one constant per mask."""
+
     @classmethod
     def of(
-        cls, virtual: VirtualTable, table: SourceTable, sketch: RowSketch | None, per_exposure: bool = False
+        cls,
+        virtual: VirtualTable,
+        table: SourceTable,
+        sketch: RowSketch | None,
+        per_exposure: bool = False,
+        mask_calibration: float = 0.0,
     ) -> TrainingSummary:
         """Summarise a virtual table and the people it stands for."""
         plan = virtual.rows.plan
-        seen = np.unique(plan.available)
+        seen = common_masks(virtual.people_as_given().rows.plan.available)
         described = asdict(plan.summary(virtual.table.weight)) | {"source_rows": virtual.people}
         return cls(
             **described,
-            masks_seen=tuple(seen.tolist()) if len(seen) <= MAX_MASKS_KEPT else None,
+            masks_seen=seen if len(seen) <= MAX_MASKS_KEPT else None,
             coded_columns=tuple(table.source.coded),
             training_sketch=sketch,
             per_exposure=per_exposure,
             unstored_withheld=bool(table.source.is_sparse and table.available is not None),
+            mask_calibration=mask_calibration,
         )
+
+    @classmethod
+    def of_part(
+        cls, virtual: VirtualTable, table: SourceTable, plan: SharedPlan, per_exposure: bool = False
+    ) -> TrainingSummary:
+        """Summarise the whole table of which a worker has a part; there is no sketch of people of other workers."""
+        whole = {
+            "source_rows": plan.allocation.rows,
+            "virtual_rows": plan.virtual_rows,
+            "complete_rows": plan.complete_rows,
+            "effective_sample_size": plan.effective_sample_size,
+            "masks_seen": plan.masks_seen,
+        }
+        return replace(cls.of(virtual, table, None, per_exposure), **whole)  # type: ignore[arg-type]
 
     __str__ = PlanSummary.__str__
 
     def __reduce__(self) -> Any:
         return pickled("TrainingSummary", vars(self))
+
+
+def common_masks(shared: Array) -> tuple[int, ...]:
+    """Return the masks that at least :data:`MIN_PEOPLE_OF_MASK` people have, in ascending order."""
+    masks, people = np.unique(shared, return_counts=True)
+    return tuple(masks[people >= MIN_PEOPLE_OF_MASK].tolist())
 
 
 def label_hash(label: Any) -> str:
@@ -86,8 +123,9 @@ def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str,
 def _to_dict(summary: TrainingSummary) -> dict[str, Any]:
     sketch = summary.training_sketch
     kept = asdict(replace(summary, training_sketch=None)) | {"training_sketch": sketch and sketch.to_dict()}
-    # The label hash is written again only where an earlier version left nothing better; the exposure if there was one.
-    return {name: value for name, value in kept.items() if name not in ("label_hash", "per_exposure") or value}
+    del kept["label_hash"]
+    rare = ("per_exposure", "mask_calibration", "loading")  # written only if they were used
+    return {name: value for name, value in kept.items() if name not in rare or value}
 
 
 def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary | None]:
@@ -141,9 +179,10 @@ def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
     for name in ("seed", *_COUNTS):
         if not is_whole(known[name]) or (known[name] < 0 and name in _COUNTS):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not a whole number")
-    size = known["effective_sample_size"]
-    if isinstance(size, bool) or not isinstance(size, (int, float)):
-        raise NotValidError(f"effective_sample_size is {size!r:.60}, not a number")
+    numbers = {name: known.get(name, 0.0) for name in ("effective_sample_size", "mask_calibration", "loading")}
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            raise NotValidError(f"{name} is {number!r:.60}, not a number")
     for name, below in (("masks_seen", 1 << consent.n_groups), ("coded_columns", len(consent.feature_names))):
         known[name] = None if known.get(name) is None else whole_numbers(known[name], name, below)
     for name in ("per_exposure", "unstored_withheld"):

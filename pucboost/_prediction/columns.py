@@ -5,11 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .._callers import users_level
 from .._consent import Consent
 from .._tables.containers import eager, is_frame
 from .._tables.erasing import column_names, named_columns
 from .._tables.names import similar
-from .._tables.sources import are_default_names
+from .._tables.sources import Categories, RowSource, are_default_names
+from .._tables.stored_tables import load_as_trained, stored_table
 
 
 def in_order_of(consent: Consent, X: Any) -> Any:
@@ -24,13 +26,32 @@ def in_order_of(consent: Consent, X: Any) -> Any:
     given, names = column_names(X), consent.feature_names
     if given == list(names) or len(set(given)) < len(given):
         return X
+    _check_columns(consent, given, "The table")
+    return named_columns(X, names)
+
+
+def read_stored(consent: Consent, X: Any, categories: Categories | None) -> RowSource:
+    """Return the columns of training from a table that is not in memory, by the rules of :func:`in_order_of`.
+
+    It is read once, in pieces, into a matrix that may be a temporary file.
+    """
+    file = stored_table(X)
+    names = consent.feature_names
+    if are_default_names(names):
+        names = tuple(file.columns)
+    else:
+        _check_columns(consent, file.columns, str(file.path))
+    return load_as_trained(file, names, categories, {}).source
+
+
+def _check_columns(consent: Consent, given: list[str], table: str) -> None:
+    """Raise for a column that is missing, warn of a group that is."""
     name = consent.missing_column(given)
     if name is not None:
-        raise ValueError(f"The table has no column {name!r}, which the model was trained on{similar(name, given)}")
+        raise ValueError(f"{table} has no column {name!r}, which the model was trained on{similar(name, given)}")
     for group, members in consent.absent_groups(given).items():
         warnings.warn(
-            f"The table has no column of group {group!r} ({', '.join(members)}); it counts as withheld by everybody.",
+            f"{table} has no column of group {group!r} ({', '.join(members)}); it counts as withheld by everybody.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=users_level(),
         )
-    return named_columns(X, names)

@@ -21,8 +21,9 @@ from .._models.schema import categories_of, kept_of
 from .._tables.containers import row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
+from .._tables.stored_tables import is_stored
 from .._virtual.rows import BATCH_BYTES, gather_masked
-from .columns import in_order_of
+from .columns import in_order_of, read_stored
 from .subset_scores import Block, SubsetScores, beat_engine, subset_scores
 from .wrapped import unwrap
 
@@ -93,7 +94,9 @@ class MaskedPredictor:
             )
         self.consent: Consent = consent
         self._raw_score = raw_score
-        self._table = in_order_of(consent, X)
+        # An anchor is asked about the whole table, in the user's container.
+        is_read_in_pieces = is_stored(X) and not isinstance(model, AnchoredModel)
+        self._table = read_stored(consent, X, categories_of(model)) if is_read_in_pieces else in_order_of(consent, X)
         self.source: RowSource = row_source(self._table, categories_of(model))
         consent.check_table(self.source)
         if container is not None:

@@ -80,7 +80,8 @@ def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
         weights = shapley_weights(len(groups))
         for some, values in predictor.all_subsets(people, submasks):
             out[some, 0], out[some, r + 1] = values[:, 0], values[:, -1]
-            out[some[:, None], np.array(groups, dtype=np.int64) + 1] = values @ weights
+            # Contiguous, because the last bits of a matrix product depend on the memory layout.
+            out[some[:, None], np.array(groups, dtype=np.int64) + 1] = np.ascontiguousarray(values) @ weights
     return predictor.frame(out, ["withheld", *predictor.consent.group_names, "as_given"])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from .._arrays import Array
 from .files import DataError
 from .formats import MISSING
+from .names import quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Batch:
     """Some rows of a table file. Rows are counted from 1, the header not included."""
 
-    def __init__(self, path: Path, first_row: int, content: pa.RecordBatch) -> None:
+    def __init__(self, path: Path | str, first_row: int, content: pa.RecordBatch) -> None:
         self.path, self.first_row, self._content = path, first_row, content
 
     def __len__(self) -> int:
@@ -54,6 +55,8 @@ class Batch:
         values = self.as_stored(column)
         if pa.types.is_dictionary(values.type):
             values = values.dictionary_decode()
+        if pa.types.is_decimal(values.type):
+            values = values.cast(pa.string())  # Arrow's own cast of decimals to floats is off in the last bit
         values = self._parsed(values.cast(pa.string()), column, advice) if is_text(values.type) else values
         return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
@@ -72,7 +75,7 @@ class Batch:
             return pc.coalesce(truth, rest.cast(pa.float64()))
         except pa.ArrowInvalid:
             bad = _first_failure(rest, lambda part: part.cast(pa.float64()))
-        raise DataError(f"{self.where(bad, column)}: {text[bad].as_py()!r} is not a number{advice}")
+        raise DataError(f"{self.where(bad, column)}: {quoted(text[bad].as_py())} is not a number{advice}")
 
 
 class CsvBatch(Batch):
@@ -89,8 +92,8 @@ class CsvBatch(Batch):
         except pa.ArrowInvalid:
             bad = _first_failure(raw, lambda part: part.cast(pa.string()))
             raise DataError(
-                f"{self.where(bad, column)}: {raw[bad].as_py()!r} is not UTF-8. Convert the file, for example with "
-                "iconv -f latin1 -t utf-8"
+                f"{self.where(bad, column)}: {quoted(raw[bad].as_py())} is not UTF-8. Convert the file, for example "
+                "with iconv -f latin1 -t utf-8"
             ) from None
         return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .names import quoted
 from .series import blocks_of, native_dtype
 
 if TYPE_CHECKING:
@@ -78,13 +79,14 @@ def _kind_of_objects(name: str, column: Any) -> str:
             kind = _kind_of_type(type(value))
             if kind == NOTHING:
                 raise ValueError(
-                    f"Column {name!r} holds a {type(value).__name__} in row {row} ({value!r}); columns must be "
+                    f"Column {name!r} holds a {type(value).__name__} in row {row} ({quoted(value)}); columns must be "
                     "numbers, booleans, text or categories. Convert it, or leave it out."
                 )
             first = first or (row, value, kind)
             if kind != first[2]:
                 raise ValueError(
-                    f"Column {name!r} mixes text and numbers: row {first[0]} holds {first[1]!r}, row {row} {value!r}. "
+                    f"Column {name!r} mixes text and numbers: row {first[0]} holds {quoted(first[1])}, row {row} "
+                    f"{quoted(value)}. "
                     "Make it one or the other, for example with astype(str)."
                 )
             if kinds == {kind}:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .column_kinds import check_readable
 from .frames import FrameSource, one_block
 from .masked_arrays import check_no_mask, without_mask
 from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource
 from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
+from .stored_tables import is_stored, read_whole
 
 
 def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | None = None) -> RowSource:
@@ -24,8 +24,8 @@ def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | Non
     ----------
     data
         numpy array, list of arrays, nested list, scipy sparse matrix, pandas, polars or Arrow table,
-        ``lgb.Sequence`` or list of them. A polars LazyFrame is collected. Arrays hold categories as codes. What a
-        masked array masks is missing.
+        ``lgb.Sequence`` or list of them. Tables that are not in memory are read whole. Arrays hold categories
+        as codes. What a masked array masks is missing.
     categories
         Categories of the training table, so that the same category gets the same code.
     """
@@ -40,10 +40,10 @@ def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | Non
 def _dispatch(data: Any, categories: Categories | None) -> RowSource:
     if isinstance(data, RowSource):
         return data
-    if isinstance(data, (str, Path)):
+    if isinstance(data, (str, Path)) and not is_stored(data):
         raise ValueError(
-            f"The dataset is a text or binary file ({str(data)!r}); optional features need the table itself. Read the "
-            "file, for example with pandas.read_csv, and build the Dataset from the result."
+            f"The dataset is a text or binary file ({str(data)!r}); optional features need the table itself. Give a "
+            "Parquet file or a folder of them, or read the file, for example with polars.scan_csv or pandas.read_csv."
         )
     data = without_mask(data)
     if isinstance(data, np.ndarray):
@@ -86,19 +86,16 @@ def is_frame(data: Any) -> bool:
 
 
 def eager(data: Any) -> Any:
-    """Collect a polars LazyFrame, make a table of an Arrow RecordBatch, write NaN where a masked array is masked.
+    """Read a table that is not in memory, make one of an Arrow RecordBatch, write NaN where a masked array is masked.
 
     Anything else is returned as it is.
     """
     import narwhals as nw
-    import narwhals.dependencies as nwd
 
     data = without_mask(data)
     data = nw.to_native(data, pass_through=True)
-    if nwd.is_polars_lazyframe(data):
-        for name, dtype in nw.from_native(data).collect_schema().items():
-            check_readable(name, dtype)
-        return data.collect()
+    if is_stored(data):
+        return read_whole(data)
     if hasattr(data, "__arrow_c_array__") and hasattr(data, "schema") and not is_frame(data):
         import pyarrow as pa
 
@@ -189,7 +186,7 @@ class SourceTable:
     optional: Any = None
     available: Array | None = None
     data: Any = None
-    """The user's own container, where it is one that a model can be asked about."""
+    """The user's own container, where it is one that a model can be asked about, or that can be read whole."""
 
     @classmethod
     def of(
@@ -218,13 +215,19 @@ class SourceTable:
             feature_name=names,
             categorical_feature=_categorical_columns(source, categorical_feature, names),
             pandas_categorical=source.pandas_categorical,
-            data=data if hasattr(data, "shape") else None,
+            data=data if hasattr(data, "shape") or is_stored(data) else None,
             **more,
         )
 
     def container(self) -> Any:
         """Return the table as a model would be given it: the user's own container, or the numbers in it."""
-        return self.source.matrix_of(np.arange(self.source.n_rows)) if self.data is None else self.data
+        if self.data is None:
+            return self.source.matrix_of(np.arange(self.source.n_rows))
+        if not is_stored(self.data):
+            return self.data
+        import narwhals as nw
+
+        return nw.from_native(read_whole(self.data), eager_only=True).select(self.names).to_native()
 
     @property
     def names(self) -> list[str]:

@@ -31,14 +31,18 @@ def erase_columns(X: Any, columns: list[int]) -> Any:
     return table
 
 
-def fill_columns(X: Any, columns: list[int], values: list[float]) -> Any:
-    """Return a copy of a table with one value for everybody in some columns; those that hold no numbers are erased."""
+def fill_columns(X: Any, columns: list[int], values: list[Any]) -> Any:
+    """Return a copy of a table with one value for everybody in some columns; columns of another kind are erased."""
     X = eager(X)
     if hasattr(X, "iloc"):
         out = erase_columns(X, columns)
         for j, value in zip(columns, values, strict=True):
             if getattr(X.dtypes.iloc[j], "kind", "O") in "iufb":
                 out[X.columns[j]] = value
+            elif isinstance(value, str):
+                import pandas as pd
+
+                out[X.columns[j]] = pd.Series([value] * len(X), index=X.index, dtype=X.dtypes.iloc[j])
         return out
     if is_frame(X):
         import narwhals as nw
@@ -48,7 +52,9 @@ def fill_columns(X: Any, columns: list[int], values: list[float]) -> Any:
             (frame.columns[j], frame.schema[frame.columns[j]], value) for j, value in zip(columns, values, strict=True)
         ]
         filled = [
-            nw.lit(value).cast(dtype).alias(name) if dtype.is_numeric() else nw.lit(None, dtype=dtype).alias(name)
+            (
+                nw.lit(value).cast(dtype) if dtype.is_numeric() != isinstance(value, str) else nw.lit(None, dtype=dtype)
+            ).alias(name)
             for name, dtype, value in given
         ]
         return frame.with_columns(*filled).to_native()

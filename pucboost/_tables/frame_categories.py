@@ -14,8 +14,28 @@ if TYPE_CHECKING:
 
 def pandas_categories(frame: Any) -> set[str]:
     """Return which columns of an Arrow table were categories of a pandas table, according to its own metadata."""
-    known = getattr(getattr(frame, "schema", None), "pandas_metadata", None) or {"columns": []}
-    return {column["field_name"] for column in known["columns"] if column["pandas_type"] == "categorical"}
+    return pandas_categories_of(getattr(frame, "schema", None))
+
+
+def pandas_categories_of(schema: Any) -> set[str]:
+    """Return which columns of an Arrow schema were categories of a pandas table."""
+    columns = [column for column in _pandas_notes(schema, "columns") if isinstance(column, dict)]
+    return {str(column.get("field_name")) for column in columns if column.get("pandas_type") == "categorical"}
+
+
+def pandas_index_of(schema: Any) -> frozenset[str]:
+    """Return which columns of an Arrow schema were the index of a pandas table."""
+    return frozenset(column for column in _pandas_notes(schema, "index_columns") if isinstance(column, str))
+
+
+def _pandas_notes(schema: Any, name: str) -> list[Any]:
+    """Return one of the lists that pandas has left in an Arrow schema; an empty one if it cannot be read."""
+    try:
+        notes = getattr(schema, "pandas_metadata", None)
+    except ValueError:  # damaged, or not JSON
+        return []
+    found = notes.get(name) if isinstance(notes, dict) else None
+    return found if isinstance(found, list) else []
 
 
 def has_order(series: nw.Series[Any]) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._callers import users_level
 from .column_kinds import CATEGORIES, NOTHING, NUMBERS
+from .names import quoted
 from .series import as_dictionary, blocks_of, floats, native_dtype
 
 if TYPE_CHECKING:
@@ -59,6 +62,16 @@ class _OtherThanInTraining(Column):
         raise ValueError(self._error)
 
 
+def warn_of_unknown_values(name: str) -> None:
+    """Warn that some values of a column are none of the categories of training."""
+    warnings.warn(
+        f"Column {name!r} has values that the model does not know; they were read as missing, and so as withheld if "
+        "the column is optional.",
+        UserWarning,
+        stacklevel=users_level(),
+    )
+
+
 class _Codes(Column):
     """A column of text or categories, read as codes."""
 
@@ -68,6 +81,8 @@ class _Codes(Column):
         self._is_text = {isinstance(value, str) for value in categories}
         self._values: Any = None
         self._codes_of_values = np.empty(0)
+        self._is_unknown = np.zeros(1, dtype=bool)
+        self._has_warned = False
 
     def encode(self, part: nw.Series[Any]) -> Any:
         """Return the codes."""
@@ -77,6 +92,11 @@ class _Codes(Column):
             self._check(listed)
             self._values = values
             self._codes_of_values = np.array([*(self._code.get(value, np.nan) for value in listed), np.nan])
+            given = [value is not None and value == value for value in (*listed, None)]
+            self._is_unknown = np.isnan(self._codes_of_values) & given
+        if not self._has_warned and self._is_unknown.any() and self._is_unknown[indices].any():
+            self._has_warned = True
+            warn_of_unknown_values(self.name)
         return self._codes_of_values[indices]
 
     def _check(self, values: list[Any]) -> None:
@@ -101,16 +121,18 @@ def column_reader(name: str, series: nw.Series[Any], kind: str, categories: Sequ
         return _Numbers(name, series)
     if kind == NOTHING or _is_empty(series, kind):
         return Column(name, series)
-    dtype = native_dtype(series)
+    return _OtherThanInTraining(name, series, other_than_in_training(name, native_dtype(series), categories))
+
+
+def other_than_in_training(name: str, dtype: Any, categories: Sequence[Any] | None) -> str:
+    """Return the error about a column of numbers in place of ``categories`` or, if these are None, the reverse."""
     if categories is None:
         here, there = f"text or categories (dtype {dtype})", "numbers"
         advice = "Give every table the same column types."
     else:
         here, there = f"numbers (dtype {dtype})", f"categories ({_some(categories)})"
         advice = "Give the categories themselves, as text or in a column of a category type."
-    return _OtherThanInTraining(
-        name, series, f"Column {name!r} holds {here}, but {there} in the training table. {advice}"
-    )
+    return f"Column {name!r} holds {here}, but {there} in the training table. {advice}"
 
 
 def _is_empty(series: nw.Series[Any], kind: str) -> bool:
@@ -121,4 +143,4 @@ def _is_empty(series: nw.Series[Any], kind: str) -> bool:
 
 
 def _some(values: Sequence[Any]) -> str:
-    return ", ".join(repr(value) for value in values[:3]) + (", …" if len(values) > 3 else "")
+    return ", ".join(quoted(value) for value in values[:3]) + (", …" if len(values) > 3 else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,20 +23,32 @@ class LoadedTable:
     source: ArraySource
     features: list[Feature]
     """How each column was read; a second file read the same way gets the same codes."""
-    label: Array
-    weight: Array | None
-    exposure: Array | None
+    vectors: dict[str, Array]
+    """What else belongs to each row, by its role: label, weight, …"""
+
+    @property
+    def label(self) -> Array:
+        """The outcome of each row."""
+        return self.vectors["label"]
+
+    @property
+    def weight(self) -> Array | None:
+        """The weight of each row, if there is one."""
+        return self.vectors.get("weight")
+
+    @property
+    def exposure(self) -> Array | None:
+        """The exposure of each row, if there is one."""
+        return self.vectors.get("exposure")
 
 
 def load_table(
     file: TableFile,
     features: Sequence[Feature],
-    label: str,
-    weight: str | None = None,
-    exposure: str | None = None,
+    roles: Mapping[str, str | None],
     report: Callable[[float], None] = lambda share: None,
 ) -> LoadedTable:
-    """Read the features, label, weight and exposure of everybody in a file; the matrix may be larger than memory.
+    """Read the features of everybody in a file, and what else belongs to a row; the matrix may be larger than memory.
 
     Parameters
     ----------
@@ -44,49 +56,46 @@ def load_table(
         The file, read once.
     features
         How to read each column.
-    label, weight, exposure
-        Columns of numbers.
+    roles
+        Columns of numbers that are no features, by what they are: label, weight, exposure, init_score.
     report
         Called with the share of the file read so far.
     """
     rows = GrowingMatrix(len(features))
-    labels, weights, exposures = [], [], []
+    further = {role: column for role, column in roles.items() if column is not None}
+    parts: dict[str, list[Array]] = {role: [] for role in further}
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
-    further = [column for column in (label, weight, exposure) if column is not None]
-    for batch in file.batches(list(dict.fromkeys([*wanted, *further])), report):
+    for batch in file.batches(list(dict.fromkeys([*wanted, *further.values()])), report):
         rows.append(encode(features, batch))
-        labels.append(_read_label(batch, label))
-        if weight is not None:
-            weights.append(_read_weight(batch, weight))
-        if exposure is not None:
-            exposures.append(_read_exposure(batch, exposure))
+        for role, column in further.items():
+            parts[role].append(_READ[role](batch, column))
     matrix = rows.matrix()
     _recode(matrix, features)
     settled = [feature.settled() if isinstance(feature, Learned) else feature for feature in features]
     return LoadedTable(
         source=ArraySource(matrix, _column_types(settled)),
         features=settled,
-        label=np.concatenate(labels),
-        weight=np.concatenate(weights) if weights else None,
-        exposure=np.concatenate(exposures) if exposures else None,
+        vectors={role: np.concatenate(some) for role, some in parts.items()},
     )
 
 
 def _column_types(features: Sequence[Feature]) -> ColumnTypes:
     """Return column types that declare category columns as LightGBM and XGBoost expect them from DataFrames."""
     known = {j: feature for j, feature in enumerate(features) if isinstance(feature, Known)}
+    categorical = tuple(j for j, feature in known.items() if not feature.ordered)
     return ColumnTypes(
         names=tuple(feature.name for feature in features),
         coded=tuple(known),
-        categorical=tuple(known),
+        categorical=categorical,
+        never_numbers=categorical,
         pandas_categorical=[feature.categories for feature in known.values()],
     )
 
 
 def _recode(matrix: Array, features: Sequence[Feature]) -> None:
-    """Replace codes in order of appearance by codes in sorted order."""
+    """Replace codes in order of appearance by final ones."""
     orders = {j: feature.order() for j, feature in enumerate(features) if isinstance(feature, Learned)}
-    changed = {j: order for j, order in orders.items() if order is not None and (np.diff(order) < 0).any()}
+    changed = {j: order for j, order in orders.items() if order is not None and (order != np.arange(len(order))).any()}
     step = 1 << 16
     for lo in range(0, len(matrix) if changed else 0, step):
         for j, order in changed.items():
@@ -113,6 +122,15 @@ def _read_exposure(batch: Batch, exposure: str) -> Array:
     bad = ~(np.isfinite(values) & (values > 0))
     _check(bad, values, batch, exposure, "every row needs an exposure that is finite and above 0")
     return values
+
+
+def _read_init_score(batch: Batch, init_score: str) -> Array:
+    values = batch.numbers(init_score, ". Initial scores must be numbers")
+    _check(~np.isfinite(values), values, batch, init_score, "every row needs an initial score that is finite")
+    return values
+
+
+_READ = {"label": _read_label, "weight": _read_weight, "exposure": _read_exposure, "init_score": _read_init_score}
 
 
 def _check(bad: Array, values: Array, batch: Batch, column: str, expected: str) -> None:

@@ -41,6 +41,8 @@ def as_dictionary(part: nw.Series[Any]) -> tuple[Array, Any]:
     import pyarrow as pa
 
     values = part.to_arrow()
+    if isinstance(values, pa.ChunkedArray):  # text that pandas has read from several files
+        values = values.combine_chunks()
     if not pa.types.is_dictionary(values.type):
         values = values.cast(pa.large_string()).dictionary_encode()
     return values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False), values.dictionary

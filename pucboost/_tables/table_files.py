@@ -1,4 +1,4 @@
-"""Table files, CSV and Parquet, read in batches.
+"""Table files, CSV and Parquet, and folders of Parquet files, read in batches.
 
 Arrow does the reading and is loaded when the first file is opened.
 """
@@ -9,14 +9,16 @@ import csv
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .batches import Batch, CsvBatch, is_text
-from .files import DataError
+from .files import DataError, check_can_be_read
 from .formats import DELIMITERS, PARQUET, ending_of
+from .frame_categories import pandas_categories_of, pandas_index_of
 from .names import similar
 
 if TYPE_CHECKING:
@@ -31,13 +33,27 @@ class TableFile:
     """A table file: its column names, and its rows in batches."""
 
     columns: list[str]
+    index_columns: frozenset[str] = frozenset()
+    """Those of the columns that are the index of a pandas table."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = path
+        """The file, or what stands for it in errors."""
 
     def kind(self, column: str) -> str | None:
         """Return ``"number"`` or ``"text"``, None if only the values can tell; raise for any other type."""
         return None
+
+    def dictionary(self, column: str) -> str | None:
+        """Return ``"categories"`` or ``"ordered"`` if the type of a column declares its categories, else None.
+
+        As for Arrow tables in memory, dictionaries without an order declare something only if pandas wrote them.
+        """
+        return None
+
+    def read_whole(self) -> pa.Table:
+        """Return the table in memory."""
+        raise NotImplementedError
 
     def batches(self, columns: Sequence[str], report: Callable[[float], None] = lambda share: None) -> Iterator[Batch]:
         """Yield all rows; raise if there are none. ``report`` is called with the share of the file read so far."""
@@ -45,7 +61,7 @@ class TableFile:
         with self._errors():
             for content, share in self._contents(list(dict.fromkeys(columns))):
                 if content.num_rows:
-                    yield self._batch(n_rows + 1, content)
+                    yield self._batch(n_rows, content)
                     n_rows += content.num_rows
                     report(share)
         if n_rows == 0:
@@ -54,8 +70,8 @@ class TableFile:
     def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         raise NotImplementedError
 
-    def _batch(self, first_row: int, content: pa.RecordBatch) -> Batch:
-        return Batch(self.path, first_row, content)
+    def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
+        return Batch(self.path, rows_before + 1, content)
 
     def _check_names(self) -> None:
         seen: set[str] = set()
@@ -73,7 +89,9 @@ class TableFile:
             yield
         except DataError:
             raise
-        except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
+        except pa.ArrowCancelled:
+            raise KeyboardInterrupt from None  # Arrow's name for it
+        except (pa.ArrowException, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(f"{self.path}: {self._explained(str(error))}") from error
         except OSError as error:
             if type(error) is OSError and error.errno is None:  # this is how Arrow reports a damaged file
@@ -85,11 +103,11 @@ class TableFile:
 
 
 def open_table(path: Path) -> TableFile:
-    """Open a table file; the format follows the ending."""
-    ending = ending_of(path)
+    """Open a table file, whose format follows the ending, or a folder of Parquet files."""
     if path.is_dir():
-        raise DataError(f"{path} is a directory; give one file")
-    path.stat()  # raises the same error about a missing file for both formats
+        return _folder(path)
+    ending = ending_of(path)
+    check_can_be_read(path)
     return ParquetTable(path) if ending in PARQUET else CsvTable(path, DELIMITERS[ending])
 
 
@@ -103,19 +121,23 @@ class ParquetTable(TableFile):
         with self._errors(), pq.ParquetFile(path) as file:
             self._schema = file.schema_arrow
         self.columns = list(self._schema.names)
+        self.index_columns = pandas_index_of(self._schema)
         self._check_names()
 
     def kind(self, column: str) -> str:
         """Return ``"number"`` or ``"text"``; raise for dates and nested values."""
-        import pyarrow.types as types
+        return _kind_of(self._schema.field(column), self.path)
 
-        kind = self._schema.field(column).type
-        if types.is_dictionary(kind) or is_text(kind):
-            return "text"
-        numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-        if any(is_one(kind) for is_one in numeric):
-            return "number"
-        raise DataError(f"{self.path}: column {column!r} is of type {kind}, neither number nor text")
+    def dictionary(self, column: str) -> str | None:
+        """Return whether the type of a column declares its categories."""
+        return _dictionary_of(column, self._schema)
+
+    def read_whole(self) -> pa.Table:
+        """Return the table in memory."""
+        import pyarrow.parquet as pq
+
+        with self._errors(), pq.ParquetFile(self.path) as file:
+            return file.read()
 
     def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
         import pyarrow.parquet as pq
@@ -133,6 +155,103 @@ class ParquetTable(TableFile):
         return f"not a Parquet file, or a damaged one ({message})"
 
 
+class DatasetTable(TableFile):
+    """A ``pyarrow.dataset``: a folder of Parquet files, or any other. Errors name the file that a row is in."""
+
+    def __init__(self, dataset: Any, path: Path | str) -> None:
+        super().__init__(path)
+        self._dataset = dataset
+        self.columns = list(dataset.schema.names)
+        self.index_columns = pandas_index_of(dataset.schema)
+        self._file, self._rows_before_file = "", 0
+        self._check_names()
+
+    def kind(self, column: str) -> str:
+        """Return ``"number"`` or ``"text"``; raise for dates and nested values."""
+        return _kind_of(self._dataset.schema.field(column), self.path)
+
+    def dictionary(self, column: str) -> str | None:
+        """Return whether the type of a column declares its categories."""
+        return _dictionary_of(column, self._dataset.schema)
+
+    def read_whole(self) -> pa.Table:
+        """Return the table in memory."""
+        with self._errors():
+            return self._dataset.to_table()
+
+    def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+        import pyarrow.dataset as ds
+
+        given: dict[str, Any] = {}
+        if isinstance(getattr(self._dataset, "format", None), ds.ParquetFileFormat):
+            # As for a single file: row groups are read in pieces, however large.
+            pieces = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
+            given = {"fragment_scan_options": pieces}
+        rows = max(1, BATCH_BYTES // (8 * max(1, len(columns))))
+        scanner = self._dataset.scanner(
+            columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1, **given
+        )
+        done, total, self._file = 0, max(1, self._dataset.count_rows()), ""
+        for tagged in scanner.scan_batches():
+            file = str(getattr(tagged.fragment, "path", self.path))
+            if file != self._file:
+                self._file, self._rows_before_file = file, done
+            done += tagged.record_batch.num_rows
+            yield tagged.record_batch.select(columns), done / total
+
+    def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
+        return Batch(self._file, rows_before - self._rows_before_file + 1, content)
+
+    def _explained(self, message: str) -> str:
+        return f"{message} (in {self._file})" if self._file else message
+
+
+def _folder(path: Path) -> DatasetTable:
+    """Open a folder of Parquet files, ``year=2025`` and the like included, that need not all have the same columns."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    files = sorted(file for ending in PARQUET for file in path.rglob(f"*{ending}"))
+    files = [file for file in files if not any(part[0] in "._" for part in file.relative_to(path).parts)]
+    if not files:
+        raise DataError(f"{path} is a folder without Parquet files, which end in {' or '.join(PARQUET)}")
+    ParquetTable(files[0])  # raises if it is no Parquet file
+    names: list[Any] = [str(file) for file in files]
+    given: dict[str, Any] = {"format": "parquet", "partitioning": "hive", "partition_base_dir": str(path)}
+    dataset = ds.dataset(names, **given)
+    schema = dataset.schema
+    for file, fragment in zip(files, dataset.get_fragments(), strict=True):
+        try:
+            schema = pa.unify_schemas([schema, fragment.physical_schema], promote_options="permissive")
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"{file} cannot be read with the other files of {path}: {error}") from None
+    return DatasetTable(ds.dataset(names, schema=schema, **given), path)
+
+
+def _kind_of(field: pa.Field, path: Path | str) -> str:
+    """Return whether a column holds numbers or text; raise for dates and nested values."""
+    import pyarrow.types as types
+
+    kind = field.type
+    if types.is_dictionary(kind) or is_text(kind):
+        return "text"
+    numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
+    if any(is_one(kind) for is_one in numeric):
+        return "number"
+    raise DataError(f"{path}: column {field.name!r} is of type {kind}, neither number nor text")
+
+
+def _dictionary_of(column: str, schema: pa.Schema) -> str | None:
+    import pyarrow.types as types
+
+    kind = schema.field(column).type
+    if not types.is_dictionary(kind):
+        return None
+    if kind.ordered:
+        return "ordered"
+    return "categories" if column in pandas_categories_of(schema) else None
+
+
 class CsvTable(TableFile):
     """A file of comma- or tab-separated values in UTF-8 with a header, possibly compressed."""
 
@@ -145,8 +264,8 @@ class CsvTable(TableFile):
 
     @contextmanager
     def _opened(self) -> Iterator[_Watched]:
-        with self.path.open("rb") as file, ExitStack() as stack:
-            zipped = self.path.name.lower().endswith(".gz")
+        with Path(self.path).open("rb") as file, ExitStack() as stack:
+            zipped = str(self.path).lower().endswith(".gz")
             content: Any = stack.enter_context(gzip.open(file)) if zipped else file
             yield _Watched(content, file, os.fstat(file.fileno()).st_size)
 
@@ -216,7 +335,7 @@ class CsvTable(TableFile):
                     row = ragged[0]
                     raise DataError(
                         f"{self.path}, row {row.number - 1}: the header has {row.expected_columns} fields, this row "
-                        f"has {row.actual_columns}: {_shortened(row.text)}"
+                        f"has {row.actual_columns}"
                     ) from None
                 if "Empty CSV file" in str(error):
                     return
@@ -227,17 +346,13 @@ class CsvTable(TableFile):
                     "it were swallowed. A quote within a field must be doubled, and the field quoted"
                 )
 
-    def _batch(self, first_row: int, content: pa.RecordBatch) -> Batch:
-        return CsvBatch(self.path, first_row, content)
+    def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
+        return CsvBatch(self.path, rows_before + 1, content)
 
     def _explained(self, message: str) -> str:
         if "straddling object" in message:
             return f"a row is longer than {BATCH_BYTES:,} bytes; is a quoted field not closed?"
         return message
-
-
-def _shortened(text: str, length: int = 60) -> str:
-    return text if len(text) <= length else text[:length] + "…"
 
 
 class _Start(io.RawIOBase):

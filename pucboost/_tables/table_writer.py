@@ -8,7 +8,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,12 +36,43 @@ def table_writer(path: Path | None) -> Iterator[Callable[[dict[str, Any]], None]
         return
     ending = ending_of(path)
     with written_whole(path) as file, ExitStack() as stack:
+        out: Any = _Abandonable(file)
+        sink: _ParquetSink | _CsvSink
         if ending in PARQUET:
-            yield stack.enter_context(_ParquetSink(file)).write
+            sink = stack.enter_context(_ParquetSink(out))
         else:
             zipped = ending.endswith(".gz")
-            out: Any = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if zipped else file
-            yield _CsvSink(out, DELIMITERS[ending]).write
+            out_of_csv = stack.enter_context(gzip.GzipFile("", "wb", fileobj=out, mtime=0)) if zipped else out
+            sink = _CsvSink(out_of_csv, DELIMITERS[ending])
+        stack.enter_context(out)
+        yield sink.write
+
+
+class _Abandonable:
+    """A file that swallows what is written after a failure: writers try to end it properly, again and again."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._abandoned = file, False
+        self.flush, self.tell, self.close = file.flush, file.tell, file.close
+
+    def __enter__(self) -> _Abandonable:
+        return self
+
+    def __exit__(self, error: object, *more: object) -> None:
+        self._abandoned = error is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: Any) -> int:
+        if self._abandoned:
+            return len(data)
+        try:
+            return self._file.write(data)
+        except BaseException:
+            self._abandoned = True
+            raise
 
 
 def _as_arrow(columns: dict[str, Any]) -> pa.Table:

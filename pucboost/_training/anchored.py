@@ -21,6 +21,7 @@ from .._models.anchors.choice import BASE, anchor_of
 from .._tables.containers import SourceTable
 from .._virtual.rows import SelectedTable, VirtualTable, erased_table
 from .augmenting import Augmenter
+from .calibrating import calibrate
 from .request import TrainingRequest, ValidationTables
 
 logger = logging.getLogger("pucboost")
@@ -54,6 +55,9 @@ def train_anchored(request: TrainingRequest, valid_tables: ValidationTables | No
     start = start_from(virtual, score, "train_set")
     trees = request.engine.train(start, request.params, None if valid is None else others, hooks)
     trees = request.engine.boosters.up_to_best_round(trees)
+    if request.calibrates:
+        rows = start_from(augmenter.calibration(), score, "train_set")
+        calibrate(trees, request.engine.boosters, rows, objective, request.settings.calibrate_masks)
     return AnchoredModel(anchor, trees, objective, request.consent, augmenter.summary(virtual))
 
 

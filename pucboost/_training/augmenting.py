@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from .._engines.base import Engine, EngineParams, Validation
+from .._arrays import Array
+from .._consent import Consent
+from .._engines.base import Engine, EngineParams, RunOptions, Validation
+from .._kernels.threads import thread_count
 from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable, shown_table
+from .._virtual.shared_plan import PartTable
 from .._virtual.sketch import RowSketch
 from .request import TrainingRequest, ValidationTables
 
@@ -23,6 +27,12 @@ logger = logging.getLogger("pucboost")
 
 MEMORY_SHARE = 0.5
 """The share of the machine's memory that virtual rows may take by default."""
+
+
+CALIBRATION_COPIES, CALIBRATION_ROWS = 16.0, 4e6
+"""Constants per mask are made from so many virtual rows per person, as long as these are no more than so many."""
+CALIBRATION_SEED = 1 << 33
+"""Number of their seed; training numbers the seeds of its validation sets from 0."""
 
 
 class Augmenter:
@@ -37,9 +47,17 @@ class Augmenter:
     """
 
     def __init__(self, request: TrainingRequest, parallel_tables: int = 1) -> None:
-        self._request = request
-        self._max_rows = request.settings.max_virtual_rows or _default_budget(request, parallel_tables)
+        self._request, self._parallel_tables = request, parallel_tables
+        leanest = request.engine.in_less_memory(request.params)
+        # The people themselves are never refused.
+        fitting = max(self._rows_that_fit(leanest), request.table.source.n_rows)
+        self._max_rows = request.settings.max_virtual_rows or fitting
         self._said_raw = False
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that trains."""
+        return self._request.engine
 
     def training(self, table: SourceTable | None = None, seed: int | None = None) -> VirtualTable:
         """Return the virtual training table, or that of a fold if ``table`` is given.
@@ -54,6 +72,17 @@ class Augmenter:
             self._max_rows,
             "training",
             request.settings.compact,
+        )
+
+    def calibration(self) -> VirtualTable:
+        """Return virtual rows of the training people to make the constants of ``calibrate_masks`` from.
+
+        They are more than trees grow on, if these do not have them all: predicting a row takes less than growing on it,
+        and a mask's constant should come from everybody who shares at least that mask.
+        """
+        request = self._request
+        return calibration_table(
+            request.table, request.consent, request.shared(request.table), request.options, self._max_rows
         )
 
     def validation(self, table: SourceTable, seed: int) -> VirtualTable:
@@ -87,14 +116,20 @@ class Augmenter:
         shared = request.shared(table)
         if what == "training" and table is request.table:  # not for every fold
             request.warn_of_encoded_silence(shared)
+            if request.settings.plan is not None:
+                plan = request.settings.plan.plan_of(shared, thread_count(threads))
+                rows = MaskedRows(table.source, request.consent, plan, num_threads=threads)
+                return PartTable(rows, table, request.settings.plan)
         copies = request.settings.copies
+        if copies is None:
+            copies = request.engine.default_copies(people)
         merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
         before = None
         if merge and augmentation != "fixed":  # fixed draws as many rows as people
             before = shown_table(table, request.consent, shared, threads)
             table, shared = merge_people(table, shared, request.objective, threads)
             # The budget still counts people before merging; it then usually covers every virtual row.
-            copies = max(1.0, (copies or default_copies(people)) * people / len(shared))
+            copies = max(1.0, copies * people / len(shared))
         plan = plan_masks(shared, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, num_threads=threads)
         logger.info("%s: %s", what, plan.summary(table.weight))
         virtual = VirtualTable(MaskedRows(table.source, request.consent, plan, num_threads=threads), table)
@@ -104,6 +139,8 @@ class Augmenter:
         """Return the engine's parameters for a training table, which may consist of merged rows."""
         request, objective = self._request, self._request.objective
         params = request.params if values is None else replace(request.params, values=values)
+        if len(virtual) > self._rows_that_fit(params):
+            params = request.engine.in_less_memory(params)
         if not virtual.merged or objective is None:
             return params
         weight = np.ones(len(virtual.table.label)) if virtual.table.weight is None else virtual.table.weight
@@ -111,12 +148,21 @@ class Augmenter:
         per_person = mean_hessian(objective, virtual.table.label, weight) * float(weight.sum()) / virtual.people
         return replace(params, values=request.engine.for_merged_rows(params.values, objective, per_person))
 
+    def _rows_that_fit(self, params: EngineParams) -> int:
+        """Return how many virtual rows fit into the default share of the memory."""
+        request = self._request
+        values, classes = request.table.source.values_per_row, request.options.n_classes
+        return rows_that_fit(request.engine, values, classes, params, self._parallel_tables)
+
     def summary(self, virtual: VirtualTable) -> TrainingSummary:
         """Return what a model keeps from its training."""
-        sketch = None
+        sketch, part = None, self._request.settings.plan
+        if part is not None:
+            return TrainingSummary.of_part(virtual, self._request.table, part.plan, self._request.totals is not None)
         if self._request.settings.training_sketch:
             sketch = RowSketch.of(virtual.people_as_given(), virtual.rows.plan.seed)
-        return TrainingSummary.of(virtual, self._request.table, sketch, self._request.totals is not None)
+        strength = self._request.settings.calibrate_masks if self._request.calibrates else 0.0
+        return TrainingSummary.of(virtual, self._request.table, sketch, self._request.totals is not None, strength)
 
     def finish(self, booster: Any, virtual: VirtualTable) -> Any:
         """Return the booster, with its consent schema if something is optional."""
@@ -127,16 +173,22 @@ class Augmenter:
         return attach_schema(booster, request.engine.boosters, request.consent, summary, categories)
 
 
-def _default_budget(request: TrainingRequest, parallel_tables: int) -> int:
-    """Return how many virtual rows fit into the default share of the memory, but at least one per person."""
-    source = request.table.source
-    fitting = rows_that_fit(request.engine, source.values_per_row, request.options.n_classes, parallel_tables)
-    return max(fitting, source.n_rows)
+def calibration_table(
+    table: SourceTable, consent: Consent, shared: Array, options: RunOptions, max_rows: int = ENGINE_MAX_ROWS
+) -> VirtualTable:
+    """Return virtual rows for constants per mask."""
+    people, threads = len(shared), options.num_threads
+    rows = min(CALIBRATION_COPIES * people, max(default_copies(people) * people, CALIBRATION_ROWS), float(max_rows))
+    copies, seed = max(1.0, rows / people), child_seed(options.seed, CALIBRATION_SEED)
+    plan = plan_masks(shared, "balanced", copies=copies, seed=seed, num_threads=threads)
+    return VirtualTable(MaskedRows(table.source, consent, plan, num_threads=threads), table)
 
 
-def rows_that_fit(engine: Engine, values_per_row: int, n_classes: int, parallel_tables: int = 1) -> int:
+def rows_that_fit(
+    engine: Engine, values_per_row: int, n_classes: int, params: EngineParams, parallel_tables: int = 1
+) -> int:
     """Return how many virtual rows fit into the default share of the memory."""
-    per_row = engine.bytes_per_virtual_row(values_per_row, n_classes)
+    per_row = engine.bytes_per_virtual_row(values_per_row, n_classes, params)
     return int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * memory_bytes() / (per_row * parallel_tables)))
 
 

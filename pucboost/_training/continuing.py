@@ -11,6 +11,7 @@ from .._engines import boosters_of, is_booster
 from .._engines.base import Engine
 from .._models.files import consent_of, load_model, summary_of
 from .._models.schema import categories_of
+from .rates import check_both_or_neither
 from .request import TrainingRequest
 
 READS_SILENCE = (
@@ -35,6 +36,7 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
         warnings.warn(f"init_model {READS_SILENCE}", UserWarning, stacklevel=3)
     if known:
         _check_same_exposure(request, init_model)
+        _check_no_loading(init_model)
     if is_booster(init_model):
         _check_same_categories(request, init_model)
 
@@ -42,9 +44,18 @@ def check_continues(request: TrainingRequest, init_model: Any) -> None:
 def _check_same_exposure(request: TrainingRequest, init_model: Any) -> None:
     """Raise if one of ``init_model`` and this training predicts per unit of exposure and the other does not."""
     before, now = summary_of(_loaded(init_model)), request.totals is not None
-    if before is not None and before.per_exposure != now:
-        has, lacks = ("this training", "init_model") if now else ("init_model", "this training")
-        raise ValueError(f"{has} has an exposure, but {lacks} has none: rates and totals cannot be added up.")
+    if before is not None:
+        check_both_or_neither(before.per_exposure, now, "train_set", "init_model")
+
+
+def _check_no_loading(init_model: Any) -> None:
+    """Raise if new trees would take back what the model adds for everybody."""
+    before = summary_of(_loaded(init_model))
+    if before is not None and before.loading:
+        raise ValueError(
+            "init_model has a loading (balance), which further trees would take back. Continue the model it was made "
+            "of, and balance the result."
+        )
 
 
 def _check_is_of(engine: Engine, init_model: Any) -> None:

@@ -75,6 +75,8 @@ def cv(
     5
     """
     data = as_dataset(train_set, "cv")
+    if dict(params or {}).get("plan") is not None:
+        raise ValueError("plan is for train: cv makes a plan for each of its folds.")
     request = TrainingRequest.read(params, data, num_boost_round, metrics)
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
@@ -94,6 +96,11 @@ def cv(
     check_continues(request, init_model)
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
+    if request.calibrates:
+        raise ValueError(
+            "calibrate_masks is not supported by cv, which scores models round by round: the calibration comes after "
+            "the last round. Leave it out to choose the number of rounds, or train on each fold yourself."
+        )
     request.warn_of_encoded_silence(request.shared(request.table))
     outcome = request.table.label if request.totals is None else request.totals
     splits = make_folds(outcome, request.table.group, folds, nfold, stratified, shuffle, seed)

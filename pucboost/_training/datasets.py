@@ -14,6 +14,7 @@ from .._engines.names import ITS_OWN_TRAINING
 from .._models.schema import ProtectionLostWarning
 from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
+from .._tables.stored_tables import is_stored
 
 
 class Dataset(lgb.Dataset):
@@ -22,6 +23,11 @@ class Dataset(lgb.Dataset):
     Takes the arguments of ``lgb.Dataset``, and three more. With optional columns, ``data`` may hold text and categories
     in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
     (LightGBM's rule still applies to pandas categories: those it does not name are read as numbers.)
+
+    ``data`` may also be a table that is not in memory: the name of a Parquet file or of a folder of them, an object of
+    ``pyarrow.dataset``, or a lazy frame of polars. It is read in pieces when training begins. Then ``label``,
+    ``weight``, ``init_score`` and ``exposure`` may be names of its columns, and ``feature_name`` lists the columns to
+    train on; without it these are all others, but for the index of a pandas table.
 
     Parameters
     ----------
@@ -48,6 +54,10 @@ class Dataset(lgb.Dataset):
     One claim in half a year and three in two years, with a label that is a total:
 
     >>> claims = puc.Dataset(X, [1, 3], exposure=[0.5, 2.0], optional=[1, 2])
+
+    A folder of Parquet files, or a table of polars, with the label in one of its columns:
+
+    >>> data = puc.Dataset("people/", label="claim", optional=["steps"])            # doctest: +SKIP
     """
 
     def __init__(
@@ -151,6 +161,24 @@ def _is_pair(given: Any) -> bool:
 def _key(given: Any) -> tuple[int, ...]:
     """Return what identifies a set: the same two objects in another tuple are the same pair."""
     return (id(given[0]), id(given[1])) if _is_pair(given) else (id(given),)
+
+
+NAMED_FIELDS = ("label", "weight", "init_score", "exposure")
+"""What may be the name of a column of the table."""
+
+
+def named_fields(dataset: lgb.Dataset) -> dict[str, str]:
+    """Return which fields of a Dataset are names of columns, and of which."""
+    given = {field: getattr(dataset, field, None) for field in NAMED_FIELDS}
+    return {field: value for field, value in given.items() if isinstance(value, str)}
+
+
+def is_read_by_us(dataset: lgb.Dataset) -> bool:
+    """Return whether a Dataset holds what LightGBM cannot read: a table that is not in memory, or names of columns."""
+    whole = whole_of(dataset)
+    if whole is not None:
+        return is_read_by_us(whole)
+    return bool(named_fields(dataset)) or is_stored(dataset.data)
 
 
 def whole_of(dataset: lgb.Dataset) -> lgb.Dataset | None:

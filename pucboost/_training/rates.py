@@ -29,12 +29,11 @@ def as_rates(table: SourceTable) -> SourceTable:
     return replace(table, label=label, weight=None if bool((weight == 1).all()) else weight, exposure=None)
 
 
-def check_both_or_neither(training: bool, other: bool, name: str) -> None:
-    """Raise if only one of the training set and another set has an exposure: one would be rates, the other totals."""
-    if training and not other:
-        raise ValueError(f"{name} has no exposure, but train_set has one. Give the exposure of both.")
-    if other and not training:
-        raise ValueError(f"{name} has an exposure, but train_set has none. Give the exposure of both.")
+def check_both_or_neither(one: bool, other: bool, other_name: str, one_name: str = "train_set") -> None:
+    """Raise if only one of two that belong together has an exposure: it would be rates, and the other totals."""
+    if one != other:
+        has, lacks = (one_name, other_name) if one else (other_name, one_name)
+        raise ValueError(f"{has} has an exposure, but {lacks} has none. Give the exposure of both, or of neither.")
 
 
 # ----- Datasets that an engine reads itself

@@ -7,14 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from .._engines import boosters_of, engine_named
+from .._engines.base import RunOptions
 from .._models.anchored import AnchoredModel
+from .._models.loss import loss_of
 from .._models.schema import TrainingSummary, attach_schema, categories_of, kept_of
 from .._tables.containers import SourceTable, eager, row_source
 from .._virtual.plan import check_augmentation, check_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
 from .._virtual.sketch import RowSketch
+from .augmenting import calibration_table
+from .calibrating import calibrate
 from .continuing import READS_SILENCE
-from .rates import as_rates
+from .rates import as_rates, check_both_or_neither
 
 NO_CONSENT = (
     "The model has no consent schema, so it is not known what is optional. Refit it with the engine itself, or train "
@@ -85,6 +89,8 @@ def refit(
         raise ValueError(NO_CONSENT)
     if before is not None and before.augmentation == "none":
         warnings.warn(f"The booster {READS_SILENCE}", UserWarning, stacklevel=2)
+    if before is not None and before.loading:
+        raise ValueError("The booster has a loading (balance). Refit the model it was made of, and balance it again.")
     if decay_rate is not None and not 0 <= decay_rate <= 1:
         raise ValueError(f"decay_rate must be between 0 and 1, got {decay_rate!r}.")
     check_augmentation(augmentation)
@@ -94,18 +100,22 @@ def refit(
     consent.check_table(source)
     engine = engine_named(boosters.name)
     per_exposure = before is not None and before.per_exposure
-    if per_exposure != (exposure is not None):
-        has, lacks = ("The booster", "this refit") if per_exposure else ("This refit", "the booster")
-        raise ValueError(f"{has} has an exposure, but {lacks} has none: give the exposure of both or of neither.")
+    check_both_or_neither(per_exposure, exposure is not None, "this refit", "the booster")
     names = list(consent.feature_names)
     table = as_rates(SourceTable.of(source, y, sample_weight, name="X", feature_name=names, exposure=exposure))
     zero = boosters.reads_zero_as_missing(booster)
     shared = consent.visible(source, available, zero_as_missing=zero, num_threads=num_threads)
     plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads)
     virtual = VirtualTable(MaskedRows(source, consent, plan, num_threads=num_threads), table)
-    refitted = engine.refit(booster, virtual, decay_rate)
+    # The constants per mask are no leaves to be refitted a little: they are made again for the refitted trees.
+    strength = 0.0 if before is None else before.mask_calibration
+    trees = boosters.first_rounds(booster, boosters.used_rounds(booster) - 1) if strength else booster
+    refitted = engine.refit(trees, virtual, decay_rate)
+    if strength:
+        rows = calibration_table(table, consent, shared, RunOptions(seed, num_threads))
+        calibrate(refitted, boosters, rows, loss_of(booster), strength)
     sketch = RowSketch.of(virtual.people_as_given(), seed) if training_sketch else None
-    summary = TrainingSummary.of(virtual, table, sketch, per_exposure)
+    summary = TrainingSummary.of(virtual, table, sketch, per_exposure, strength)
     return attach_schema(refitted, boosters, consent, _with_columns_of(before, summary), None)
 
 

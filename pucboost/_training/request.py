@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import lightgbm as lgb
@@ -31,11 +32,15 @@ from .._tables.containers import (
     read_weight,
     row_source,
 )
+from .._tables.identifying_text import warn_of_identifying_text
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
-from .datasets import field_of, whole_of
+from .._virtual.shared_plan import PlanPart
+from .contents import read_content
+from .datasets import is_read_by_us, whole_of
 from .rates import as_rates, check_both_or_neither
+from .setting_checks import check_anchor_strength, check_calibrate_masks, check_external_memory, check_plan
 
 OWN_KEYS = (
     "optional",
@@ -44,11 +49,14 @@ OWN_KEYS = (
     "copies",
     "valid_augmentation",
     "max_virtual_rows",
+    "external_memory",
     "compact",
+    "calibrate_masks",
     "anchor",
     "anchor_strength",
     "expect_shared",
     "training_sketch",
+    "plan",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
 
@@ -71,11 +79,15 @@ class Settings:
     valid_augmentation: str = "balanced"
     copies: float | None = None
     compact: bool | str = False
+    calibrate_masks: float = 0.0
     anchor: Any = None
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
+    external_memory: Path | None = None
     expect_shared: Any = None
     training_sketch: bool = True
+    plan: PlanPart | None = None
+    """The slice of a plan that several workers agree on."""
 
 
 def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
@@ -103,9 +115,10 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     sketch = own.get("training_sketch", True)
     if not isinstance(sketch, bool):
         raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
-    augmentation = check_augmentation(own.get("augmentation", "balanced"))
+    plan = check_plan(own)
+    augmentation = check_augmentation(own.get("augmentation", "balanced") if plan is None else plan.plan.augmentation)
     valid = own.get("valid_augmentation")
-    copies, max_rows = own.get("copies"), own.get("max_virtual_rows")
+    copies, max_rows = own.get("copies") if plan is None else plan.plan.copies, own.get("max_virtual_rows")
     return (
         Settings(
             engine=own.get("engine", DEFAULT_ENGINE),
@@ -114,11 +127,14 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
             copies=None if copies is None else check_copies(copies),
             compact=compact or False,
+            calibrate_masks=check_calibrate_masks(own.get("calibrate_masks")),
             anchor=check_anchor(own.get("anchor")),
             anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
+            external_memory=check_external_memory(own.get("external_memory"), own.get("engine", DEFAULT_ENGINE)),
             expect_shared=own.get("expect_shared"),
             training_sketch=sketch,
+            plan=plan,
         ),
         engine_params,
     )
@@ -162,7 +178,13 @@ class TrainingRequest:
 
     @classmethod
     def read(
-        cls, params: Any, train_set: lgb.Dataset, num_boost_round: int, metrics: Any = None
+        cls,
+        params: Any,
+        train_set: lgb.Dataset,
+        num_boost_round: int,
+        metrics: Any = None,
+        *,
+        keep_training_booster: bool = False,
     ) -> TrainingRequest | None:
         """Return the request; None if nothing is optional and the engine can train on the Dataset itself.
 
@@ -172,17 +194,21 @@ class TrainingRequest:
             As in ``train``, but ``train_set`` is a Dataset.
         metrics
             The argument of ``cv``.
+        keep_training_booster
+            The argument of ``train``.
         """
         settings, engine_params = split_params(params)
         engine = engine_named(settings.engine)
         check_known(engine, engine_params)
         check_known(engine, train_set.params or {})
         optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
+        optional |= settings.plan is not None
         if settings.anchor is not None and not optional:
             raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
-        if engine.trains_plain_datasets and not optional:
+        if engine.trains_plain_datasets and not optional and not is_read_by_us(train_set):
             return None
-        table = read_dataset(train_set, "train_set")
+        reader = None if settings.plan is None else settings.plan.plan.read
+        table = read_dataset(train_set, "train_set", reader=reader)
         if train_set.reference is not None and train_set.used_indices is None:
             warnings.warn(
                 "The reference of train_set is not used: the bins must be made from virtual rows, in which every "
@@ -191,8 +217,16 @@ class TrainingRequest:
                 stacklevel=3,
             )
         consent = resolve_consent(table, settings.optional)
+        if settings.plan is not None:
+            consent = _consent_of_plan(settings.plan, consent)
         consent.warn_without_base()
-        return cls.of(engine, settings, engine_params, table, consent, num_boost_round, metrics)
+        keeps = keep_training_booster
+        return cls.of(engine, settings, engine_params, table, consent, num_boost_round, metrics, keeps_data=keeps)
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether a round of constants per mask is added."""
+        return self.settings.calibrate_masks > 0 and self.consent.n_groups > 0
 
     def shared(self, table: SourceTable) -> Array:
         """Return the mask of the groups that each person of a table shares, as training sees it."""
@@ -200,12 +234,16 @@ class TrainingRequest:
         return self.consent.visible(table.source, table.available, zero_as_missing=zero, num_threads=threads)
 
     def warn_of_encoded_silence(self, shared: Array) -> None:
-        """Warn if silence seems to be imputed or encoded in the training table, whoever shares what in it.
+        """Warn if silence seems to be imputed or encoded in the training table, or if its text names single people.
 
         With ``augmentation="none"``, too: who asks for it may well believe that ``optional`` protects somebody.
         """
         expected, zero = self.settings.expect_shared, self.options.zero_as_missing
+        if self.settings.plan is not None:
+            return  # who shares what may well differ between parts
         warn_of_encoded_silence(self.table.source, self.consent, shared, expected, zero_as_missing=zero)
+        if self.consent.n_groups:
+            warn_of_identifying_text(self.table.source)
 
     @classmethod
     def of(
@@ -219,15 +257,26 @@ class TrainingRequest:
         metrics: Any = None,
         label_name: str = "label of train_set",
         classes: Array | None = None,
+        keeps_data: bool = False,
     ) -> TrainingRequest:
         """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
+        if consent.n_groups:
+            engine.check_names(table.names)
+            _check_categories(table.source)
         engine_params = by_position(engine_params, table.names)
-        prepared = engine.prepare(engine_params, table.params, num_boost_round)
+        asked = {} if metrics is None else {"metric": metrics}
+        anchored, in_parts = settings.anchor is not None, settings.plan is not None
         # LightGBM also reads parameters from the Dataset, unless the call gives them …
-        effective: Mapping[str, Any] = {**table.params, **prepared.values}
-        if metrics is not None:
-            effective = {**effective, "metric": metrics}
-        engine.check_supported(effective, anchored=settings.anchor is not None)
+        known: Mapping[str, Any] = {**table.params, **engine_params, **asked}
+        engine = engine.chosen(known, anchored=anchored, keeps_data=keeps_data, in_parts=in_parts)
+        prepared = engine.prepare(engine_params, table.params, num_boost_round)
+        prepared = replace(prepared, external_memory=settings.external_memory)
+        effective: Mapping[str, Any] = {**table.params, **prepared.values, **asked}
+        engine.check_supported(effective, anchored=anchored)
+        if settings.external_memory is not None:
+            engine.check_external_memory(effective)
+        if settings.plan is not None:
+            engine.check_in_parts(effective, shuffled=settings.plan.plan.shuffled)
         # … but never the objective.
         objective = engine.objective(prepared.values)
         if table.exposure is not None:
@@ -237,7 +286,17 @@ class TrainingRequest:
         if table.exposure is not None:
             totals, table = table.label, as_rates(table)
             engine.check_labels(objective, table.label, f"{label_name}, divided by the exposure,")
-        return cls(engine, settings, prepared, engine.options(effective), table, consent, objective, totals, classes)
+        options = engine.options(effective)
+        if settings.plan is not None and options.zero_as_missing != settings.plan.plan.zero_as_missing:
+            raise ValueError("zero_as_missing differs between params and plan; give it to SharedPlan.facts and agree.")
+        return cls(engine, settings, prepared, options, table, consent, objective, totals, classes)
+
+
+def _check_categories(source: RowSource) -> None:
+    """Raise for a category that an engine cuts off, or stops at."""
+    for j, values in source.categories.by_column(source.coded).items():
+        if any(isinstance(value, str) and "\0" in value for value in values):
+            raise ValueError(f"Column {source.names[j]!r} has a category with a null character in it. Remove it.")
 
 
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
@@ -252,6 +311,13 @@ def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "tr
     return declared[0] if declared else Consent({}, tuple(table.names))
 
 
+def _consent_of_plan(part: PlanPart, declared: Consent) -> Consent:
+    consent = part.plan.consent
+    if declared.n_groups and declared.groups != consent.groups:
+        raise ValueError(f"This call declares {declared}, but the plan was made for {consent}. Declare only one.")
+    return Consent(consent.groups, declared.feature_names)
+
+
 def _optional_of(dataset: lgb.Dataset) -> Any:
     whole = whole_of(dataset)
     if whole is not None and not hasattr(dataset, "optional"):
@@ -259,7 +325,13 @@ def _optional_of(dataset: lgb.Dataset) -> Any:
     return getattr(dataset, "optional", None)
 
 
-def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None = None) -> SourceTable:
+def read_dataset(
+    dataset: lgb.Dataset,
+    name: str,
+    categories: Categories | None = None,
+    names: Sequence[str] | None = None,
+    reader: Callable[[Any], RowSource] | None = None,
+) -> SourceTable:
     """Return the raw content of a Dataset, checked; the Dataset itself is not changed.
 
     Parameters
@@ -268,33 +340,34 @@ def read_dataset(dataset: lgb.Dataset, name: str, categories: Categories | None 
         An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
     name
         Its name in errors.
-    categories
-        Categories of the training table.
+    categories, names
+        Categories and columns of the training table, if this is another one.
+    reader
+        Reads the rows, if there is more to be known than the categories.
     """
     outer = whole_of(dataset)
     if outer is not None:
-        whole = read_dataset(outer, name, categories)
+        whole = read_dataset(outer, name, categories, names, reader)
         return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
     if dataset.data is None:
         raise ValueError(
             f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
             "with free_raw_data=False, or pass one that has not been used yet."
         )
-    data = eager(dataset.data)
-    source = row_source(data, categories)
-    check_categories(source, name)
     if dataset.position is not None:
         raise ValueError(f"{name} has positions, but ranking is not defined with optional features.")
+    content = read_content(dataset, name, categories, names, reader)
+    check_categories(content.source, name)
     return SourceTable.of(
-        source,
-        field_of(dataset, "label"),
-        field_of(dataset, "weight"),
+        content.source,
+        content.field("label"),
+        content.field("weight"),
         name=name,
-        exposure=getattr(dataset, "exposure", None),
-        feature_name=dataset.feature_name,
+        exposure=content.field("exposure"),
+        feature_name=content.feature_name,
         categorical_feature=dataset.categorical_feature,
-        data=data,
-        init_score=read_init_score(dataset.init_score, name, source.n_rows),
+        data=content.data,
+        init_score=read_init_score(content.field("init_score"), name, content.source.n_rows),
         group=dataset.group,
         params=dict(dataset.params or {}),
         optional=getattr(dataset, "optional", None),
@@ -353,7 +426,8 @@ def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTa
             f"Every item in valid_sets must be a Dataset object. Item {number} has type '{type(valid_set).__name__}'."
         )
     name = f"validation set {number}"
-    table = read_dataset(valid_set, name, request.table.source.categories)
+    training = request.table.source
+    table = read_dataset(valid_set, name, training.categories, training.feature_names)
     if declares_something(table.optional):
         table = _in_order_of(request.consent, resolve_consent(table, None, name), table, number)
     return ready_to_validate(request, table, name)
@@ -384,14 +458,3 @@ def check_validation(request: TrainingRequest, table: SourceTable, name: str) ->
         Consent({}, tuple(mine.feature_names)).check_columns(theirs.feature_names)
     elif theirs.n_columns != mine.n_columns:
         raise ValueError(f"A validation set has {theirs.n_columns} columns, but train_set has {mine.n_columns}.")
-
-
-def check_anchor_strength(strength: Any, anchor: Any) -> float | None:
-    """Return λ if it is a positive number and there is an anchor, else raise."""
-    if strength is None:
-        return None
-    if anchor is None:
-        raise ValueError("anchor_strength needs an anchor.")
-    if isinstance(strength, bool) or not isinstance(strength, Real) or not 0 < float(strength) < float("inf"):
-        raise ValueError(f"anchor_strength must be a positive number, got {strength!r}.")
-    return float(strength)

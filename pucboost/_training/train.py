@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import lightgbm as lgb
 
 from .._arrays import Array
-from .._engines.base import Hooks
+from .._engines.base import Checkpoints, Hooks
 from .._models.schema import unprotected
+from .._virtual.rows import VirtualTable
 from .anchored import train_anchored
 from .augmenting import Augmenter
+from .calibrating import calibrate, check_can_be_calibrated
 from .continuing import check_continues, check_same_consent
 from .datasets import TrainingSet, as_dataset, as_datasets
 from .rates import plain_rates
@@ -78,20 +81,27 @@ def train(
 
         - ``optional``: list of columns, or dict group → columns (or on ``puc.Dataset``)
         - ``augmentation``: ``"balanced"`` (default), ``"exhaustive"``, ``"fixed"``, ``"none"``
-        - ``copies``: virtual rows per row for ``"balanced"``; default 4, and 2 above 200,000 rows
+        - ``copies``: virtual rows per row for ``"balanced"``; default 4, and 2 above 200,000 rows; 8 with ``"native"``
         - ``valid_augmentation``: scheme for the validation sets; default: the same as ``augmentation``. On raw
           validation data (``"none"``) early stopping rewards the forbidden inference.
         - ``max_virtual_rows``: row budget; default: as many rows as fit into half of the memory
-        - ``engine``: ``"lightgbm"`` (default) or ``"xgboost"``
+        - ``external_memory``: a folder in which XGBoost keeps virtual rows while it trains, in place of memory
+        - ``engine``: ``"lightgbm"`` (default), ``"xgboost"``, ``"native"`` (pucboost's own trees in an ``lgb.Booster``)
+          or ``"auto"`` (native if it can do what the parameters ask for, else LightGBM)
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
+        - ``calibrate_masks``: True adds one constant to the raw scores of everybody who shares the same groups, so that
+          the model is right on average for all who share at least these: Σ w·(f − y) = 0 over their virtual rows,
+          shrunk where people are few. It is a last round of trees that ask only what is missing. A number between 0 and
+          1 adds that share of each constant.
         - ``anchor``: an existing model of base features. A fitted estimator or pipeline of scikit-learn, a GLM of glum
           or statsmodels, a booster, a callable that returns raw scores, or ``"base"``, which trains one. People who
           share nothing get exactly its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ``
           they are only pulled towards it.
         - ``expect_shared``: groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
-        - ``training_sketch``: False leaves out of the model the 256 hashes by which an audit recognises people that it
-          was trained on. They tell how far two tables overlap. About a single person they can tell something only if
-          that person is one of the 256, and only to somebody who knows all their features and the label.
+        - ``training_sketch``: False leaves out of the model the hashes by which an audit recognises people that it was
+          trained on: 256, or one for every ten people if these are fewer. They tell how far two tables overlap. About a
+          single person they can tell something only if that person is among them, and only to somebody who knows all
+          their features and guesses the label.
         - ``seed``: shared with the engine; without it the masks use 0
 
         ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
@@ -111,6 +121,8 @@ def train(
     EncodedSilenceWarning
         If silence seems to be imputed or encoded in the table, also with ``augmentation="none"``. Only what is missing
         (NaN) is protected.
+    IdentifyingTextWarning
+        If the categories of a text column, which a model keeps, seem to name single people.
 
     Returns
     -------
@@ -130,7 +142,7 @@ def train(
     """
     data = as_dataset(train_set, "train")
     validation = as_datasets(valid_sets, train_set, data)
-    request = TrainingRequest.read(params, data, num_boost_round)
+    request = TrainingRequest.read(params, data, num_boost_round, keep_training_booster=keep_training_booster)
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
@@ -141,14 +153,36 @@ def train(
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
         return unprotected(booster, "LightGBM")
-    if init_model is not None:
-        check_continues(request, init_model)
-    valid_tables = read_validation(request, validation, valid_names, data)
-    return train_request(request, valid_tables, Hooks(feval, callbacks, init_model, keep_training_booster))
+    hooks = Hooks(feval, callbacks, init_model, keep_training_booster)
+    return _train_read(request, data, validation, valid_names, hooks)
+
+
+def train_part(
+    params: Mapping[str, Any],
+    part: lgb.Dataset,
+    num_boost_round: int,
+    valid_sets: Sequence[lgb.Dataset] | None,
+    valid_names: Any,
+    hooks: Hooks,
+) -> Any:
+    """Train on a part of a table in a worker that is connected with the others; ``params`` hold the plan."""
+    request = TrainingRequest.read(params, part, num_boost_round)
+    assert request is not None  # there is a plan
+    return _train_read(request, part, valid_sets, valid_names, hooks)
+
+
+def _train_read(
+    request: TrainingRequest, train_set: lgb.Dataset, valid_sets: Any, valid_names: Any, hooks: Hooks
+) -> Any:
+    if hooks.init_model is not None:
+        check_continues(request, hooks.init_model)
+    valid_tables = read_validation(request, valid_sets, valid_names, train_set)
+    return train_request(request, valid_tables, hooks)
 
 
 def train_request(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
     """Train a request that was read and checked, and return the model."""
+    request = check_can_be_calibrated(request, hooks)
     if request.settings.anchor is not None:
         return train_anchored(request, valid_tables, hooks)
     augmenter = Augmenter(request)
@@ -156,5 +190,17 @@ def train_request(request: TrainingRequest, valid_tables: ValidationTables | Non
     if virtual.merged and any(table is None for table, _ in valid_tables or ()):
         raise ValueError(f"The training set among valid_sets: {NO_METRIC_OF_MERGED_ROWS}")
     params, valid = augmenter.params_for(virtual), augmenter.validation_sets(valid_tables)
+    if hooks.checkpoints is not None:
+        hooks = replace(hooks, callbacks=[*(hooks.callbacks or ()), _keeping(augmenter, virtual, hooks.checkpoints)])
     booster = request.engine.train(virtual, params, valid, hooks)
+    if request.calibrates:
+        rows, strength = augmenter.calibration(), request.settings.calibrate_masks
+        calibrate(booster, request.engine.boosters, rows, request.objective, strength)
     return augmenter.finish(booster, virtual)
+
+
+def _keeping(augmenter: Augmenter, virtual: VirtualTable, checkpoints: Checkpoints) -> Any:
+    """Return a callback that hands over the model so far, with its consent schema."""
+    return augmenter.engine.checkpoint_callback(
+        lambda booster, rounds: checkpoints.keep(augmenter.finish(booster, virtual), rounds), checkpoints.every
+    )

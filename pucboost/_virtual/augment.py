@@ -13,7 +13,7 @@ from .._encoded_silence.warning import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import RowSource
-from .plan import Augmentation, check_augmentation, plan_masks
+from .plan import Augmentation, MaskPlan, check_augmentation, plan_masks
 from .rows import MaskedRows
 
 
@@ -93,16 +93,39 @@ def augment(
         raise ValueError("optional must be a list of columns or a dict group -> columns, got None.")
     consent = Consent.of(optional, source)
     consent.warn_without_base()
-    _check_fill_value(fill_value, source, consent)
-    check_no_mask(y, "y")
-    labels = np.asarray(y)
-    if labels.ndim == 0 or len(labels) != source.n_rows:
-        raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
-    user_weight = None if sample_weight is None else as_weight(sample_weight, "sample_weight", source.n_rows)
+    check_fill_value(fill_value, source, consent)
+    labels, user_weight = _labels_and_weights(y, sample_weight, source.n_rows)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
     warn_of_encoded_silence(source, consent, shared, expect_shared)
     limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
     plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, **limit)
+    given: dict[str, Any] = {"fill_value": fill_value, "indicators": indicators, "num_threads": num_threads}
+    return augmented(X, source, consent, plan, labels, user_weight, **given)
+
+
+def _labels_and_weights(y: Any, sample_weight: Any, n_rows: int) -> tuple[Array, Array | None]:
+    check_no_mask(y, "y")
+    labels = np.asarray(y)
+    if labels.ndim == 0 or len(labels) != n_rows:
+        raise ValueError(f"y must have one entry for each of the {n_rows} rows of X, got shape {labels.shape}.")
+    return labels, None if sample_weight is None else as_weight(sample_weight, "sample_weight", n_rows)
+
+
+def augmented(
+    X: Any,
+    source: RowSource,
+    consent: Consent,
+    plan: MaskPlan,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    fill_value: float = math.nan,
+    indicators: bool = False,
+    num_threads: int | None = None,
+) -> tuple[Any, Array, Array, Array]:
+    """Return the virtual rows of a plan in the kind of container that X is, with labels, weights and source rows."""
+    check_fill_value(fill_value, source, consent)
+    labels, user_weight = _labels_and_weights(y, sample_weight, source.n_rows)
     rows = MaskedRows(source, consent, plan, num_threads=num_threads, fill_value=fill_value)
     table = rows.materialise(indicators)
     source_row = plan.spread(np.arange(source.n_rows))
@@ -116,7 +139,7 @@ def augment(
     )
 
 
-def _check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
+def check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
     """Raise for a number in a category column, where it would be read as the category with that code."""
     coded = [j for j in source.coded if j in consent.group_columns]
     if coded and not math.isnan(fill_value):

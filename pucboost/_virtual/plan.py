@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -45,6 +45,8 @@ ENGINE_MAX_ROWS = 2**31 - 1
 """LightGBM counts rows in 32 bits."""
 
 LARGE_TABLE_ROWS = 200_000
+
+_NO_IDS = np.empty(0, dtype=np.uint64)
 
 
 def default_copies(n_rows: int) -> float:
@@ -129,6 +131,8 @@ class MaskPlan:
         The copies of row i are the virtual rows offsets[i] … offsets[i + 1] − 1 (int64).
     copy_weight
         Weight of each copy of row i, scaled to a mean of 1 over the virtual rows (float64), or None if all are 1.
+    ids
+        By which number each row is hashed (uint64); None for its place in the table.
     """
 
     scheme: str
@@ -136,6 +140,7 @@ class MaskPlan:
     available: Array
     offsets: Array
     copy_weight: Array | None
+    ids: Array | None = None
 
     @property
     def n_source(self) -> int:
@@ -167,9 +172,9 @@ class MaskPlan:
 
     def _masks(self, rows: Array, copies: Array, threads: int) -> Array:
         masks = np.empty(len(rows), dtype=np.uint64)
-        code, seed = SCHEMES[self.scheme], np.uint64(self.seed)
+        code, seed, ids = SCHEMES[self.scheme], np.uint64(self.seed), _NO_IDS if self.ids is None else self.ids
         run_in_ranges(
-            lambda lo, hi: kernel.copy_masks(code, seed, self.available, rows, copies, lo, hi, masks),
+            lambda lo, hi: kernel.copy_masks(code, seed, self.available, ids, rows, copies, lo, hi, masks),
             len(rows),
             threads,
         )
@@ -248,54 +253,162 @@ def plan_masks(
     >>> len(plan), plan.rows_and_masks(0, 7)[1].tolist()
     (7, [0, 1, 2, 3, 0, 1, 0])
     """
-    augmentation = check_augmentation(augmentation)
     available = np.ascontiguousarray(available, dtype=np.uint64)
-    wanted_copies = default_copies(len(available)) if copies is None else check_copies(copies)
     limit = min(check_max_virtual_rows(max_virtual_rows), ENGINE_MAX_ROWS)
-    bits, threads = seed_bits(seed), thread_count(num_threads)
-    n = len(available)
-    if n > limit:
-        raise ValueError(
-            f"The table has {n:,} rows, more than max_virtual_rows = {limit:,}; every row needs at least one "
-            "virtual row."
-        )
+    threads = thread_count(num_threads)
     shared = shared_counts(available, threads)
-    how_many = np.bincount(shared, minlength=65)
-    all_virtual = sum(int(count) << k for k, count in enumerate(how_many.tolist()))
-
-    if augmentation == "none":
-        return MaskPlan("none", bits, available, np.arange(n + 1, dtype=np.int64), None)
-    if augmentation == "balanced":
-        wanted_copies = _fit_to_budget(wanted_copies, n, all_virtual, limit)
-        if wanted_copies * n >= all_virtual:
-            augmentation = "exhaustive"
-    if augmentation == "exhaustive":
-        if all_virtual > limit:
-            raise ValueError(
-                f"augmentation='exhaustive' makes {all_virtual:,} virtual rows of {n:,} rows, more than "
-                f"max_virtual_rows = {limit:,}. Use augmentation='balanced', whose size does not depend on the "
-                "number of groups."
-            )
-        return MaskPlan("exhaustive", bits, available, _offsets(np.int64(1) << shared), None)
-    if augmentation == "fixed":
+    whole = allocate(np.bincount(shared, minlength=65), augmentation, copies=copies, seed=seed, max_virtual_rows=limit)
+    if whole.scheme == "fixed":
         # 2^k relative to the largest: 2^64 itself would do in float64, but not its sum's rounding.
         chance = np.ldexp(1.0, shared - int(shared.max()))
         # Never seeded with the user's own number: data made with default_rng(seed) would repeat the same uniforms,
         # and who is drawn would depend on who they are.
-        generator = np.random.default_rng(_random_bits(bits, kernel.STREAM_DRAWS))
-        draws = generator.multinomial(n, chance / chance.sum())
-        return MaskPlan("fixed", bits, available, _offsets(draws), None)
+        generator = np.random.default_rng(_random_bits(whole.seed, kernel.STREAM_DRAWS))
+        draws = generator.multinomial(len(available), chance / chance.sum())
+        return MaskPlan("fixed", whole.seed, available, _offsets(draws), None)
+    return plan_slice(whole, available, shared, threads=threads)
 
-    expected = _balanced_copies(how_many, wanted_copies * n)
-    row_copies = np.empty(n, dtype=np.int64)
+
+@dataclass(frozen=True)
+class Allocation:
+    """How many copies people get, by how many groups they share: all that the plan of a whole table depends on.
+
+    It is a function of the histogram of k, so that the parts of a table can agree on it, wherever they are.
+    """
+
+    scheme: str
+    seed: int
+    how_many: tuple[int, ...]
+    """How many rows share k = 0 … 64 groups."""
+    expected: tuple[float, ...] | None = None
+    """E[c] for k = 0 … 64, for ``balanced`` and ``fixed``."""
+
+    @property
+    def rows(self) -> int:
+        """N, the number of source rows."""
+        return sum(self.how_many)
+
+    @property
+    def all_virtual(self) -> int:
+        """Σ 2^k, the number of virtual rows of ``exhaustive``."""
+        return sum(count << k for k, count in enumerate(self.how_many))
+
+    @property
+    def expected_rows(self) -> float:
+        """E[V], the number of virtual rows before copies are rounded at random."""
+        if self.scheme == "exhaustive":
+            return float(self.all_virtual)
+        each = (1.0,) * len(self.how_many) if self.expected is None else self.expected
+        return math.fsum(count * c for count, c in zip(self.how_many, each, strict=True))
+
+
+def allocate(
+    how_many: Array,
+    augmentation: str = "balanced",
+    *,
+    copies: float | None = None,
+    seed: int = 0,
+    max_virtual_rows: int | None = None,
+) -> Allocation:
+    """Return how many copies people get; the parameters are those of :func:`plan_masks`.
+
+    ``how_many[k]`` rows share k groups. Without ``max_virtual_rows`` there is no budget.
+    """
+    augmentation = check_augmentation(augmentation)
+    n = int(how_many.sum())
+    wanted_copies = default_copies(n) if copies is None else check_copies(copies)
+    if max_virtual_rows is not None and n > max_virtual_rows:
+        raise ValueError(
+            f"The table has {n:,} rows, more than max_virtual_rows = {max_virtual_rows:,}; every row needs at least "
+            "one virtual row."
+        )
+    whole = Allocation(augmentation, seed_bits(seed), tuple(how_many.tolist()))
+    if augmentation == "balanced":
+        if max_virtual_rows is not None:
+            wanted_copies = _fit_to_budget(wanted_copies, n, whole.all_virtual, max_virtual_rows)
+        if wanted_copies * n < whole.all_virtual:
+            return replace(whole, expected=tuple(_balanced_copies(how_many, wanted_copies * n).tolist()))
+        whole = replace(whole, scheme="exhaustive")
+    if whole.scheme == "exhaustive" and max_virtual_rows is not None and whole.all_virtual > max_virtual_rows:
+        raise ValueError(
+            f"augmentation='exhaustive' makes {whole.all_virtual:,} virtual rows of {n:,} rows, more than "
+            f"max_virtual_rows = {max_virtual_rows:,}. Use augmentation='balanced', whose size does not depend on the "
+            "number of groups."
+        )
+    if augmentation == "fixed":
+        return replace(whole, expected=tuple((n << k) / whole.all_virtual for k in range(len(how_many))))
+    return whole
+
+
+def plan_slice(
+    whole: Allocation,
+    available: Array,
+    shared: Array,
+    *,
+    ids: Array | None = None,
+    virtual_rows: int | None = None,
+    threads: int = 1,
+) -> MaskPlan:
+    """Return the plan of some rows of a table, bit for bit those of the plan of the whole table.
+
+    Parameters
+    ----------
+    whole
+        The allocation of the whole table.
+    available, shared
+        What these rows share, as masks and as numbers of groups.
+    ids
+        By which numbers these rows are hashed: their places in the whole table, or any that stay with them.
+    virtual_rows
+        V, the number of virtual rows of the whole table; None if this is the whole table.
+    threads
+        Threads to use.
+    """
+    copies = _slice_copies(whole, available, shared, ids, threads)
+    offsets = np.arange(len(available) + 1, dtype=np.int64) if copies is None else _offsets(copies)
+    weight = None
+    if whole.scheme == "balanced" and copies is not None:
+        # Σ 2^k as an integer, so that it does not depend on the order in which parts are added up.
+        largest = max(k for k, count in enumerate(whole.how_many) if count)
+        total = whole.all_virtual / (1 << largest)
+        weight = np.ldexp(1.0, shared - largest) / copies
+        weight = weight * ((int(offsets[-1]) if virtual_rows is None else virtual_rows) / total)
+    return MaskPlan(whole.scheme, whole.seed, available, offsets, weight, ids)
+
+
+def _slice_copies(whole: Allocation, available: Array, shared: Array, ids: Array | None, threads: int) -> Array | None:
+    """Return c_i for some rows of a table; None if every row has one copy."""
+    if whole.scheme == "none":
+        return None
+    if whole.scheme == "exhaustive":
+        return np.asarray(np.int64(1) << shared)
+    n, bits = len(available), np.uint64(whole.seed)
+    expected, names = np.array(whole.expected), _NO_IDS if ids is None else ids
+    if whole.scheme == "fixed":
+        return _poisson_draws(bits, expected[shared], np.arange(n, dtype=np.uint64) if ids is None else ids, threads)
+    copies = np.empty(n, dtype=np.int64)
     run_in_ranges(
-        lambda lo, hi: kernel.round_at_random(np.uint64(bits), expected, shared, lo, hi, row_copies),
+        lambda lo, hi: kernel.round_at_random(bits, expected, shared, names, lo, hi, copies),
         n,
         threads,
     )
-    weight = np.ldexp(1.0, shared - int(shared.max())) / row_copies
-    offsets = _offsets(row_copies)
-    return MaskPlan("balanced", bits, available, offsets, weight * (offsets[-1] / (weight @ row_copies)))
+    return copies
+
+
+def _poisson_draws(seed: Any, rate: Array, ids: Array, threads: int) -> Array:
+    """Return Poisson numbers with the given rates, each a pure function of seed and id.
+
+    N draws among all rows cannot be made part by part. Independent Poisson numbers with the same expectations
+    N·2^k / Σ2^k can, and obey the weight law as well; given their sum they are such draws.
+    """
+    from scipy.stats import poisson
+
+    bits, zero = np.empty(len(ids), dtype=np.uint64), np.zeros(len(ids), dtype=np.uint64)
+    run_in_ranges(
+        lambda lo, hi: kernel.hash_pairs(seed, kernel.STREAM_DRAWS, ids, zero, lo, hi, bits), len(ids), threads
+    )
+    uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53  # never 0 or 1
+    return np.asarray(poisson.ppf(uniform, rate), dtype=np.int64)
 
 
 def _offsets(copies: Array) -> Array:

@@ -15,6 +15,7 @@ from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indi
 from .._kernels.threads import run_in_ranges, thread_count
 from .._tables.containers import SourceTable
 from .._tables.sources import ArraySource, RowSource
+from .part_facts import BinSample
 from .plan import MaskPlan, plan_masks
 
 BATCH_BYTES = 4 << 20
@@ -230,6 +231,17 @@ class VirtualTable:
         """φ = min(1, N / V): the share of the V virtual rows that each tree is grown on, drawn afresh."""
         return min(1.0, self.people / len(self))
 
+    @property
+    def class_counts(self) -> tuple[int, int]:
+        """How many people have labels above 0, and how many have not."""
+        positive = int((self.table.label > 0).sum())
+        return positive, len(self.table.label) - positive
+
+    @property
+    def bin_sample(self) -> BinSample | None:
+        """The rows from which an engine must make its bins; None if it may take any."""
+        return None
+
     def people_as_given(self) -> VirtualTable:
         """Return the people themselves: one row for each, with what they share."""
         return shown_table(self.table, self.rows.consent, self.rows.plan.available, self.rows.threads)
@@ -257,6 +269,10 @@ class VirtualTable:
             return None
         by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.table.source.n_rows)
         return np.stack([self.rows.plan.spread(one) for one in by_class], axis=1)
+
+    def source_rows(self) -> Array:
+        """Return the number of the source row that each virtual row comes from."""
+        return self.rows.plan.spread(np.arange(self.rows.plan.n_source))
 
     def shares_something(self) -> Array:
         """Return whether each virtual row shares at least one group."""
@@ -300,6 +316,10 @@ class SelectedTable(VirtualTable):
     def init_score(self) -> Array | None:
         """Return the initial scores of every row."""
         return self._pick(super().init_score())
+
+    def source_rows(self) -> Array:
+        """Return the number of the source row that each row comes from."""
+        return super().source_rows()[self.selection]
 
     def _pick(self, values: Array | None) -> Array | None:
         return None if values is None else values[self.selection]

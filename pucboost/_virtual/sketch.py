@@ -2,8 +2,9 @@
 
 The k smallest hashes of a table are a random sample of its distinct rows that anybody can draw again: a row of another
 table whose hash is at most the largest one kept was trained on if and only if its hash is among those kept. So the
-overlap of two tables can be estimated from k numbers, whatever the order of rows, and k/n of the people is all that can
-be tested against a model file, by somebody who knows everything about them, label included.
+overlap of two tables can be estimated from k numbers, whatever the order of rows. Somebody who knows everything about
+a person but the label can test a guess of it against a model file with probability k/n, which is kept small: k grows
+with n up to 256, and is at most n/10.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from .rows import VirtualTable
 SKETCH_SIZE = 256
 """How many hashes a model keeps: 4 kB in its file. On as many people as were trained on, a share of one half is known
 to 3 percentage points; an audit of 1/85 as many people still compares three of them, the fewest that can decide."""
+
+PEOPLE_PER_HASH = 10
+"""A model keeps hashes of no more than one row in so many, also of small tables."""
 
 _LAST = 2**64 - 1
 
@@ -46,11 +50,14 @@ class RowSketch:
         return pickled("RowSketch", vars(self))
 
     @classmethod
-    def of(cls, people: VirtualTable, seed: int, size: int | None = SKETCH_SIZE) -> RowSketch:
+    def of(
+        cls, people: VirtualTable, seed: int, size: int | None = SKETCH_SIZE, one_in: int = PEOPLE_PER_HASH
+    ) -> RowSketch:
         """Sketch a table with one row per person, as they share it; a pure function of its rows and the seed.
 
-        Rows of weight 0 were not trained on and are left out. The salt is a hash of the seed and of all rows, in no
-        order: the same training gives the same sketch, and sketches of different tables cannot be compared.
+        Rows of weight 0 were not trained on and are left out. The salt is a hash of the seed and of the counts that the
+        sketch holds anyway: the same training gives the same sketch, and sketches of tables with other counts cannot be
+        compared. A hash of the rows themselves would tell whoever knows all labels but a few what these are.
 
         Parameters
         ----------
@@ -59,7 +66,9 @@ class RowSketch:
         seed
             Seed of the training.
         size
-            How many hashes to keep; None keeps them all.
+            How many hashes to keep at most; None keeps them all.
+        one_in
+            Keep no more than the hash of one row in so many.
         """
         hashes, shared = hash_people(people), shared_counts(people.rows.plan.available, people.rows.threads)
         weight = people.table.weight
@@ -73,9 +82,10 @@ class RowSketch:
             counts.append(int(times.sum()))
             unique.append(int((times == 1).sum()))
         rows = np.concatenate(distinct)
-        salt = _salt(seed, rows, counts)
+        salt = _salt(seed, counts, unique)
         salted = hash_again(rows, salt, people.rows.threads)
-        kept = salted if size is None or len(salted) <= size else np.partition(salted, size - 1)[:size]
+        few = len(salted) if size is None else min(size, max(1, len(salted) // one_in))
+        kept = salted if len(salted) <= few else np.partition(salted, few - 1)[:few]
         return cls(salt, tuple(np.sort(kept).tolist()), len(kept) == len(salted), tuple(counts), tuple(unique))
 
     @property
@@ -110,7 +120,6 @@ def _distinct(hashes: Array) -> tuple[Array, Array]:
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
-def _salt(seed: int, distinct: Array, counts: list[int]) -> int:
-    digest = hashlib.sha256(repr((seed_bits(seed), counts)).encode())
-    digest.update(np.ascontiguousarray(distinct).data)
-    return int.from_bytes(digest.digest()[:8], "little")
+def _salt(seed: int, people: list[int], unique: list[int]) -> int:
+    digest = hashlib.sha256(repr((seed_bits(seed), people, unique)).encode()).digest()
+    return int.from_bytes(digest[:8], "little")

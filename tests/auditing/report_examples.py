@@ -70,6 +70,14 @@ def with_nan():
         recognition=findings.Recognition(
             5, (findings.RecognisedPeople("a", 2, NAN),), (findings.BaseFeature("b", "a", NAN, NAN, NAN, False),)
         ),
+        comparability=(
+            findings.Comparability("a", 1, 2, e, NAN, e, NAN, NAN),
+            findings.Comparability("everything", 1, 1, e, None),
+        ),
+        within=(
+            findings.WithinSet("a", 3, e, NAN, False),
+            findings.WithinSet("b", 3, None, None, False, note="No direction found."),
+        ),
     )
 
 
@@ -88,6 +96,10 @@ def huge():
             penalty("y" * 500, None, findings.NOT_TESTABLE),
         ),
         averages=tuple(findings.AveragePrediction(n, 10**9, 1e-9, 0.0, -1e20, 5e5) for n in names),
+        comparability=tuple(findings.Comparability(n, 10**9, 10**10, e, 0.3, e, -1e12, 1e12) for n in names),
+        within=tuple(
+            findings.WithinSet(n, 10**9, e, 1e12, True, (findings.Part(f"{n} above 3", 10**9, e),)) for n in names
+        ),
         balance=tuple(findings.Balance(n, 10**9, 1e12, 1e11, findings.Estimate(10, 1, 8, 12), e) for n in names),
         warnings=("w" * 400,),
         provenance=replace(bare().provenance, consent={n: (n, n) for n in names}, base_features=tuple(names)),
@@ -111,6 +123,11 @@ def hostile():
         non_degradation=(findings.LossComparison(HOSTILE, HOSTILE, 5, 0.1, 0.2, e, HOSTILE),),
         informativeness=(findings.Informativeness(HOSTILE, 0.5, 0.1, 1.0, 0.01, 0.01, HOSTILE),),
         averages=(findings.AveragePrediction(HOSTILE, 1, 0.1, 0.1, 0.1, 0.1),),
+        comparability=(findings.Comparability(HOSTILE, 1, 2, e, 0.3, e, 0.0, 0.2),),
+        within=(
+            findings.WithinSet(HOSTILE, 3, e, 0.08, True, (findings.Part(f"{HOSTILE} above 3", 2, e),)),
+            findings.WithinSet(HOSTILE, 3, None, None, False, note=HOSTILE),
+        ),
         balance=(findings.Balance(HOSTILE, 1, 0.1, 0.1, e, e),),
         support=findings.Support(1, (HOSTILE,), 3, 0, (findings.GroupSupport(HOSTILE, 0.5, 1, 1),), 10.0),
         puc_gap=findings.PucGap(0.01, {HOSTILE: 0.1}),

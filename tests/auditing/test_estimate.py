@@ -8,10 +8,11 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from audit_tools import HARMLESS, PAPER, TEASER, audit, known_nuisance, silence_probability
+from audit_tools import HARMLESS, PAPER, TEASER, audit, interval_by_hand, known_nuisance, silence_probability
 from tools import QUIET
 
 import pucboost as puc
+from pucboost._auditing.estimate.audited_model import AuditedModel
 from pucboost._auditing.estimate.cross_fitting import CrossFitter, random_folds
 from pucboost._auditing.estimate.learners import LightGBMLearner, NuisanceLoss
 from pucboost._auditing.estimate.losses import Loss
@@ -24,10 +25,14 @@ from pucboost.simulate import LogisticFamily
 
 def test_penalty_equals_the_formula_written_out_person_by_person() -> None:
     people = TEASER.sample(800, seed=3)
-    f = TEASER.puc_prediction(people.X) + 0.03
-    f = np.clip(f, 0, 1)
+    f = np.clip(TEASER.puc_prediction(people.X) + 0.03, 0, 1)
     weight = np.random.default_rng(0).integers(1, 4, 800).astype(float)
-    report = audit(lambda X: f, people, weight=weight, nuisance=known_nuisance(TEASER))
+    report = audit(
+        lambda X: np.clip(TEASER.puc_prediction(X) + 0.03, 0, 1),
+        people,
+        weight=weight,
+        nuisance=known_nuisance(TEASER),
+    )
     nothing = next(p for p in report.penalties if p.name == "nothing")
 
     total, size = 0.0, 0.0
@@ -44,7 +49,9 @@ def test_penalty_equals_the_formula_written_out_person_by_person() -> None:
     assert nothing.estimate is not None
     assert nothing.estimate.value == pytest.approx(theta, abs=1e-12)
     assert nothing.estimate.standard_error == pytest.approx(error, rel=1e-12)
-    assert nothing.estimate.upper - theta == pytest.approx(1.959964 * error, rel=1e-5)
+    contributions = [(score - own * theta) / size for score, own in parts]
+    ends = interval_by_hand(theta, contributions, [own / size for _, own in parts], 1.959963984540054)
+    assert (nothing.estimate.lower, nothing.estimate.upper) == pytest.approx(ends, rel=1e-9)
     assert nothing.people == int((~people.available[:, 0]).sum())
     assert nothing.comparable == 800
 
@@ -60,7 +67,9 @@ def test_rows_repeated_in_clusters_equal_weights() -> None:
     once = puc.audit(f, people.X[rows], people.y[rows], **known)
     for one, other in zip(weighted.penalties, repeated.penalties, strict=True):
         assert one.estimate.value == pytest.approx(other.estimate.value, abs=1e-12)
-        few = math.sqrt(500 / 499)  # the usual correction for 500 clusters
+        # The usual correction for few clusters: 500, or those of people who share everything.
+        clusters = 500 if one.name == "nothing" else one.people
+        few = math.sqrt(clusters / (clusters - 1))
         assert few * one.estimate.standard_error == pytest.approx(other.estimate.standard_error, rel=1e-9)
     assert once.penalties[0].estimate.standard_error < repeated.penalties[0].estimate.standard_error
 
@@ -117,15 +126,15 @@ def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest
     trained: list[tuple[bool, set[int]]] = []
     original = LightGBMLearner.fit
 
-    def spy(self: Any, train: Any, target: Any, loss: NuisanceLoss, seed: int) -> Any:
+    def spy(self: Any, train: Any, target: Any, loss: NuisanceLoss, seed: int, start: Any = None) -> Any:
         trained.append((loss.model == "availability", set(train.tolist())))
-        return original(self, train, target, loss, seed)
+        return original(self, train, target, loss, seed, start)
 
     monkeypatch.setattr(LightGBMLearner, "fit", spy)
     sample = TEASER.sample(400, 0)
     people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
     fitter = CrossFitter(people, FittingOptions(num_threads=1))
-    model = type("Model", (), {"given": TEASER.puc_prediction(sample.X)})()
+    model = AuditedModel(TEASER.puc_prediction, people, None, 1)
     score_mask(people, model, Loss("binary"), fitter.view(0), 0)
     share, outcome = ([rows for kind, rows in trained if kind is wanted] for wanted in (True, False))
     assert len(share) == len(outcome) == 10
@@ -141,7 +150,7 @@ def test_early_stopping_watches_whole_clusters() -> None:
     rows = np.repeat(np.arange(200), 5)
     read, _ = read_audit_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
     learner = CrossFitter(read, FittingOptions(num_threads=1)).view(0).learner
-    fit, stop = learner._split(np.arange(1000), 0)
+    fit, stop = learner._split(np.arange(1000), read.y, 0)
     assert not set(rows[fit]) & set(rows[stop])
     assert len(fit) + len(stop) == 1000
 
@@ -154,7 +163,7 @@ def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamil
         sample = family.sample(2000, seed)
         people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
         view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1)).view(0)
-        model = type("Model", (), {"given": family.puc_prediction(sample.X)})()
+        model = AuditedModel(family.puc_prediction, people, None, 1)
         scores = score_mask(people, model, Loss("binary"), view, 0)
         theta = scores.score.sum() / scores.size.sum()
         error = np.sqrt(((scores.score - scores.size * theta) ** 2).sum()) / scores.size.sum()

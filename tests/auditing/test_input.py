@@ -33,7 +33,7 @@ def test_result_is_frozen_plain_data_and_repeatable() -> None:
     with pytest.raises(FrozenInstanceError):
         one.margin = 1  # type: ignore[misc]
     read = json.loads(one.to_json())
-    assert read["schema_version"] == 1
+    assert read["schema_version"] == 2
     assert read["passed"] == one.passed
     assert read["verdict"] == one.verdict
     assert len(read["penalties"]) == len(one.penalties) == len(one.penalty)

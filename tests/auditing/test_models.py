@@ -271,6 +271,19 @@ def test_what_training_saw_survives_the_model_file(data: Any, tmp_path: Any) -> 
         assert booster.puc_summary.masks_seen == tuple(range(8))
 
 
+def test_sets_of_a_few_people_are_not_kept() -> None:
+    """Somebody who knows a person with a rare set would learn that this person was trained on, and shared it."""
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    X[:20, 2:] = np.nan  # 20 share nothing, 24 the first group, 5 the second, 4 both; then 7 more share both
+    X[20:44, 3], X[44:49, 2] = np.nan, np.nan
+    for engine in ("lightgbm", "xgboost"):
+        for compact in (False, True):
+            params = {"optional": [2, 3], "engine": engine, "compact": compact, **QUIET}
+            few = puc.train(params, puc.Dataset(X[:53], X[:53, 0]), 2)
+            assert few.puc_summary.masks_seen == (0, 1, 2)
+            assert puc.train(params, puc.Dataset(X, X[:, 0]), 2).puc_summary.masks_seen == (0, 1, 2, 3)
+
+
 def test_sets_that_training_never_saw(data: Any) -> None:
     X, y, X_test, y_test = data
     some = ~np.isnan(X[:, 2])
@@ -278,7 +291,7 @@ def test_sets_that_training_never_saw(data: Any) -> None:
     report = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1)
     assert report.support.unseen_people == int(np.isnan(X_test[:, 2]).sum())
     assert "nothing" in report.support.unseen_in_training
-    assert any("training never saw" in warning for warning in report.warnings)
+    assert any("fewer than 5 people in training shared exactly so" in warning for warning in report.warnings)
 
 
 def test_models_of_reference_are_not_undersmoothed() -> None:

@@ -38,10 +38,10 @@ class KnownView:
 
     def __init__(self, rows: Any, outcome: Any, share: Any) -> None:
         self.rows, self.known = rows, {"outcome": outcome, "availability": share}
-        self.asked: list[tuple[str, int | None, Any]] = []
+        self.asked: list[tuple[str, int | None, Any, Any]] = []
 
-    def cross_fit(self, target: Any, loss: NuisanceLoss, half: int | None = None) -> Any:
-        self.asked.append((loss.model, half, target))
+    def cross_fit(self, target: Any, loss: NuisanceLoss, half: int | None = None, start: Any = None) -> Any:
+        self.asked.append((loss.model, half, target, start))
         return self.known[loss.model][half]
 
 
@@ -68,20 +68,26 @@ def test_scores_person_by_person(name: str) -> None:
         y = people.y[i] if name == "squared" else float(people.y[i] <= masked[v])
         parts = []
         for g, e in ((outcome[0][v], share[1][v]), (outcome[1][v], share[0][v])):
-            h = given[i] - g if name == "squared" else g - 0.8  # E[V | …], V = f − Y or 1[Y ≤ f] − τ
+            h = masked[v] - g if name == "squared" else g - 0.8  # E[V | …], V = f − Y or 1[Y ≤ f] − τ
             residual = g - y if name == "squared" else y - g  # V − h
             parts.append(w * (d * h + e * residual))
         assert found.score[v] == pytest.approx(sum(parts) / 2, abs=1e-12)
         assert found.size[v] == pytest.approx(w * d)
         assert found.target[v] == y
+        assert found.deviation[v] == pytest.approx(masked[v] - y if name == "squared" else y - 0.8)
     assert found.mask == mask
     assert found.rows.tolist() == rows.tolist()
     assert found.outcome[0].tolist() == outcome[0].tolist()
     assert found.outcome[1].tolist() == outcome[1].tolist()
-    assert asked == ([] if name == "squared" else [(rows.tolist(), 1)])
-    for kind, _, target in view.asked:
+    assert asked == [(rows.tolist(), 1)]
+    for kind, _, target, start in view.asked:
         wanted = found.target if kind == "outcome" else (people.shared[rows] == 1).astype(float)
         assert target.tolist() == wanted.tolist()
+        # The outcome model starts from what the audited model says, with all but S erased.
+        first = masked if name == "squared" else np.full(len(rows), 0.8)
+        assert (start is None) if kind == "availability" else start.tolist() == first.tolist()
+    assert found.share[0].tolist() == share[1].tolist()
+    assert found.share[1].tolist() == share[0].tolist()
 
 
 @pytest.mark.parametrize("folds", [3, 4, 5, 6])
@@ -121,7 +127,7 @@ class SpyLearner:
     def __init__(self) -> None:
         self.trained: list[tuple[list[int], int]] = []
 
-    def fit(self, train: Any, target: Any, loss: NuisanceLoss, seed: int) -> Any:
+    def fit(self, train: Any, target: Any, loss: NuisanceLoss, seed: int, start: Any = None) -> Any:
         number = len(self.trained)
         self.trained.append((train.tolist(), seed))
         return lambda index: 1000.0 * number + index
@@ -166,9 +172,11 @@ def test_nothing_is_fitted_where_there_is_nothing_to_learn() -> None:
     ask = np.arange(4)
     for train, constant in (([0, 1, 2], 3.0), ([3], 5.0), ([], 0.0)):
         index = np.array(train, dtype=np.int64)
-        assert view._fit(index, target, EVENT, 0)(ask).tolist() == [constant] * 4
+        assert view.fit(index, target, EVENT, 0)(ask).tolist() == [constant] * 4
+        started = view.fit(index, target, EVENT, 0, target / 10)  # what was said before is better than a constant
+        assert started(ask).tolist() == [0.3, 0.3, 0.3, 0.5]
     assert view.learner.trained == []
-    assert view._fit(np.array([2, 3]), target, EVENT, 0)(ask).tolist() == ask.tolist()
+    assert view.fit(np.array([2, 3]), target, EVENT, 0)(ask).tolist() == ask.tolist()
 
 
 def test_rows_of_a_view_show_its_mask_and_nothing_more() -> None:
@@ -197,7 +205,7 @@ def test_a_fifth_is_held_out_for_early_stopping(clustered: bool) -> None:
     cluster = np.random.default_rng(0).integers(0, 40, 300) if clustered else None
     learner = CrossFitter(make_people(clusters=cluster), FittingOptions(num_threads=1)).view(0).learner
     train = np.random.default_rng(1).permutation(300)[:200]
-    fit, stop = learner._split(train, 5)
+    fit, stop = learner._split(train, np.arange(300.0), 5)
     assert sorted([*fit, *stop]) == sorted(train)
     assert fit.tolist() == sorted(fit)
     assert stop.tolist() == sorted(stop)
@@ -206,8 +214,8 @@ def test_a_fifth_is_held_out_for_early_stopping(clustered: bool) -> None:
     else:
         assert len(set(cluster[stop])) == len(set(cluster[train])) // 5
         assert not set(cluster[stop]) & set(cluster[fit])
-    assert learner._split(train, 6)[1].tolist() != stop.tolist()
-    assert [len(part) for part in learner._split(train[:3], 5)] == [2, 1] or clustered  # one at least
+    assert learner._split(train, np.arange(300.0), 6)[1].tolist() != stop.tolist()
+    assert [len(part) for part in learner._split(train[:3], np.arange(300.0), 5)] == [2, 1] or clustered  # one at least
 
 
 def test_boosters_are_grown_beyond_what_predicts_best(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +227,7 @@ def test_boosters_are_grown_beyond_what_predicts_best(monkeypatch: pytest.Monkey
     best = []
 
     def spy(params: Any, data: Any, rounds: int, valid_sets: Any, **more: Any) -> Any:
-        fit, stop = learner._split(train, 7)
+        fit, stop = learner._split(train, people.y, 7)
         assert rounds == MAX_ROUNDS
         for part, rows in ((data, fit), (valid_sets[0], stop)):
             np.testing.assert_array_equal(part.get_label(), sample.y[rows])
@@ -267,14 +275,16 @@ class StandIn:
 def test_early_stopping_does_not_take_the_only_event(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = CrossFitter(make_people(), FittingOptions(num_threads=1)).view(0).learner
     train = np.arange(100)
-    fit, stop = learner._split(train, 0)
     stand_in = StandIn()
     monkeypatch.setattr(lgb, "train", stand_in)
-    for event, rows in ((stop[0], train), (fit[0], fit)):
+    for event in range(0, 100, 7):
         target = np.zeros(300)
         target[event] = 1.0
+        fit, stop = learner._split(train, target, 0)
+        assert event in fit
+        assert len(stop) == 19  # a fifth of those without an event, none of the one with
         learner.train(train, target, EVENT.lightgbm_params, 0)
-        assert stand_in.labels.pop() == target[rows].tolist()
+        assert stand_in.labels.pop() == target[fit].tolist()
 
 
 def test_early_stopping_does_not_take_the_only_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

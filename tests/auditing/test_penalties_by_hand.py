@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from audit_tools import interval_by_hand
 from scipy import integrate, stats
 
-from pucboost._auditing.estimate.intervals import critical_value, normal_quantile, ratio_estimate
+from pucboost._auditing.estimate.intervals import Spread, critical_value, normal_quantile, ratio_estimate, tail_index
 from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.penalty import NO_VARIATION, estimate_penalties, not_testable
+from pucboost._auditing.estimate.penalty import (
+    MIN_TAIL,
+    NO_VARIATION,
+    carried_by_one,
+    estimate_penalties,
+    not_testable,
+    passed_together,
+)
 from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
 from pucboost._auditing.estimate.scores import MaskScores
 from pucboost._auditing.estimate.verdict import decide, overall, rows_to_decide
@@ -64,15 +73,19 @@ def by_hand(people: AuditPeople, scored: list[MaskScores], members: Any) -> dict
     total = sum(size.values())
     theta = sum(score.values()) / total
     parts: dict[int, float] = defaultdict(float)
+    sizes: dict[int, float] = defaultdict(float)
+    units = len({int(people.cluster[row]) for row in score}) if people.cluster is not None else 0
+    few = math.sqrt(units / (units - 1)) if units else 1.0  # of the clusters compared
     for row in score:
         unit = row if people.cluster is None else int(people.cluster[row])
-        parts[unit] += (score[row] - theta * size[row]) / total
-    units = len(people) if people.cluster is None else len(set(people.cluster.tolist()))
-    few = 1.0 if people.cluster is None else units / (units - 1)
+        parts[unit] += few * (score[row] - theta * size[row]) / total
+        sizes[unit] += size[row] / total
     given = np.linspace(-1.0, 4.0, len(people))
     return {
         "theta": theta,
-        "error": math.sqrt(few * sum(part**2 for part in parts.values())),
+        "error": math.sqrt(sum(part**2 for part in parts.values())),
+        "interval": lambda c: interval_by_hand(theta, parts.values(), sizes.values(), c, units or None),
+        "largest": max(part**2 for part in parts.values()) / sum(part**2 for part in parts.values()),
         "people": sum(1 for row in size if size[row] > 0),
         "comparable": len(score),
         "mean": sum(size[row] * given[row] for row in size) / total,
@@ -105,17 +118,19 @@ def test_every_penalty_is_its_sum_over_people(clustered: bool) -> None:
         assert p.estimate is not None
         assert p.estimate.value == pytest.approx(hand["theta"], abs=1e-12)
         assert p.estimate.standard_error == pytest.approx(hand["error"], rel=1e-10)
-        assert p.estimate.upper - hand["theta"] == pytest.approx(stats.norm.isf(0.025) * hand["error"])
-        assert hand["theta"] - p.estimate.lower == pytest.approx(stats.norm.isf(0.025) * hand["error"])
-        assert p.verdict_upper - hand["theta"] == pytest.approx(critical * hand["error"])
-        assert hand["theta"] - p.verdict_lower == pytest.approx(critical * hand["error"])
+        assert (p.estimate.lower, p.estimate.upper) == pytest.approx(hand["interval"](stats.norm.isf(0.025)))
+        assert (p.verdict_lower, p.verdict_upper) == pytest.approx(hand["interval"](critical))
+        assert (p.alone_lower, p.alone_upper) == pytest.approx(hand["interval"](stats.norm.isf(0.05)))
+        assert p.largest_share == pytest.approx(hand["largest"])
         assert (p.people, p.comparable) == (hand["people"], hand["comparable"])
         assert p.mean_prediction == pytest.approx(hand["mean"])
         assert p.percent == pytest.approx(100 * hand["theta"] / abs(hand["mean"]))
         assert p.verdict == decide(p.verdict_lower, p.verdict_upper, 0.1)
         undecided = p.verdict == INCONCLUSIVE
-        half = critical * hand["error"]
-        assert p.rows_to_decide == (rows_to_decide(hand["theta"], half, 0.1, n) if undecided else None)
+        # More rows would certify by the set's own interval, and convict by the joint one.
+        ends = hand["interval"](stats.norm.isf(0.05) if abs(hand["theta"]) < 0.1 else critical)
+        needed = rows_to_decide(hand["theta"], (ends[1] - ends[0]) / 2, 0.1, n) if undecided else None
+        assert p.rows_to_decide == (None if needed is None else pytest.approx(needed, abs=1))
         assert bool(p.note) is not p.decisive
 
 
@@ -207,15 +222,23 @@ def test_ratio_and_its_error_in_loops() -> None:
     rng = np.random.default_rng(5)
     top, bottom, cluster = rng.normal(2, 1, 50), rng.uniform(1, 3, 50), rng.integers(0, 7, 50)
     ratio = sum(top.tolist()) / sum(bottom.tolist())
+    total = sum(bottom.tolist())
     for who in (None, cluster):
         parts: dict[int, float] = defaultdict(float)
+        sizes: dict[int, float] = defaultdict(float)
+        few = 1.0 if who is None else math.sqrt(7 / 6)
         for i in range(50):
-            parts[i if who is None else int(who[i])] += top[i] - ratio * bottom[i]
-        error = math.sqrt(sum(part**2 for part in parts.values())) / sum(bottom.tolist())
+            parts[i if who is None else int(who[i])] += few * (top[i] - ratio * bottom[i]) / total
+            sizes[i if who is None else int(who[i])] += bottom[i] / total
         found = ratio_estimate(top, bottom, 0.9, who)
+        error = math.sqrt(sum(part**2 for part in parts.values()))
         assert (found.value, found.standard_error) == pytest.approx((ratio, error))
-        half = stats.norm.isf(0.05) * error
-        assert (found.lower, found.upper) == pytest.approx((ratio - half, ratio + half))
+        ends = interval_by_hand(ratio, parts.values(), sizes.values(), stats.norm.isf(0.05), None if who is None else 7)
+        assert (found.lower, found.upper) == pytest.approx(ends)
+    # Clusters without a part in either sum are no clusters of this ratio.
+    nobody = np.concatenate([top, np.zeros(9)]), np.concatenate([bottom, np.zeros(9)])
+    again = ratio_estimate(*nobody, 0.9, np.concatenate([cluster, np.arange(100, 109)]))
+    assert (again.lower, again.upper) == pytest.approx((found.lower, found.upper), rel=1e-12)
 
 
 def verdicts_of(people: AuditPeople, loss: Loss = SQUARED, **judgement: Any) -> list[Penalty]:
@@ -234,14 +257,14 @@ def test_least_number_of_people() -> None:
 @pytest.mark.parametrize(
     ("loss", "outcomes", "enough"),
     [
-        ("binary", {1.0: 10, 0.0: 90}, True),
-        ("binary", {1.0: 9, 0.0: 91}, False),
-        ("binary", {1.0: 91, 0.0: 9}, False),
-        ("binary", {1.0: 90, 0.0: 10}, True),
+        ("binary", {1.0: 20, 0.0: 80}, True),
+        ("binary", {1.0: 19, 0.0: 81}, False),
+        ("binary", {1.0: 81, 0.0: 19}, False),
+        ("binary", {1.0: 80, 0.0: 20}, True),
         ("binary", {0.5: 100}, True),  # shares between the two count as either
-        ("quantile", {1.0: 91, 0.0: 9}, False),
-        ("poisson", {3.0: 10, 0.0: 90}, True),
-        ("poisson", {3.0: 9, 0.0: 91}, False),
+        ("quantile", {1.0: 81, 0.0: 19}, False),
+        ("poisson", {3.0: 20, 0.0: 80}, True),
+        ("poisson", {3.0: 19, 0.0: 81}, False),
         ("poisson", {3.0: 95, 0.0: 5}, True),  # who has no claim is no event
         ("squared", {1.0: 1, 0.0: 99}, True),
     ],
@@ -252,18 +275,18 @@ def test_least_number_of_events(loss: str, outcomes: dict[float, int], enough: b
     found = verdicts_of(people, loss=Loss(loss))[0]
     assert (found.estimate is not None) is enough
     if not enough:
-        assert found.note == "9 people with the rarer outcome among those compared; at least 10 are needed."
+        assert found.note == "19 people with the rarer outcome among those compared; at least 20 are needed."
 
 
 def test_events_are_counted_within_the_subgroup_and_the_best_set_of_a_pool() -> None:
     y = np.zeros(200)
-    y[:12] = 1.0
+    y[:24] = 1.0
     shared = np.arange(200) % 2
     subgroups = {"with": np.arange(200) < 60, "without": np.arange(200) >= 9}
     people = make_people(shared, y=y, subgroups=subgroups)
     found, _ = penalties(people, made_up_scores(people, [0, 1]), loss=Loss("binary"))
     tested = {(p.name, p.subgroup): p.estimate is not None for p in found}
-    # All twelve events are compared for "nothing", six for "app"; three in the second subgroup.
+    # All 24 events are compared for "nothing", twelve for "app"; 15 in the second subgroup.
     assert [tested["nothing", g] for g in (None, "with", "without")] == [True, True, False]
     assert [tested["app", g] for g in (None, "with", "without")] == [False] * 3
     assert [tested["all who withhold something", g] for g in (None, "with", "without")] == [True, True, False]
@@ -413,14 +436,14 @@ def test_differences_add_up_person_by_person(clustered: bool) -> None:
         parts = defaultdict(float, hand["parts"])
         for unit, part in all_shared["parts"].items():
             parts[unit] -= part
-        units = n if people.cluster is None else len(set(people.cluster.tolist()))
-        few = 1.0 if people.cluster is None else units / (units - 1)
-        error = math.sqrt(few * sum(part**2 for part in parts.values()))
+        error = math.sqrt(sum(part**2 for part in parts.values()))
         assert p.difference is not None
         assert p.difference.value == pytest.approx(hand["theta"] - all_shared["theta"], abs=1e-12)
         assert p.difference.standard_error == pytest.approx(error, rel=1e-10)
-        assert p.difference.upper - p.difference.value == pytest.approx(stats.norm.isf(0.025) * error)
-        assert p.difference.value - p.difference.lower == pytest.approx(stats.norm.isf(0.025) * error)
+        values = list(parts.values())  # no ratio: nothing is known of its denominator
+        clusters = None if people.cluster is None else len(values)
+        ends = interval_by_hand(p.difference.value, values, [0.0] * len(values), stats.norm.isf(0.025), clusters)
+        assert (p.difference.lower, p.difference.upper) == pytest.approx(ends)
 
 
 def test_the_standard_error_of_a_difference_is_what_it_varies_by() -> None:
@@ -457,3 +480,126 @@ def test_no_difference_without_people_to_compare_with() -> None:
     assert [p.difference for p in found] == [None] * len(found)
     nobody = make_people([0] * 300 + [1] * 300)
     assert all(p.difference is None for p in penalties(nobody, made_up_scores(nobody, [0, 1]))[0])
+
+
+# Certified together ---------------------------------------------------------------------------------------------------
+
+
+def with_interval(name: str, alone: tuple[float, float], joint: tuple[float, float], **fields: Any) -> Penalty:
+    made = entry(name, sum(alone) / 2, decide(*joint, 0.05), rows_to_decide=99, **fields)
+    return replace(made, verdict_lower=joint[0], verdict_upper=joint[1], alone_lower=alone[0], alone_upper=alone[1])
+
+
+def test_all_sets_are_certified_if_each_passes_by_its_own_interval() -> None:
+    first = with_interval("app", (-0.04, 0.04), (-0.06, 0.06))
+    second = with_interval("blood", (0.01, 0.05), (-0.01, 0.07))
+    beside = with_interval("everything", (0.2, 0.3), (0.1, 0.4), decisive=False)
+    assert [first.verdict, second.verdict, beside.verdict] == [INCONCLUSIVE, INCONCLUSIVE, VIOLATED]
+    passed = passed_together([first, second, beside], 0.05)
+    assert [p.verdict for p in passed] == [CERTIFIED, CERTIFIED, VIOLATED]
+    assert [(p.verdict_lower, p.verdict_upper) for p in passed] == [(-0.04, 0.04), (0.01, 0.05), (0.1, 0.4)]
+    assert [p.rows_to_decide for p in passed] == [None, None, 99]
+    assert overall(passed, 0.05, str)[0] == CERTIFIED
+    # One that does not pass leaves the others with their joint intervals: claims about them would be several.
+    for wide in ((0.01, 0.051), (-0.051, 0.0)):
+        third = with_interval("gym", wide, (-0.07, 0.07))
+        assert passed_together([first, second, third], 0.05) == [first, second, third]
+    untested = not_testable("gym", ("gym",), None, 9, 9, "few")
+    assert passed_together([untested], 0.05) == [untested]
+    assert [p.verdict for p in passed_together([first, untested], 0.05)] == [CERTIFIED, NOT_TESTABLE]
+
+
+def test_a_model_at_the_margin_is_certified_in_five_percent_of_audits() -> None:
+    """However many sets there are: one of them at the margin, the others well within."""
+    rng = np.random.default_rng(0)
+    certified = 0
+    for _ in range(1_000):
+        theta, error = np.array([0.05, *rng.normal(0, 0.01, 7)]) + rng.normal(0, 0.01, 8), 0.01
+        found = [
+            with_interval(str(j), (t - 1.644854 * error, t + 1.644854 * error), (t - 2.5 * error, t + 2.5 * error))
+            for j, t in enumerate(theta)
+        ]
+        certified += overall(passed_together(found, 0.05), 0.05, str)[0] == CERTIFIED
+    assert certified / 1_000 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+    assert certified > 15  # not by refusing everything
+
+
+# Skewed and heavy-tailed outcomes -------------------------------------------------------------------------------------
+
+
+def one_sided_errors(draw: Any, repetitions: int = 3_000) -> tuple[list[float], list[float]]:
+    """How often one-sided 95 % bounds miss a ratio of 0: with the allowance for skewness, and by ± z·se."""
+    rng = np.random.default_rng(0)
+    skewed, plain = np.zeros(2), np.zeros(2)
+    for _ in range(repetitions):
+        score, size = draw(rng)
+        value = score.sum() / size.sum()
+        spread = Spread.of((score - value * size) / size.sum(), size / size.sum())
+        lower, upper = spread.bounds(value, normal_quantile(0.95))
+        skewed += [lower > 0, upper < 0]
+        plain += [value > 1.644854 * spread.error, value < -1.644854 * spread.error]
+    return (skewed / repetitions).tolist(), (plain / repetitions).tolist()
+
+
+def few_events(rng: Any) -> tuple[Any, Any]:
+    return 0.02 - (rng.random(1_000) < 0.02), (rng.random(1_000) < 0.4) * 1.0
+
+
+def size_and_score_together(rng: Any) -> tuple[Any, Any]:
+    size = rng.random(150) < 0.3
+    return size - 0.3 + 0.3 * rng.normal(size=150), size * 1.0
+
+
+@pytest.mark.parametrize("draw", [few_events, size_and_score_together], ids=["skewness", "ratio"])
+def test_one_sided_errors_of_skewed_estimates(draw: Any) -> None:
+    skewed, plain = one_sided_errors(draw)
+    assert plain[0] - plain[1] > 0.03  # otherwise the case would show nothing
+    assert abs(skewed[0] - skewed[1]) < 0.015
+    assert 0.03 < min(skewed) < max(skewed) < 0.06
+
+
+def test_intervals_without_skewness_are_symmetric_and_few_clusters_widen_them() -> None:
+    contribution = np.array([0.1, -0.1] * 50)
+    spread = Spread.of(contribution, np.full(100, 0.01))
+    assert spread.bounds(2.0, 1.5) == pytest.approx((2 - 1.5, 2 + 1.5))
+    few = Spread.of(contribution, np.full(100, 0.01), clusters=30)
+    assert few.bounds(0.0, normal_quantile(0.95))[1] == pytest.approx(stats.t.isf(0.05, 29))
+    assert Spread.of(np.zeros(5), np.zeros(5)) == Spread(0.0)
+    assert Spread.of(np.array([3.0, -4.0]), np.zeros(2)).largest == pytest.approx(16 / 25)
+
+
+def test_the_tail_index_by_hand_and_of_known_tails() -> None:
+    rng = np.random.default_rng(1)
+    draws = {"normal": rng.normal(size=3_000), "exponential": rng.exponential(size=3_000) - 1}
+    draws |= {"lognormal": np.exp(2 * rng.normal(size=3_000)) - np.exp(2), "pareto": rng.pareto(1.5, 3_000) - 2}
+    found = {name: tail_index(values) for name, values in draws.items()}
+    assert found["normal"] > found["exponential"] > 2.2
+    assert found["lognormal"] < MIN_TAIL
+    assert found["pareto"] == pytest.approx(1.5, abs=0.3)
+    assert tail_index(-draws["pareto"]) == found["pareto"]  # whichever side is heavy
+    values = sorted(draws["exponential"].tolist(), reverse=True)
+    large = [v for v in values if v > sum(map(abs, values)) / 3_000]
+    m = int(0.15 * len(large))
+    assert found["exponential"] == pytest.approx(1 / np.mean([math.log(v / large[m]) for v in large[:m]]))
+    assert tail_index(np.array([1.0, -1.0, 0.5])) == math.inf
+
+
+def test_heavy_tails_are_not_tested_and_loud_voices_are_named() -> None:
+    rng = np.random.default_rng(2)
+    people = make_people(np.arange(2_000) % 2)
+    rows, size = np.arange(2_000), (np.arange(2_000) % 2 == 0) * 1.0
+    amounts = {"heavy": np.exp(2.5 * rng.normal(size=2_000)), "light": rng.normal(size=2_000)}
+    amounts["loud"] = np.where(rows == 7, 20.0, amounts["light"])
+    said = {}
+    for name, y in amounts.items():
+        found, _ = penalties(people, [MaskScores(0, rows, -y, size, y, (y, y))])
+        said[name] = (found[0].verdict == NOT_TESTABLE, found[0].note, carried_by_one(found))
+    assert said["heavy"][0]
+    assert said["heavy"][1].startswith("A few very large outcomes decide this average (tail index ")
+    assert said["light"] == (False, "", [])
+    assert not said["loud"][0]
+    assert said["loud"][2][0].startswith("In one set of people a single person, or cluster, carries more than 5%")
+    bounded, _ = penalties(
+        people, [MaskScores(0, rows, -amounts["heavy"], size, size, (size, size))], loss=Loss("binary")
+    )
+    assert bounded[0].estimate is not None  # outcomes that are events have no tail

@@ -34,6 +34,7 @@ def test_results_belong_to_studies() -> None:
     assert {path.stem for path in paths.RESULTS.glob("*.csv") if ".partial" not in path.name} == set(STUDIES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_run(name: str) -> None:
     before = {path: path.read_bytes() for path in paths.RESULTS.iterdir()}

@@ -21,6 +21,7 @@ from benchmarks.studies.evidence.inference import measuring as inference
 from benchmarks.studies.evidence.scale.measuring import balance
 from benchmarks.studies.evidence.several import measuring as several
 from benchmarks.studies.evidence.several.comparing import compare, hardly_worse
+from benchmarks.studies.package import load
 from pucboost.simulate import BinaryFamily, LogisticFamily, squared_puc_gap
 
 
@@ -196,3 +197,19 @@ def test_balance_of_policies() -> None:
     assert row["predicted to observed, something withheld"] == pytest.approx(1.5 / 3)
     assert row["claims a year predicted, all withheld"] == 1
     assert balance(claims + 1e-12, claims, np.ones(4), withheld)["deviance"] == pytest.approx(0, abs=1e-9)
+
+
+# Load
+
+
+def test_load_counts_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = load.Tally()
+    tally.ask(lambda: np.array([1.0, np.nan]), np.array([1.0, np.nan]))
+    tally.ask(lambda: np.array([1.0, np.nextafter(2.0, 3.0)]), np.array([1.0, 2.0]))
+    tally.ask(lambda: "report", "report")
+    tally.ask(lambda: 1 / 0, 1.0)
+    tally.resident = [*[900.0] * 5, *[500.0] * 5, *[600.0] * 5, 503.0, 503.0, 800.0, 503.0, 503.0]
+    row = tally.row(seconds=2.0)
+    assert (row["requests"], row["errors"], row["other results"], row["per second"]) == ("4", 1, 1, "2")
+    assert row["growth, MB"] == "3.0"  # neither the start nor a single moment counts
+    assert "ZeroDivisionError" in capsys.readouterr().err

@@ -26,7 +26,7 @@ def _no_temporaries(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One model of each engine."""
     folder = tmp_path_factory.mktemp("models")
-    paths = {"lightgbm": folder / "model.txt", "xgboost": folder / "model.ubj"}
+    paths = {"lightgbm": folder / "model.txt", "xgboost": folder / "model.ubj", "native": folder / "native.txt"}
     for engine, path in paths.items():
         puc.save_model(by_hand(engine), path)
     return paths

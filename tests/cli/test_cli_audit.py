@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightgbm as lgb
@@ -17,6 +18,8 @@ import xgboost as xgb
 from tools import QUIET
 
 import pucboost as puc
+from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
+from pucboost._cli.commands.audit import EXIT_BY_VERDICT
 from pucboost._cli.main import main
 from pucboost.simulate import LogisticFamily
 
@@ -99,6 +102,22 @@ def test_few_data_are_inconclusive_and_fail_on_chooses(folder: Path) -> None:
     assert audit(folder, "fair.txt", "--fail-on", "violated", margin=narrow) == 0
     assert audit(folder, "fair.txt", "--fail-on", "violated,inconclusive", margin=narrow) == 2
     assert audit(folder, "plain.txt", "--optional", "score", "--fail-on", "inconclusive") == 0
+
+
+def test_every_verdict_has_an_exit_code_and_some_is_violated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert EXIT_BY_VERDICT == {CERTIFIED: 0, VIOLATED: 1, VIOLATED_FOR_SOME: 1, INCONCLUSIVE: 2}
+    asked: dict[str, Any] = {}
+
+    def audited(*arguments: Any, **options: Any) -> Any:
+        asked.update(options)
+        return SimpleNamespace(verdict=VIOLATED_FOR_SOME, to_html=str, to_json=str, to_markdown=str)
+
+    monkeypatch.setattr("pucboost._auditing.run.audit", audited)
+    assert audit(folder, "fair.txt", "--fail-on", "violated", "--justified", "age,income", "--quiet") == 1
+    assert asked["justified"] == ["age", "income"]
+    assert audit(folder, "fair.txt", "--fail-on", "inconclusive", "--quiet") == 0
 
 
 def test_people_it_was_trained_on_are_not_certified(

@@ -39,9 +39,9 @@ MALFORMED = [
     (
         "a.csv",
         (NUMBERS + "4,5\n").encode(),
-        "{}, row 401: the header has 3 fields, this row has 2: 4,5",
+        "{}, row 401: the header has 3 fields, this row has 2\n",
     ),
-    ("a.csv", (NUMBERS + "4,5,6,7\n").encode(), "{}, row 401: the header has 3 fields, this row has 4: 4,5,6,7"),
+    ("a.csv", (NUMBERS + "4,5,6,7\n").encode(), "{}, row 401: the header has 3 fields, this row has 4\n"),
     ("a.csv", (NUMBERS + "abc,5,1\n").encode(), "{}, row 401, column 'age': 'abc' is not a number"),
     ("a.csv", (NUMBERS + '3,"1,5",1\n').encode(), "{}, row 401, column 'glucose': '1,5' is not a number"),
     (
@@ -131,7 +131,7 @@ def test_malformed_file_of_a_real_command(tmp_path: Path) -> None:
         told = command.communicate()
     assert command.returncode == 3
     assert told == (
-        "", f"pucboost: error: {data}, row 401: the header has 3 fields, this row has 2: 4,5\n"
+        "", f"pucboost: error: {data}, row 401: the header has 3 fields, this row has 2\n"
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def test_malformed_file_of_a_real_command(tmp_path: Path) -> None:
         ("a,b,y\n2024-02-29,2,0\n", [], "row 1, column 'a': '2024-02-29' looks like a date. Convert it to a number"),
         ("a,b,y\n31.12.2024,2,0\n", [], "'31.12.2024' looks like a date"),
         ("a,b,y\n" + "".join(f"n{i},2,0\n" for i in range(40)), [], "column 'a' is text with more than 30 distinct"),
-        ("a,b,y\nx,2,0\n\n3,2,0\n", [], "row 2, column 'a': '3' is a number, but the column began with text ('x')"),
+        ("a,b,y\nx,2,0\n\n3,2,0\n", [], "row 2, column 'a': '3' is a number, but the column began with text. Correct"),
         ("a,b,y\n3,2,0\nx,2,0\n", [], "row 2, column 'a': 'x' is not a number. Correct it, or read the column as text"),
         ("a,b,y\n1,2,7\n", ["--objective", "binary"], "needs labels between 0 and 1. (Here rows are counted from 0.)"),
         ("a,b,y\n1,2,7\n", ["--valid-fraction", "0.1"], "--valid-fraction 0.1 of 1 people leaves one side empty"),

@@ -37,6 +37,7 @@ def test_outputs_that_cannot_be_written_are_known_at_once(
         ("nowhere/out.csv", f"there is no directory {tmp_path / 'nowhere'}"),
         ("folder.csv", "it is a directory"),
         ("people.csv", "is both read and written"),
+        ("n" * 252 + ".csv", "File name too long"),
     ):
         for arguments in (train_arguments(people, tmp_path / name), ["quote", model, people, "--out", tmp_path / name]):
             with unchanged(tmp_path):
@@ -92,7 +93,7 @@ def test_failure_half_way_leaves_the_old_output(
         assert code == {"interrupt": 130, "termination": 143}.get(failure, 3)
         told = capsys.readouterr().err
         if failure == "full disk":
-            assert told == "pucboost: error: No space left on device\n"
+            assert told == f"pucboost: error: {out}: No space left on device\n"
         assert ("Traceback" in told) == (failure == "bug")
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -109,7 +110,7 @@ def test_model_is_written_whole_or_not_at_all(
     with monkeypatch.context() as patch, unchanged(tmp_path):
         patch.setattr("os.replace", fail)
         assert run(*train_arguments(people, model), "--quiet") == 3
-    assert capsys.readouterr().err == "pucboost: error: No space left on device\n"
+    assert capsys.readouterr().err == f"pucboost: error: {model}: No space left on device\n"
 
     link = tmp_path / "link.txt"
     link.symlink_to(model)

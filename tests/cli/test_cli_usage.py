@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,12 @@ from pathlib import Path
 import pytest
 from cli_tools import (
     OPTIONAL,
+    PEOPLE,
     ROOT,
     run,
+    train_arguments,
     unchanged,
+    write_table,
 )
 
 
@@ -77,3 +81,19 @@ def test_help_loads_nothing_that_is_slow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", cwd=ROOT, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+@pytest.mark.filterwarnings("default::pucboost.EncodedSilenceWarning")
+def test_warnings_name_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a warning advises can be typed as it stands."""
+    encoded = PEOPLE.assign(glucose=PEOPLE["glucose"].fillna(-999), diet=PEOPLE["diet"].fillna("not given"))
+    data = write_table(encoded, tmp_path / "a.csv")
+    arguments = train_arguments(data, tmp_path / "model.txt")
+    assert run(*arguments, "--quiet") == 0
+    told = capsys.readouterr().err
+    advice = """--param 'expect_shared=["glucose", "diet"]'"""
+    assert advice in told
+    assert "available=" not in told
+    assert "If all these values were really shared, say so: --param" in told
+    assert run(*arguments, "--quiet", *shlex.split(advice)) == 0
+    assert capsys.readouterr().err == ""

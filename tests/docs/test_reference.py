@@ -8,7 +8,13 @@ from pages import PAGES, ROOT
 
 import pucboost as puc
 
-MODULES = {"metrics": puc.metrics, "objectives": puc.objectives, "simulate": puc.simulate, "testing": puc.testing}
+MODULES = {
+    "dask": puc.dask,
+    "metrics": puc.metrics,
+    "objectives": puc.objectives,
+    "simulate": puc.simulate,
+    "testing": puc.testing,
+}
 
 
 def test_every_public_name_is_in_the_reference() -> None:

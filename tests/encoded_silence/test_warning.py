@@ -165,7 +165,7 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert "column 'z' is -999 for " in line
         assert "column 'job' is 'prefer not to say' for " in line
         assert run(*arguments, "--param", "expect_shared=z") == 0
-        assert "expect_shared=['job']" in capsys.readouterr().err
+        assert """--param 'expect_shared=["job"]'""" in capsys.readouterr().err
         assert run(*arguments, "--param", 'expect_shared=["z", "job"]') == 0
         assert capsys.readouterr().err == ""
 

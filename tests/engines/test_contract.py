@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_kits import KITS, OPTIONAL, EngineKit, every_engine, logistic
+from engine_kits import OPTIONAL, EngineKit, every_engine, logistic
 from tools import make_table
 
 import pucboost as puc
+from pucboost._engines import ENGINE_NAMES
 from pucboost._virtual.plan import child_seed
 
 # ---------------------------------------------------------------- validation and early stopping
@@ -250,6 +251,6 @@ def test_names_of_validation_sets(kit: EngineKit) -> None:
 
 def test_unknown_engine() -> None:
     X, y = make_table(60)
-    known = ", ".join(repr(kit.name) for kit in KITS)
+    known = ", ".join(map(repr, ENGINE_NAMES))
     with pytest.raises(ValueError, match=f"engine must be one of {known}; got 'forest'"):
         puc.train({"engine": "forest", "optional": OPTIONAL}, puc.Dataset(X, y), 2)

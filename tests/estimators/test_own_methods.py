@@ -33,6 +33,20 @@ def labels(y: np.ndarray, X: pd.DataFrame) -> np.ndarray:
     return np.array(["low", "middle", "high"])[(y + (X["a"] > 0.3)).astype(int)]
 
 
+def test_a_table_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = table(100)
+    model = classifier(optional=GROUPS).fit(X, labels(y, X))
+    original, reads = type(model)._table, []
+
+    def counted(self: Any, X: Any) -> Any:
+        reads.append(1)
+        return original(self, X)
+
+    monkeypatch.setattr(type(model), "_table", counted)
+    model.predict_proba(X, sharing="best", favourable="lower", target_class="low")
+    assert len(reads) == 1
+
+
 @pytest.mark.parametrize("favourable", ["lower", "higher"])
 @every_engine
 def test_predictions_under_a_rule(kit: EngineKit, favourable: str) -> None:

@@ -19,6 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from tools import make_table
 
 import pucboost as puc
+from pucboost._engines import ENGINE_NAMES
 
 
 def test_parameters_of_the_engine_are_parameters() -> None:
@@ -75,7 +76,7 @@ def test_fit_changes_no_parameter() -> None:
         ({"seed": 3}, "PUCClassifier calls 'seed' 'random_state'"),
         ({"engine": "xgboost", "max_leaves": 3}, "PUCClassifier calls 'max_leaves' 'num_leaves'"),
         ({"num_class": 3}, "PUCClassifier takes no 'num_class': the classes are those of y"),
-        ({"engine": "forest"}, f"engine must be one of {', '.join(map(repr, ENGINES))}; got 'forest'"),
+        ({"engine": "forest"}, f"engine must be one of {', '.join(map(repr, ENGINE_NAMES))}; got 'forest'"),
         ({"engine": "xgboost", "min_child_samples": 30}, "min_child_samples=30 has no counterpart in XGBoost"),
         ({"augmentation": "all"}, "augmentation must be one of"),
         ({"n_estimators": 0}, "n_estimators must be a whole number of at least 1, got 0"),

@@ -147,3 +147,16 @@ def test_no_folder_can_be_written_to(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(package / "__init__.py"), "None", "3"]
     assert done.stderr.count(ADVICE) == 1
+
+
+def test_compiling_is_announced_if_nobody_did_it_before(caplog: pytest.LogCaptureFixture, cache: Path) -> None:
+    def messages(function: Any) -> list[str]:
+        caplog.clear()
+        with caplog.at_level("INFO", logger="pucboost"), compiling.said_if_compiled_now(function, "a test"):
+            function(np.ones(3))
+        return [record.message.partition(",")[0] for record in caplog.records]
+
+    first = compiled()
+    assert messages(first) == ["compiling a test"]
+    assert messages(first) == []
+    assert messages(compiled()) == []  # as another process would find it

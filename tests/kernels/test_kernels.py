@@ -51,11 +51,12 @@ def test_copy_masks(scheme: str, seed: int, available: list[int], copies: list[i
     n = len(available)
     out = np.empty(n, dtype=np.uint64)
     number = [c % 2 ** a.bit_count() for c, a in zip(copies, available, strict=False)]
-    kernel.copy_masks(
-        SCHEMES[scheme], u(seed), np.array(available, dtype=np.uint64), np.arange(n), np.array(number), 0, n, out
-    )
-    twin = [naive.copy_mask(scheme, seed, i, c, a) for i, (c, a) in enumerate(zip(number, available, strict=True))]
-    assert out.tolist() == twin
+    masks = np.array(available, dtype=np.uint64)
+    for ids in (np.empty(0, dtype=np.uint64), ~masks):
+        kernel.copy_masks(SCHEMES[scheme], u(seed), masks, ids, np.arange(n), np.array(number), 0, n, out)
+        names = ids.tolist() or range(n)
+        twin = [naive.copy_mask(scheme, seed, *given) for given in zip(names, number, available, strict=False)]
+        assert out.tolist() == twin
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -86,9 +87,8 @@ def test_copy_masks_in_any_order_and_in_pieces(scheme: str) -> None:
             out = np.full(len(pairs), 0b1000_0001, dtype=np.uint64)  # a piece must not read what another will write
             for lo in reversed(range(0, len(pairs), size)):
                 hi = min(lo + size, len(pairs))
-                kernel.copy_masks(
-                    SCHEMES[scheme], u(7), np.array(available, dtype=np.uint64), rows, copies, lo, hi, out
-                )
+                masks, ids = np.array(available, dtype=np.uint64), np.empty(0, dtype=np.uint64)
+                kernel.copy_masks(SCHEMES[scheme], u(7), masks, ids, rows, copies, lo, hi, out)
             assert out.tolist() == wanted
 
 
@@ -175,8 +175,17 @@ def test_nonzero_columns(block: Any) -> None:
 )
 def test_round_at_random(seed: int, expected: list[float], counts: list[int]) -> None:
     out = np.empty(len(counts), dtype=np.int64)
-    kernel.round_at_random(u(seed), np.array(expected), np.array(counts), 0, len(counts), out)
-    assert out.tolist() == naive.round_at_random(seed, expected, counts)
+    for ids in (np.empty(0, dtype=np.uint64), np.arange(7, 7 + len(counts), dtype=np.uint64)):
+        kernel.round_at_random(u(seed), np.array(expected), np.array(counts), ids, 0, len(counts), out)
+        assert out.tolist() == naive.round_at_random(seed, expected, counts, ids.tolist())
+
+
+@given(st.lists(st.tuples(uint64, uint64), min_size=1, max_size=20), uint64)
+def test_hash_pairs(pairs: list[tuple[int, int]], seed: int) -> None:
+    ids, counters = (np.array(part, dtype=np.uint64) for part in zip(*pairs, strict=True))
+    out = np.empty(len(pairs), dtype=np.uint64)
+    kernel.hash_pairs(u(seed), kernel.STREAM_BINS, ids, counters, 0, len(pairs), out)
+    assert out.tolist() == [naive.counter_hash(seed, 6, *pair) for pair in pairs]
 
 
 def test_indicators() -> None:

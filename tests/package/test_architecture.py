@@ -96,7 +96,7 @@ def test_the_order_test_sees_imports_everywhere() -> None:
 def test_what_looks_public_is_public() -> None:
     visible = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__pycache__"}
     visible = {name for name in visible if not name.startswith("_")}
-    assert visible - {"py"} == {"demo", "metrics", "objectives", "simulate", "testing", "typing"}
+    assert visible - {"py"} == {"dask", "demo", "metrics", "objectives", "simulate", "testing", "typing"}
     assert {"metrics", "objectives", "simulate", "testing", "typing"} <= set(puc.__all__)
 
 

@@ -30,6 +30,7 @@ from engine_kits import KITS
 from tools import make_table
 
 import pucboost as puc
+from pucboost._engines import PACKAGES
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -115,7 +116,7 @@ def test_shap_values_add_up_to_raw_predictions(shap: Any, engine: str, objective
     raw = puc.predict(booster, X, raw_score=True)
     # XGBoost adds up in single precision.
     np.testing.assert_allclose(
-        values.sum(axis=1) + explainer.expected_value, raw, atol=1e-10 if engine == "lightgbm" else 1e-5
+        values.sum(axis=1) + explainer.expected_value, raw, atol=1e-10 if engine != "xgboost" else 1e-5
     )
     assert np.abs(values[:, 3:]).max() > 0.05
 
@@ -137,7 +138,7 @@ def test_shap_values_with_categories(shap: Any, engine: str) -> None:
     booster = puc.train(params, puc.Dataset(X, y), 10)
     explainer = shap.TreeExplainer(booster)
     # shap makes XGBoost's DMatrix without enable_categorical; one's own is taken as it is.
-    values = explainer.shap_values(X if engine == "lightgbm" else xgb.DMatrix(X, enable_categorical=True))
+    values = explainer.shap_values(X if engine != "xgboost" else xgb.DMatrix(X, enable_categorical=True))
     total = np.asarray(values).sum(axis=1) + explainer.expected_value
     np.testing.assert_allclose(total, puc.predict(booster, X, raw_score=True), atol=1e-5)
 
@@ -154,7 +155,7 @@ def _closed_figures() -> Any:
 @pytest.mark.usefixtures("_closed_figures")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_importance_is_drawn_with_the_names_of_columns(engine: str) -> None:
-    module = {"lightgbm": lgb, "xgboost": xgb}[engine]
+    module = xgb if engine == "xgboost" else lgb
     labels = {label.get_text() for label in module.plot_importance(trained(engine)).get_yticklabels()}
     assert labels == set(COLUMNS)
 
@@ -163,7 +164,7 @@ def test_importance_is_drawn_with_the_names_of_columns(engine: str) -> None:
 def test_trees_are_described_for_graphviz(engine: str) -> None:
     pytest.importorskip("graphviz")
     booster = trained(engine)
-    source = (lgb.create_tree_digraph(booster) if engine == "lightgbm" else xgb.to_graphviz(booster)).source
+    source = (lgb.create_tree_digraph(booster) if engine != "xgboost" else xgb.to_graphviz(booster)).source
     used = {name for name in COLUMNS if name in source}
     assert used & {"age", "income", "region"}
     assert used & {"glucose", "steps", "pulse"}
@@ -174,7 +175,7 @@ def test_trees_are_described_for_graphviz(engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_trees_are_drawn(engine: str) -> None:
     pytest.importorskip("graphviz")
-    axes = {"lightgbm": lgb, "xgboost": xgb}[engine].plot_tree(trained(engine))
+    axes = (xgb if engine == "xgboost" else lgb).plot_tree(trained(engine))
     assert axes.images
 
 
@@ -208,7 +209,7 @@ def test_onnx_keeps_predictions_on_masked_rows(engine: str, objective: str) -> N
     if objective == "binary":
         expected = np.column_stack([1 - expected, expected])
     np.testing.assert_allclose(exported.reshape(expected.shape), expected, atol=1e-5)  # leaf values in single precision
-    names = booster.feature_name() if engine == "lightgbm" else booster.feature_names
+    names = booster.feature_name() if engine != "xgboost" else booster.feature_names
     assert names == COLUMNS  # those of the booster, not only of a copy
 
 
@@ -233,7 +234,7 @@ X = rng.normal(size=(400, 3)); y = (X.sum(axis=1) > 0).astype(float); X[::2, 2] 
 found = {}
 for engine, flavour in (("lightgbm", mlflow.lightgbm), ("xgboost", mlflow.xgboost)):
     flavour.autolog(log_models=False, log_datasets=False)
-    params = {"objective": "binary", "optional": [2], "engine": engine, "verbosity": -1 if engine == "lightgbm" else 0}
+    params = {"objective": "binary", "optional": [2], "engine": engine, "verbosity": -1 if engine != "xgboost" else 0}
     with mlflow.start_run() as run:
         booster = puc.train(params, puc.Dataset(X, y), 5, valid_sets=[puc.Dataset(X[:200], y[:200])], callbacks=[])
         puc.save_model(booster, f"{engine}.model")
@@ -251,7 +252,7 @@ for engine, flavour in (("lightgbm", mlflow.lightgbm), ("xgboost", mlflow.xgboos
         "same": bool((puc.predict(own, X) == expected).all()),
         "consent of the flavour": puc.consent_of(loaded) is not None,
         "same by the flavour": bool(
-            (np.asarray(loaded.predict(X if engine == "lightgbm" else xgb.DMatrix(X))) == expected).all()
+            (np.asarray(loaded.predict(X if engine != "xgboost" else xgb.DMatrix(X))) == expected).all()
         ),
     }
 json.dump(found, open(sys.argv[1], "w"))
@@ -276,14 +277,14 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads((folder / "found.json").read_text())
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", PACKAGES)
 def test_mlflow_autolog_keeps_parameters_and_metrics(tracked: dict[str, Any], engine: str) -> None:
     assert {"objective", "num_boost_round"} <= set(tracked[engine]["params"])
     assert len(tracked[engine]["metrics"]) == 1
     assert tracked[engine]["metrics"][0].endswith("logloss")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", PACKAGES)
 def test_mlflow_keeps_models(tracked: dict[str, Any], engine: str) -> None:
     """As an artifact and by the flavours; both keep predictions and the consent schema."""
     assert tracked[engine]["consent"]

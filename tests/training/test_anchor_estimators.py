@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse
-from engine_kits import LIGHTGBM, EngineKit, every_engine
+from engine_kits import LIGHTGBM, XGBOOST, EngineKit, every_engine
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
@@ -98,7 +98,7 @@ LOSSES: dict[str, tuple[Any, Any, str, Any]] = {
 def test_silent_people_keep_the_estimators_own_prediction(kit: EngineKit, loss: str) -> None:
     unfitted, y, method, link = LOSSES[loss]
     anchor = pipeline(clone(unfitted)).fit(PEOPLE[BASE], y)
-    more = {"multiclass": {"num_class": 3}, "quantile": {"alpha" if kit is LIGHTGBM else "quantile_alpha": 0.9}}
+    more = {"multiclass": {"num_class": 3}, "quantile": {"quantile_alpha" if kit is XGBOOST else "alpha": 0.9}}
     model = fit(anchor, y, loss, kit, **more.get(loss, {}))
     assert isinstance(model, AnchoredModel)
     before = getattr(anchor, method)(PEOPLE[BASE])

@@ -88,6 +88,23 @@ def test_anchors_that_read_optional_columns_are_refused(kit: EngineKit) -> None:
     np.testing.assert_array_equal(model.predict(TEST.X[SILENT]), puc.predict(under_consent, TEST.X[SILENT]))
 
 
+def test_functions_that_read_optional_text_are_refused() -> None:
+    frame = pd.DataFrame(TRAIN.X[:, :2], columns=["a", "b"])
+    words = pd.Series(np.where(TRAIN.X[:, 0] > 0, "meat", "vegan"), dtype=object)
+    frame["diet"] = words.where(TRAIN.X[:, 1] > 0)
+
+    def reads(table: Any) -> Any:
+        return np.array([0.1 if str(value) == "vegan" else 0.0 for value in table["diet"].to_list()])
+
+    for diet in ("object", "category", "string"):
+        table = frame.astype({"diet": diet})
+        for given in (table, polars.from_pandas(table)):
+            params = {**PARAMS, "optional": ["diet"], "anchor": reads}
+            with pytest.raises(ValueError, match="The anchor is a function that reads optional columns"):
+                puc.train(params, puc.Dataset(given, TRAIN.y), 2)
+            puc.train({**params, "anchor": lambda X: np.zeros(len(X))}, puc.Dataset(given, TRAIN.y), 2)
+
+
 def test_functions_of_frames_that_read_optional_columns_are_refused() -> None:
     frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names)
     for table in (frame, polars.from_pandas(frame)):

@@ -44,7 +44,10 @@ def small() -> tuple[Any, Any]:
             {"augmentation": "exhaustive", "max_virtual_rows": 70},
             "augmentation='exhaustive' makes .* more than max_virtual",
         ),
-        ({"engine": "forest"}, f"engine must be one of {', '.join(repr(kit.name) for kit in KITS)}; got 'forest'"),
+        (
+            {"engine": "forest"},
+            f"engine must be one of {', '.join(repr(kit.name) for kit in KITS)}, 'auto'; got 'forest'",
+        ),
         ({"objective": "lambdarank"}, "Protected User Consent is defined for predictions of a person's outcome"),
         ({"metric": ["auc", "ndcg@3"]}, "metric='ndcg@3' needs queries"),
         ({"linear_tree": True}, "linear_tree with optional features"),

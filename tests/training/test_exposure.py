@@ -125,7 +125,7 @@ def test_one_validation_set_by_itself(optional: Any) -> None:
 def test_exposure_of_one_set_only(kit: EngineKit, optional: Any) -> None:
     with_one, without = puc.Dataset(X, TOTAL, exposure=EXPOSURE), puc.Dataset(V, V_TOTAL)
     for train, valid, message in (
-        (with_one, without, "validation set 0 has no exposure, but train_set has one"),
+        (with_one, without, "train_set has an exposure, but validation set 0 has none"),
         (without, with_one, "validation set 0 has an exposure, but train_set has none"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -109,7 +109,7 @@ def test_what_two_models_have_in_different_ways_is_not_checked() -> None:
 
 
 def test_words_are_those_that_are_checked() -> None:
-    assert get_args(typing.EngineName) == ENGINES
+    assert get_args(typing.EngineName) == (*ENGINES, "auto")
     assert set(get_args(typing.Augmentation)) == set(SCHEMES)
     assert typing.LightGBMBooster is lgb.Booster
     assert typing.XGBoostBooster is xgb.Booster

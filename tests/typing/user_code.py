@@ -52,6 +52,16 @@ def train_lightgbm(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
     )
 
 
+def train_native(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
+    """pucboost's own trees are in an ``lgb.Booster``, too."""
+    own = puc.train({"engine": "native", "objective": "binary", "optional": ["steps"], "verbosity": -1}, (X, y), 5)
+    assert_type(own, LightGBMBooster)
+    chosen = puc.train({"engine": "auto", "objective": "binary", "optional": ["steps"], "verbosity": -1}, (X, y), 5)
+    assert_type(chosen, LightGBMBooster)
+    print(own.predict(X).mean(), chosen.num_trees())
+    puc.PUCClassifier(optional=["steps"], engine="native", n_estimators=3).fit(X, y)
+
+
 def train_xgboost(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
     """The booster is an ``xgb.Booster``, and more."""
     booster = puc.train(
@@ -182,6 +192,7 @@ def main(folder: Path) -> None:
     """Run all documented calls."""
     X, y = people()
     train_lightgbm(X, y)
+    train_native(X, y)
     train_xgboost(X, y)
     train_anchored(X, y)
     for engine in ("lightgbm", "xgboost"):

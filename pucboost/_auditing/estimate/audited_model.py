@@ -13,10 +13,12 @@ from ..._arrays import Array
 from ..._consent import Consent
 from ..._engines import boosters_of, is_booster
 from ..._models.anchored import AnchoredModel, is_tree_model, trees_of
-from ..._models.files import consent_of
+from ..._models.files import consent_of, summary_of
 from ..._models.schema import categories_of
+from ..._prediction.balance import without_loading
 from ..._prediction.predictor import MaskedPredictor, predict_tables
 from ..._tables.sources import Categories, RowSource, are_default_names
+from .losses import booster_within
 from .people import AuditPeople
 
 
@@ -46,6 +48,7 @@ class AuditedModel:
         else:
             self._call, self.kind = _callable_of(model)
         self.fingerprint = _model_hash(model)
+        self._booster, self.loading = _loading_of(model)
         self.given = self._checked(self._as_given(), len(people))
 
     def _as_given(self) -> Any:
@@ -88,6 +91,8 @@ class AuditedModel:
 
     def _checked(self, prediction: Any, n: int) -> Array:
         array = np.asarray(prediction, dtype=np.float64)
+        # Of two classes, what is added to the log-odds of one is taken from those of the other.
+        sign = -1.0 if array.ndim == 2 and array.shape[1] == 2 and self._target == 0 else 1.0
         if array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim == 2 and len(array) == n:
@@ -109,7 +114,7 @@ class AuditedModel:
         bad = np.flatnonzero(~np.isfinite(array))
         if len(bad):
             raise ValueError(f"The model's prediction is {array[bad[0]]} in row {bad[0]} ({len(bad)} such rows).")
-        return array
+        return without_loading(array, self._booster, sign * self.loading) if self.loading else array
 
 
 def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:
@@ -160,6 +165,13 @@ def _hash_of(*parts: Any) -> str:
     """Return a hash of texts and schemas; groups count in their order, which is that of the bits in masks."""
     plain = [part.to_dict() | {"order": part.group_names} if isinstance(part, Consent) else part for part in parts]
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+
+
+def _loading_of(model: Any) -> tuple[Any, float]:
+    """Return the booster whose predictions a model passes on, and the loading that ``balance`` has given it."""
+    booster = booster_within(model)
+    summary = summary_of(booster) if is_booster(booster) else None
+    return booster, 0.0 if summary is None else summary.loading
 
 
 def consent_and_categories(model: Any) -> tuple[Consent | None, Categories | None]:

@@ -104,7 +104,14 @@ class View:
         inside = fold == k
         return np.flatnonzero(inside), np.flatnonzero(first & ~inside), np.flatnonzero(~first & ~inside)
 
-    def cross_fit(self, target: Array, loss: NuisanceLoss, half: int | None = None) -> Array:
+    def cross_fit(
+        self,
+        target: Array,
+        loss: NuisanceLoss,
+        half: int | None = None,
+        start: Array | None = None,
+        among: Array | None = None,
+    ) -> Array:
         """Predict ``target`` for each of the rows by models trained without its fold.
 
         Parameters
@@ -115,20 +122,35 @@ class View:
             Which of the two models to fit, and with which objective.
         half
             Train on the first (0) or second (1) half of the other folds only; None means on both.
+        start
+            Predictions to begin with, one per row of the view.
+        among
+            Train on some of the rows of the view only; None means on all.
         """
         out = np.empty(len(self.rows))
         for k in range(self.fitter.fitting.folds):
             inside, *parts = self.halves(k)
             train = np.sort(np.concatenate(parts)) if half is None else parts[half]
+            train = train if among is None else np.intersect1d(train, among)
             if len(inside):
                 seed = child_seed(self.fitter.fitting.seed, 100 + 10 * k + (0 if half is None else half + 1))
-                out[inside] = self._fit(train, target, loss, seed)(inside)
+                out[inside] = self.fit(train, target, loss, seed, start)(inside)
             self.fitter.on_fit()
         return out
 
-    def _fit(self, train: Array, target: Array, loss: NuisanceLoss, seed: int) -> Callable[[Array], Array]:
+    def skip(self) -> None:
+        """Report a cross-fit that was not needed as done."""
+        for _ in range(self.fitter.fitting.folds):
+            self.fitter.on_fit()
+
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit one model on some rows of the view; return a function from rows of the view to predictions."""
         values = target[train]
         if len(train) < 2 or (values == values[0]).all():
+            if start is not None:
+                return lambda index: start[index]
             constant = float(values[0]) if len(train) else 0.0
             return lambda index: np.full(len(index), constant)
-        return self.learner.fit(train, target, loss, seed)
+        return self.learner.fit(train, target, loss, seed, start)

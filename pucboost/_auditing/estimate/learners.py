@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -14,11 +15,14 @@ from ..._tables.containers import SourceTable
 from ..._virtual.plan import child_seed
 from ..._virtual.rows import MaskedRows, VirtualTable
 from ..settings import NuisanceEstimators
+from .losses import Loss
 
 MAX_ROUNDS = 1_000
 PATIENCE = 20
 HOLDOUT = 0.2
 """Share of a model's training rows that early stopping watches."""
+UNWATCHED_ROUNDS = 10
+"""Rounds where early stopping has nothing to watch: if all outcomes held out are equal, more always look better."""
 
 LIGHTGBM_PARAMS: Mapping[str, Any] = {
     "learning_rate": 0.2,
@@ -45,6 +49,15 @@ EVENT = NuisanceLoss("outcome", {"objective": "binary"})
 """Predicts outcomes that are 0 or 1."""
 
 
+RESIDUAL: Mapping[str, Any] = {"objective": "regression", "boost_from_average": False}
+"""What is missing from a start: nothing, until a tree says otherwise."""
+
+
+def outcome_loss(loss: Loss) -> NuisanceLoss:
+    """Return the loss of a model of the justified prediction."""
+    return NuisanceLoss("outcome", loss.lightgbm_params)
+
+
 def lightgbm_params(num_threads: int | None) -> dict[str, Any]:
     """Return LightGBM's parameters for the models an audit fits."""
     return dict(LIGHTGBM_PARAMS) if num_threads is None else {**LIGHTGBM_PARAMS, "num_threads": num_threads}
@@ -53,8 +66,16 @@ def lightgbm_params(num_threads: int | None) -> dict[str, Any]:
 class Learner(Protocol):
     """What fits one nuisance model on some rows of a masked table."""
 
-    def fit(self, train: Array, target: Array, loss: NuisanceLoss, seed: int) -> Callable[[Array], Array]:
-        """Fit on the rows ``train`` of the table; return a function from row numbers to predictions."""
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit on the rows ``train`` of the table; return a function from row numbers to predictions.
+
+        ``start`` are predictions for all rows of the table to begin with, for learners that can do so.
+        """
+
+    def best(self) -> Learner:
+        """Return the same learner, stopped where it predicts best."""
 
 
 class LightGBMLearner:
@@ -90,40 +111,111 @@ class LightGBMLearner:
         self._rows, self._weight, self._params, self._undersmooth = rows, table.weight, dict(params), undersmooth
         self._binned = VirtualDataset(VirtualTable(rows, table), params=self._params).construct()
 
-    def fit(self, train: Array, target: Array, loss: NuisanceLoss, seed: int) -> Callable[[Array], Array]:
-        """Fit on the rows ``train``; return a function from row numbers to predictions."""
-        booster = self.train(train, target, loss.lightgbm_params, seed)
-        return lambda index: self._predict(booster, index)
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit on the rows ``train``; return a function from row numbers to predictions.
 
-    def train(self, train: Array, target: Array, objective: Mapping[str, Any], seed: int) -> Any:
-        """Train a booster on the rows ``train``, a fifth of them held out for early stopping."""
+        With a ``start``, the booster learns what is missing from it, in squared error: scores add up f − ĝ itself, and
+        steps on the scale of log odds or logarithms explode where f is close to 0 or 1 and wrong. It learns nothing
+        where no number of rounds predicts the rows held out better than the start does, and does without a start that
+        is worse than the mean.
+        """
+        if start is None or not self._better_than_mean(start, train, target):
+            booster = self.train(train, target, loss.lightgbm_params, seed)
+            return lambda index: self._predict(booster, index)
+        missing = target - start
+        booster = self.train(train, missing, RESIDUAL, seed, watching=target)
+        _, stop = self._split(train, target, seed)
+        if self._mean_square(missing[stop] - self._predict(booster, stop), stop) < self._mean_square(
+            missing[stop], stop
+        ):
+            booster.best_iteration = self._grow(booster)
+            return lambda index: start[index] + self._predict(booster, index)
+        return lambda index: start[index]
+
+    def train(
+        self, train: Array, target: Array, objective: Mapping[str, Any], seed: int, watching: Array | None = None
+    ) -> Any:
+        """Train a booster on the rows ``train``, a fifth of them held out for early stopping.
+
+        It is grown beyond the rounds that predict best (``undersmooth``), unless what remains of some start is learned;
+        ``watching`` are then the outcomes by which rows are held out.
+        """
         import lightgbm as lgb
 
         params = {**self._params, **objective, "seed": seed % 2**31}
-        fit, stop = self._split(train, seed)
-        if len(fit) == 0 or (target[fit] == target[fit[0]]).all():
+        outcome = target if watching is None else watching
+        fit, stop = self._split(train, outcome, seed)
+        if len(fit) == 0 or (outcome[fit] == outcome[fit[0]]).all():
             fit = np.sort(train)  # else early stopping would take away all rare events, or the only cluster
+        watched = bool((outcome[stop] != outcome[stop[0]]).any())
         booster = lgb.train(
             params,
             self._part(fit, target),
-            MAX_ROUNDS,
+            MAX_ROUNDS if watched else UNWATCHED_ROUNDS,
             valid_sets=[self._part(stop, target)],
             callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
             keep_training_booster=True,
         )
-        rounds = math.ceil(self._undersmooth * booster.best_iteration)
-        while booster.current_iteration() < rounds and not booster.update():
-            pass
-        booster.best_iteration = min(rounds, booster.current_iteration())
+        if watching is None and watched:
+            booster.best_iteration = self._grow(booster)
         return booster
 
-    def _split(self, train: Array, seed: int) -> tuple[Array, Array]:
-        """Return the rows to fit and those early stopping watches."""
-        units = train if self._cluster is None else np.unique(self._cluster[train])
+    def _grow(self, booster: Any) -> int:
+        """Grow a booster beyond the rounds that predict best; return how many rounds it may use."""
+        rounds = min(math.ceil(self._undersmooth * int(booster.best_iteration)), MAX_ROUNDS)
+        while booster.current_iteration() < rounds and not booster.update():
+            pass
+        return min(rounds, int(booster.current_iteration()))
+
+    def _better_than_mean(self, start: Array, train: Array, target: Array) -> bool:
+        mean = np.average(target[train], weights=None if self._weight is None else self._weight[train])
+        return self._mean_square(target[train] - start[train], train) < self._mean_square(target[train] - mean, train)
+
+    def _mean_square(self, values: Array, index: Array) -> float:
+        return float(np.average(values**2, weights=None if self._weight is None else self._weight[index]))
+
+    def _split(self, train: Array, target: Array, seed: int) -> tuple[Array, Array]:
+        """Return the rows to fit and those early stopping watches.
+
+        The latter get a fifth of the people with the usual outcome and a fifth of the others: events are rare, and
+        chance alone could leave early stopping without any.
+        """
+        units, owner = train, np.arange(len(train))
+        if self._cluster is not None:
+            units, owner = np.unique(self._cluster[train], return_inverse=True)
+        unusual = np.zeros(len(units), dtype=bool)
+        unusual[owner[target[train] != np.median(target[train])]] = True
         order = np.random.default_rng(child_seed(seed, 2)).permutation(len(units))
-        held = units[order[: max(1, int(HOLDOUT * len(units)))]]
-        watched = np.isin(train if self._cluster is None else self._cluster[train], held)
+        held = np.zeros(len(units), dtype=bool)
+        for kind in (unusual, ~unusual):
+            some = order[kind[order]]
+            held[some[: int(HOLDOUT * len(some))]] = True
+        held[order[0]] |= not held.any()
+        watched = held[owner]
         return np.sort(train[~watched]), np.sort(train[watched])
+
+    def best(self) -> LightGBMLearner:
+        """Return the same learner, stopped where it predicts best."""
+        other = copy.copy(self)
+        other._undersmooth = 1.0
+        return other
+
+    def tree(self, train: Array, target: Array, weight: Array, leaves: int) -> Any:
+        """Return a booster of one small tree, fitted to the weighted mean of ``target``."""
+        import lightgbm as lgb
+
+        smallest = max(int(self._params["min_data_in_leaf"]), len(train) // 20)
+        small = {"objective": "regression", "num_leaves": leaves, "learning_rate": 1.0, "min_data_in_leaf": smallest}
+        part = self._binned.subset(train.tolist()).construct()
+        part.set_label(target[train])
+        part.set_weight(weight[train])
+        return lgb.train({**self._params, **small}, part, 1)
+
+    def leaves_of(self, booster: Any, index: Array) -> Array:
+        """Return the leaf of each row in the first tree."""
+        return self._predict(booster, index, pred_leaf=True)[:, 0]
 
     def _part(self, index: Array, target: Array) -> Any:
         part = self._binned.subset(index.tolist()).construct()
@@ -132,9 +224,11 @@ class LightGBMLearner:
             part.set_weight(self._weight[index])
         return part
 
-    def _predict(self, booster: Any, index: Array) -> Array:
+    def _predict(self, booster: Any, index: Array, **options: Any) -> Array:
         step = self._rows.batch_rows
-        parts = [booster.predict(self._rows.take(index[lo : lo + step])) for lo in range(0, len(index), step)]
+        parts = [
+            booster.predict(self._rows.take(index[lo : lo + step]), **options) for lo in range(0, len(index), step)
+        ]
         return np.concatenate(parts)
 
 
@@ -155,8 +249,14 @@ class EstimatorLearner:
         self._X, self._weight = np.delete(rows.materialise(), erased, axis=1), table.weight
         self._estimators = estimators
 
-    def fit(self, train: Array, target: Array, loss: NuisanceLoss, seed: int) -> Callable[[Array], Array]:
-        """Fit a clone on the rows ``train``."""
+    def best(self) -> EstimatorLearner:
+        """Return the same learner: estimators know themselves when to stop."""
+        return self
+
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit a clone on the rows ``train``; it starts from nothing, since estimators differ in how they could."""
         from sklearn.base import clone
 
         availability = loss.model == "availability"

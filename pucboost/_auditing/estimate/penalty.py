@@ -14,17 +14,17 @@ A ⊇ S, whose outcomes set the yardstick of S. Summing the squares person by pe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from ..findings import INCONCLUSIVE, NOT_TESTABLE, Estimate, Penalty
+from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, Estimate, Penalty, title
 from ..settings import JudgementOptions
 from ..wording import counted, people_in_words
 from .audited_model import AuditedModel
-from .intervals import critical_value, normal_quantile
+from .intervals import Spread, critical_value, few_clusters, normal_quantile, tail_index
 from .losses import Loss
 from .people import AuditPeople
 from .scores import MaskScores
@@ -32,8 +32,16 @@ from .verdict import decide, rows_to_decide
 
 ALL_WITHHOLDING = "all who withhold something"
 
-MIN_EVENTS = 10
+MIN_EVENTS = 20
 """With fewer of either outcome among those compared, the standard error misses the noise in outcomes."""
+
+MIN_TAIL = 1.75
+"""Below this tail index an average says little: the few people who decide it are rarely seen. In simulations with the
+true nuisance models and lognormal outcomes, one side errs in up to 19 % of the audits where 5 % are meant, but in at
+most 7.5 % if those below this index are left out."""
+
+LARGE_SHARE = 0.05
+"""Share of the variance carried by a single person from which on the report says so, and tails matter."""
 
 MIN_CLUSTERS = 30
 
@@ -103,22 +111,61 @@ def estimate_penalties(
     claims = _claims(people, scored, loss)
     why_not = [claim.shortcoming(people, judgement.min_count) for claim in claims]
     tested = [i for i, why in enumerate(why_not) if not why]
-    influences = _influences([claims[i] for i in tested], people)
-    # Influences sum to zero over independent people or clusters: the variance of a sum is the sum of squares.
-    errors = np.zeros(len(claims))
-    errors[tested] = np.sqrt(influences.multiply(influences).sum(axis=1))
-    why_not = [why or ("" if error > 0 else NO_VARIATION) for why, error in zip(why_not, errors, strict=True)]
+    influences, measured = _influences([claims[i] for i in tested], people)
+    spreads = dict(zip(tested, measured, strict=True))
+    for place, i in enumerate(tested):
+        why_not[i] = unruly(spreads[i], influences[[place]].data, loss)
     deciding = [i for i in tested if claims[i].decisive and not why_not[i]]
     joint = influences[[tested.index(i) for i in deciding]]
     differences = _differences(claims, deciding, joint, people, scored, loss, judgement)
-    critical = critical_value(joint, errors[deciding], judgement.level, judgement.simultaneous, seed)
+    errors = np.array([spreads[i].error for i in deciding])
+    critical = critical_value(joint, errors, judgement.level, judgement.simultaneous, seed)
     penalties = [
         _untested(claim, people, why)
         if why
-        else _penalty(claim, people, model, loss, _Width(error, critical, judgement.level), bound, differences.get(i))
-        for i, (claim, why, error) in enumerate(zip(claims, why_not, errors.tolist(), strict=True))
+        else _penalty(claim, people, model, loss, spreads[i], (critical, judgement.level, bound), differences.get(i))
+        for i, (claim, why) in enumerate(zip(claims, why_not, strict=True))
     ]
-    return penalties, critical
+    return passed_together(penalties, bound), critical
+
+
+def unruly(spread: Spread, contributions: Array, loss: Loss) -> str:
+    """Say why chance cannot be told from what people contribute; empty if it can."""
+    if spread.error == 0:
+        return NO_VARIATION
+    # Bounded outcomes have no tail, and counts look as if they had one although nobody's count matters much.
+    if loss.unit_is_probability or spread.largest <= LARGE_SHARE:
+        return ""
+    index = tail_index(contributions)
+    if index >= MIN_TAIL:
+        return ""
+    return (
+        f"A few very large outcomes decide this average (tail index {index:.1f}, at least {MIN_TAIL:g} is needed), and "
+        "how often they come cannot be told from these people. Audit capped outcomes, or how often they are above 0."
+    )
+
+
+def passed_together(penalties: list[Penalty], bound: float) -> list[Penalty]:
+    """Return penalties, all that count certified if each of them lies within the margin by its own interval.
+
+    An intersection-union test: "every set lies within the margin" is wrong only if a particular set does not, and then
+    that set's own two one-sided tests must have erred. So the claim about all sets, and with it that about each, needs
+    no allowance for their number, and each set's own interval becomes the one that decides. Where a set fails, claims
+    about the others do need the allowance.
+    """
+    counting = [p for p in penalties if p.decisive]
+    if not counting or not all(_passes_alone(p, bound) for p in counting):
+        return penalties
+    return [
+        replace(p, verdict=CERTIFIED, rows_to_decide=None, verdict_lower=p.alone_lower, verdict_upper=p.alone_upper)
+        if p.decisive
+        else p
+        for p in penalties
+    ]
+
+
+def _passes_alone(p: Penalty, bound: float) -> bool:
+    return p.alone_lower is not None and p.alone_upper is not None and -bound <= p.alone_lower <= p.alone_upper <= bound
 
 
 def _differences(
@@ -141,34 +188,15 @@ def _differences(
         )
         if everything.shortcoming(people, judgement.min_count):
             continue
-        of_everything = _influences([everything], people)
+        of_everything, _ = _influences([everything], people)
         for place, i in enumerate(deciding):
             if claims[i].subgroup == subgroup:
-                difference = influences[[place]] - of_everything
-                value = claims[i].theta - everything.theta
-                width = _Width(float(np.sqrt(difference.multiply(difference).sum())), 0.0, judgement.level)
-                if width.error > 0:
-                    found[i] = Estimate(value, width.error, value - width.pointwise, value + width.pointwise)
+                difference = (influences[[place]] - of_everything).toarray().ravel()
+                clusters = None if people.cluster is None else int((difference != 0).sum())
+                spread = Spread.of(difference, np.zeros_like(difference), clusters)
+                if spread.error > 0:
+                    found[i] = spread.estimate(claims[i].theta - everything.theta, judgement.level)
     return found
-
-
-@dataclass(frozen=True)
-class _Width:
-    """How wide the intervals of one estimate are."""
-
-    error: float
-    critical: float
-    level: float
-
-    @property
-    def joint(self) -> float:
-        """Half the width of the interval that decides."""
-        return self.critical * self.error
-
-    @property
-    def pointwise(self) -> float:
-        """Half the width of the interval of this estimate alone."""
-        return normal_quantile((1 + self.level) / 2) * self.error
 
 
 def _penalty(
@@ -176,15 +204,19 @@ def _penalty(
     people: AuditPeople,
     model: AuditedModel,
     loss: Loss,
-    width: _Width,
-    bound: float,
+    spread: Spread,
+    judged_by: tuple[float, float, float],
     difference: Estimate | None,
 ) -> Penalty:
-    theta = claim.theta
-    lower, upper = theta - width.joint, theta + width.joint
+    """Return the estimate with its intervals and verdict; ``judged_by`` are critical value, level and margin."""
+    theta, (critical, level, bound) = claim.theta, judged_by
+    lower, upper = spread.bounds(theta, critical)
+    alone = spread.bounds(theta, normal_quantile(level))
     verdict = decide(lower, upper, bound)
     mean = float((claim.size * model.given[claim.rows]).sum() / claim.size.sum())
-    needed = rows_to_decide(theta, width.joint, bound, len(people)) if verdict == INCONCLUSIVE else None
+    # To be certified, the interval of this set alone must lie within the margin; to be violated, the joint one outside.
+    width = (alone[1] - alone[0]) / 2 if abs(theta) < bound else (upper - lower) / 2
+    needed = rows_to_decide(theta, width, bound, len(people)) if verdict == INCONCLUSIVE else None
     return Penalty(
         name=claim.name,
         groups=_groups(claim.mask, people),
@@ -193,7 +225,7 @@ def _penalty(
         comparable=len(claim.rows),
         verdict=verdict,
         decisive=claim.decisive,
-        estimate=Estimate(theta, width.error, theta - width.pointwise, theta + width.pointwise),
+        estimate=spread.estimate(theta, level),
         verdict_lower=lower,
         verdict_upper=upper,
         percent=100 * theta / abs(mean) if mean and loss.is_mean else None,
@@ -201,7 +233,23 @@ def _penalty(
         rows_to_decide=needed,
         note="" if claim.decisive else "These people withhold nothing; shown for comparison.",
         difference=difference,
+        alone_lower=alone[0],
+        alone_upper=alone[1],
+        largest_share=spread.largest,
     )
+
+
+def carried_by_one(penalties: list[Penalty]) -> list[str]:
+    """Return a warning if single people carry much of the chance in some estimates."""
+    heavy = [p for p in penalties if p.decisive and (p.largest_share or 0) > LARGE_SHARE]
+    if not heavy:
+        return []
+    worst = max(heavy, key=lambda p: p.largest_share or 0)
+    sets = "one set" if len(heavy) == 1 else f"{len(heavy)} sets"
+    return [
+        f"In {sets} of people a single person, or cluster, carries more than {LARGE_SHARE:.0%} of the variance of the "
+        f"estimate (up to {worst.largest_share:.0%}, {title(worst)!r}): these intervals rest on few outcomes."
+    ]
 
 
 def _untested(claim: _Claim, people: AuditPeople, why: str) -> Penalty:
@@ -253,7 +301,7 @@ def _claim(
         size[s.rows] += s.size
         compared[s.rows] = True
     rows = np.flatnonzero(compared & members)
-    events = max(_rarer(s.target[members[s.rows]], loss) for s in together)
+    events = max(rarer_outcomes(s.target[members[s.rows]], loss) for s in together)
     others = max(_others(s, members, everything) for s in together)
     return _Claim(name, mask, subgroup, rows, score[rows], size[rows], decisive, events, others)
 
@@ -263,30 +311,37 @@ def _others(scored: MaskScores, members: Array, everything: int) -> float:
     return math.inf if scored.mask == everything else float((scored.size[members[scored.rows]] == 0).sum())
 
 
-def _rarer(target: Array, loss: Loss) -> float:
+def rarer_outcomes(target: Array, loss: Loss) -> float:
+    """Return how many people have the rarer outcome; infinitely many where outcomes are not events."""
     if loss.name == "squared":
         return math.inf
     above, below = float((target > 0).sum()), float((target < 1).sum())
     return above if loss.name == "poisson" else min(above, below)
 
 
-def _influences(claims: list[_Claim], people: AuditPeople) -> Any:
-    """Return what each person, or each cluster, contributes to θ̂ − θ: a sparse matrix, one row per claim.
+def _influences(claims: list[_Claim], people: AuditPeople) -> tuple[Any, list[Spread]]:
+    """Return what each person, or each cluster, contributes to θ̂ − θ, and how that spreads.
 
-    Sparse, because most claims are about few people: many claims × many people would not fit into memory.
+    A sparse matrix, one row per claim, because most claims are about few people: many claims × many people would not
+    fit into memory. Contributions sum to zero over independent people or clusters, so the variance is the sum of
+    squares.
     """
     from scipy.sparse import csr_array
 
     units = len(people) if people.cluster is None else int(people.cluster.max()) + 1
-    values, columns, starts = [], [], [0]
+    values, columns, starts, spreads = [], [], [0], []
     for claim in claims:
-        value, unit = (claim.score - claim.size * claim.theta) / claim.size.sum(), claim.rows
+        total = claim.size.sum()
+        value, size, unit = (claim.score - claim.size * claim.theta) / total, claim.size / total, claim.rows
+        clusters = None
         if people.cluster is not None:
             unit, owner = np.unique(people.cluster[claim.rows], return_inverse=True)
-            # The usual correction for few clusters.
-            value = np.bincount(owner, weights=value) * math.sqrt(units / max(1, units - 1))
+            clusters = len(unit)
+            value, size = (np.bincount(owner, weights=part) for part in (value, size))
+            value = value * few_clusters(clusters)
         values.append(value)
         columns.append(unit)
         starts.append(starts[-1] + len(unit))
+        spreads.append(Spread.of(value, size, clusters))
     joined = [np.concatenate(parts) if parts else np.empty(0) for parts in (values, columns)]
-    return csr_array((joined[0], joined[1].astype(np.int64), starts), shape=(len(claims), units))
+    return csr_array((joined[0], joined[1].astype(np.int64), starts), shape=(len(claims), units)), spreads

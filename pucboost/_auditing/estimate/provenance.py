@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
-from ..._engines import ENGINES
+from ..._engines import PACKAGES
 from ..findings import Provenance
 from ..settings import FittingOptions, NuisanceEstimators
 from .audited_model import AuditedModel
@@ -15,7 +15,7 @@ from .people import AuditPeople
 from .training_data import TrainingData
 
 _TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")
-_PACKAGES = sorted((*ENGINES, "numpy", "scikit-learn", "scipy"))
+_PACKAGES = sorted((*PACKAGES, "numpy", "scikit-learn", "scipy"))
 
 
 def provenance(

@@ -1,4 +1,4 @@
-"""Which base features tell who withholds; this does not decide.
+"""Which base features tell who withholds; where one gives people away, nothing about them is certified.
 
 The justified prediction E[Y | b, A ⊇ a, z_a] takes base features for granted. If one of them gives away who withholds,
 say the date of a consent form, then those who withhold are compared with others who have the same value of it, which is
@@ -23,13 +23,16 @@ out at random is what that column tells beyond the others (nothing, where anothe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
+from ..._consent import Consent
 from ..._tables.containers import SourceTable
+from ..._tables.names import did_you_mean
 from ..._virtual.plan import child_seed, plan_masks
 from ..._virtual.rows import MaskedRows
 from ..findings import BaseFeature, RecognisedPeople, Recognition
@@ -150,9 +153,21 @@ def _targets(people: AuditPeople, sample: Array) -> list[_Target]:
     return [one for one in targets if min(one.withholds.sum(), len(some) - one.withholds.sum()) >= MIN_PEOPLE]
 
 
-def recognition_in_words(found: Recognition | None) -> list[str]:
+def columns_that_tell(found: Recognition | None, justified: Sequence[str], consent: Consent) -> list[BaseFeature]:
+    """Return the base columns that give away who withholds, without those for which there is a good reason."""
+    for name in justified:
+        if name not in consent.feature_names:
+            raise ValueError(
+                f"justified names {name!r}, which is no column.{did_you_mean(name, consent.feature_names)}"
+            )
+    columns = () if found is None else found.columns
+    return [column for column in columns if column.conspicuous and column.name not in justified]
+
+
+def recognition_in_words(found: Recognition | None, justified: Sequence[str] = ()) -> list[str]:
     """Return warnings about columns that give away who withholds: one for each, or one for several that do together."""
-    flagged = [] if found is None else [column for column in found.columns if column.conspicuous]
+    columns = () if found is None else found.columns
+    flagged = [column for column in columns if column.conspicuous and column.name not in justified]
     if found is None or not flagged:
         return []
     alone = [column for column in flagged if column.alone >= ALMOST_PERFECT or column.recognised >= GIVEN_AWAY]

@@ -10,7 +10,7 @@ from ..._virtual.plan import child_seed, plan_masks
 from ..._virtual.rows import MaskedRows
 from ..settings import FittingOptions
 from .cross_fitting import CrossFitter
-from .learners import LightGBMLearner, NuisanceLoss, lightgbm_params
+from .learners import LightGBMLearner, NuisanceLoss, lightgbm_params, outcome_loss
 from .losses import Loss
 from .people import AuditPeople
 from .training_data import TrainingData
@@ -22,7 +22,7 @@ def references(people: AuditPeople, loss: Loss, fitter: CrossFitter, training: T
     Both are trained on the training data if these are given, else cross-fitted on the audit data.
     """
     nothing = np.zeros_like(people.shared)
-    outcome = NuisanceLoss("outcome", loss.lightgbm_params)
+    outcome = outcome_loss(loss)
     if training.table is None or training.shared is None:
         base, free = (fitter.reference_view(shown).cross_fit(people.y, outcome) for shown in (nothing, people.shared))
         return base, free

@@ -9,6 +9,12 @@ is the average penalty of those who share exactly S: how much more they are told
 everybody who shares at least as much, with their further data erased. For a mean h = f − g with
 g = E[Y | b, z_S, A ⊇ S], and the summand becomes D(f − g) − e(Y − g). With estimates ĝ and ê the expectation is off
 only by E[(e − ê)(g − ĝ)]: first-order errors of either model cancel (Neyman orthogonality).
+
+Written as e·(f − Y) + (D − e)·(f − g), the score shows what ĝ is for: it only has to know h = f − g, which is 0 where
+the model is right. So ĝ is boosted from f itself, masked to S, in squared error,
+and may stay there: the remainder E[(e − ê)(h − ĥ)] then
+vanishes for f*, whatever ê misses. A model of g from nothing would have to find again all that f knows, and what both
+it and ê smooth away would remain as bias. For a quantile, P(Y ≤ f) is boosted from τ.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ import numpy as np
 from ..._arrays import Array
 from .audited_model import AuditedModel
 from .cross_fitting import View
-from .learners import AVAILABILITY, EVENT, NuisanceLoss
+from .learners import AVAILABILITY, EVENT, outcome_loss
 from .losses import Loss
 from .people import AuditPeople
 
@@ -42,6 +48,10 @@ class MaskScores:
     """What the outcome model predicts: Y, or 1[Y ≤ f] for a quantile."""
     outcome: tuple[Array, Array]
     """Its predictions g, from either half."""
+    share: tuple[Array, Array] | None = None
+    """Predictions e of the availability model, from the other half each."""
+    deviation: Array | None = None
+    """V: f − Y, or 1[Y ≤ f] − τ, everybody masked to S."""
 
 
 def score_mask(people: AuditPeople, model: AuditedModel, loss: Loss, view: View, mask: int) -> MaskScores:
@@ -49,15 +59,15 @@ def score_mask(people: AuditPeople, model: AuditedModel, loss: Loss, view: View,
     rows = view.rows
     weight, exact = people.weight[rows], people.shared[rows] == np.uint64(mask)
     share = [view.cross_fit(exact.astype(np.float64), AVAILABILITY, half) for half in (1, 0)]
-    y = people.y[rows]
+    y, f = people.y[rows], model.masked(rows, mask)
     if loss.is_mean:
-        outcome_loss = NuisanceLoss("outcome", loss.lightgbm_params)
-        outcome = [view.cross_fit(y, outcome_loss, half) for half in (0, 1)]
-        f = model.given[rows]  # where D = 1 this is the prediction masked to S, and elsewhere it is not used
+        outcome = [view.cross_fit(y, outcome_loss(loss), half, f) for half in (0, 1)]
         parts = [exact * (f - g) - e * (y - g) for g, e in zip(outcome, share, strict=True)]
     else:
-        y = (y <= model.masked(rows, mask)).astype(np.float64)
-        outcome = [view.cross_fit(y, EVENT, half) for half in (0, 1)]
+        y = (y <= f).astype(np.float64)
+        start = np.full(len(y), loss.alpha)
+        outcome = [view.cross_fit(y, EVENT, half, start) for half in (0, 1)]
         parts = [exact * (g - loss.alpha) + e * (y - g) for g, e in zip(outcome, share, strict=True)]
     score = weight * (parts[0] + parts[1]) / 2
-    return MaskScores(mask, rows, score, weight * exact, y, (outcome[0], outcome[1]))
+    deviation = f - y if loss.is_mean else y - loss.alpha
+    return MaskScores(mask, rows, score, weight * exact, y, (outcome[0], outcome[1]), (share[0], share[1]), deviation)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..._encoded_silence.detector import find_encoded_silence
 from ..._encoded_silence.findings import BASE_COLUMN, NOBODY, describe
+from ..._models.schema import MIN_PEOPLE_OF_MASK
 from ..findings import GroupSupport, Support
 from ..wording import counted
 from .people import AuditPeople
@@ -24,8 +25,8 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
     unseen_people = None if unseen is None else sum(counts[mask] for mask in unseen)
     if unseen:
         notes.append(
-            f"{counted(unseen_people or 0, 'person shares a set', 'people share sets')} of groups that training never "
-            f"saw exactly so, for example {people.name(unseen[0])!r}."
+            f"{counted(unseen_people or 0, 'person shares a set', 'people share sets')} of groups that fewer than "
+            f"{MIN_PEOPLE_OF_MASK} people in training shared exactly so, for example {people.name(unseen[0])!r}."
         )
     encoded = find_encoded_silence(people.source, people.consent, people.shared)
     withheld_by_nobody = {one.group for one in encoded if one.kind == NOBODY}

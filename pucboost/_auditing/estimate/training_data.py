@@ -12,7 +12,7 @@ from ..._consent import Consent
 from ..._kernels.threads import thread_count
 from ..._models.anchored import is_tree_model
 from ..._models.files import summary_of
-from ..._models.schema import TrainingSummary, categories_of, label_hash
+from ..._models.schema import TrainingSummary, categories_of, common_masks, label_hash
 from ..._prediction.wrapped import Wrapped, models_within, transformed
 from ..._tables.containers import SourceTable, as_vector, eager, row_source
 from ..._tables.sources import RowSource
@@ -45,6 +45,7 @@ class TrainingData:
     """What is known about the data the model was trained on."""
 
     masks_seen: frozenset[int] | None
+    """Sets of groups that at least a few people shared."""
     table: SourceTable | None = None
     shared: Array | None = None
     trained_on: TrainedOn | None = None
@@ -84,9 +85,9 @@ def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: 
     table = SourceTable.of(source, y, weight[0] if weight else None, name="train_data")
     shared = people.consent.presence(source)
     visible = people.consent.visible(source, zero_as_missing=reads_zero_as_missing(model), num_threads=threads)
-    sketch = RowSketch.of(shown_table(table, people.consent, visible, threads), 0, SKETCH_OF_GIVEN)
+    sketch = RowSketch.of(shown_table(table, people.consent, visible, threads), 0, SKETCH_OF_GIVEN, 1)
     overlap = _overlap(sketch, people.source, people.consent, people.shared, [people.y], threads)
-    return TrainingData(frozenset(np.unique(shared).tolist()), table, shared, overlap)
+    return TrainingData(frozenset(common_masks(shared)), table, shared, overlap)
 
 
 def _told_by_model(

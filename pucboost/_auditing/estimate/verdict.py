@@ -6,7 +6,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Penalty, TrainedOn
+from ..findings import (
+    CERTIFIED,
+    GIVEN_AWAY,
+    INCONCLUSIVE,
+    NOT_TESTABLE,
+    VIOLATED,
+    VIOLATED_FOR_SOME,
+    BaseFeature,
+    Penalty,
+    TrainedOn,
+    WithinSet,
+)
 from ..wording import roughly
 
 
@@ -101,10 +112,90 @@ def on_people_seen(
         return verdict, reason, list(penalties)
     note = "within the margin, but on people the model was trained on"
     lowered = [replace(p, verdict=INCONCLUSIVE, note=note) if p.verdict == CERTIFIED else p for p in penalties]
-    if verdict == VIOLATED:
+    if verdict in (VIOLATED, VIOLATED_FOR_SOME):
         return verdict, reason, lowered
     seen = seen_in_words(trained_on)
     return INCONCLUSIVE, seen if verdict == CERTIFIED else f"{seen} {reason}", lowered
+
+
+def for_some(
+    verdict: str,
+    reason: str,
+    penalties: Sequence[Penalty],
+    within: Sequence[WithinSet],
+    margin: float,
+    describe: Callable[[float], str],
+) -> tuple[str, str, list[Penalty]]:
+    """Return verdict and reason, "violated for some" if penalties within a set are beyond the margin but cancel.
+
+    Averages stay as they are, with a note.
+    """
+    beyond = [one for one in within if one.decisive and one.beyond_margin and one.spread is not None]
+    names, note = {one.name for one in beyond}, "on average; some are told too much, others too little"
+    noted = [
+        replace(p, note=note) if p.decisive and p.subgroup is None and p.verdict == CERTIFIED and p.name in names else p
+        for p in penalties
+    ]
+    if verdict == VIOLATED or not beyond:
+        return verdict, reason, noted
+    worst = max(beyond, key=lambda one: one.spread.value if one.spread else 0.0)
+    assert worst.spread is not None
+    who = "People who share nothing" if worst.name == "nothing" else f"People who share {worst.name} and no more"
+    told = (
+        f"{who} differ: some are told more and others less than their data justify, by {describe(worst.spread.value)} "
+        f"on average in either direction, beyond the margin of {describe(margin)}. Averages over all of them hide it."
+    )
+    told += _for_whom(worst, describe)
+    if any(one.beyond_margin and not one.decisive for one in within):
+        told += " People who withhold nothing differ in this way, too: the model is inaccurate, not only about silence."
+    return VIOLATED_FOR_SOME, told, noted
+
+
+def _for_whom(one: WithinSet, describe: Callable[[float], str]) -> str:
+    """Name the part that is told most too much, or too little, if chance does not explain it."""
+    proven = [part for part in one.parts if part.penalty.lower > 0 or part.penalty.upper < 0]
+    if not proven:
+        return ""
+    most = max(proven, key=lambda part: abs(part.penalty.value))
+    told = "more" if most.penalty.value > 0 else "less"
+    return f" Those with {most.rule} are told {describe(abs(most.penalty.value))} {told}."
+
+
+def on_columns_that_tell(
+    verdict: str, reason: str, penalties: Sequence[Penalty], telling: Sequence[BaseFeature]
+) -> tuple[str, str, list[Penalty]]:
+    """Return verdict, reason and penalties with nothing certified about those whom base columns give away.
+
+    They are compared with others who have the same value of these columns, and so with themselves: a small penalty
+    means nothing. A large one is real all the same.
+    """
+    if not telling:
+        return verdict, reason, list(penalties)
+    groups = {column.group for column in telling}
+    lowered = [
+        replace(p, verdict=INCONCLUSIVE, note=GIVEN_AWAY) if p.verdict == CERTIFIED and _withholds(p, groups) else p
+        for p in penalties
+    ]
+    if verdict != CERTIFIED:
+        return verdict, reason, lowered
+    names = ", ".join(repr(column.name) for column in telling)
+    columns, them = ("Base column", "it") if len(telling) == 1 else ("Base columns", "them")
+    return (
+        INCONCLUSIVE,
+        (
+            f"{columns} {names} {'gives' if len(telling) == 1 else 'give'} away who withholds, so these people are "
+            f"compared with themselves, and a model that reads their silence there would pass. Leave {them} out of the "
+            f"model, or name {them} in justified if there is a good reason for {them}."
+        ),
+        lowered,
+    )
+
+
+def _withholds(p: Penalty, groups: set[str | None]) -> bool:
+    """Return whether a set is about people who withhold one of the groups; None stands for all groups at once."""
+    if not p.decisive:
+        return False
+    return p.groups is None or any(p.groups == () if group is None else group not in p.groups for group in groups)
 
 
 def _who(p: Penalty) -> str:

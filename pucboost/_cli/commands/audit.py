@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..model_columns import features_of
 from ..shared import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
+from ..streams import say
 from ..train_columns import read_groups
 
 if TYPE_CHECKING:
     from ..._auditing.results import AuditReport
     from ..._tables.table_files import TableFile
 
-EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "inconclusive": 2}
+EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "violated for some": 1, "inconclusive": 2}
 
 _EPILOG = f"""\
 example:
@@ -33,12 +34,12 @@ example:
 
 exit codes:
   0    certified: nobody's average penalty for withholding exceeds the margin
-  1    violated: somebody's does
-  2    inconclusive: the data do not decide, or the model was trained on these
-       people
+  1    violated: somebody's does, on average or for some of them
+  2    inconclusive: the data do not decide, the model was trained on these
+       people, or a base column gives away who withholds (see --justified)
   3    wrong usage, or something is wrong with the data, the model or a file;
        nothing was written
-  130  interrupted (Ctrl-C); nothing was written
+  130  interrupted (Ctrl-C); outputs are as before, or complete
   With --fail-on, verdicts not named there exit with 0."""
 
 
@@ -74,6 +75,13 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--min-count", type=int, default=100, metavar="N", help="test sets of at least N people (100)")
     parser.add_argument("--level", type=float, default=0.95, help="confidence of each one-sided test (default 0.95)")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
+    parser.add_argument(
+        "--justified",
+        action="append",
+        type=names,
+        metavar="COL",
+        help="base columns that may tell who withholds, because there is a good reason for them",
+    )
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write a section for a model card")
@@ -108,7 +116,7 @@ def run(given: argparse.Namespace) -> int:
         write_whole(path, text.encode("utf-8"))
         note(f"wrote {path}", given.quiet)
     if not given.quiet:
-        print(report)
+        say(str(report))
     return EXIT_BY_VERDICT[report.verdict] if report.verdict in failing else 0
 
 
@@ -123,8 +131,9 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
     check_columns(file, [given.exposure] if given.exposure else [], "--exposure")
     check_columns(file, text_columns, "--subgroup or --cluster")
     features = features_of(model, file, given.quiet)
+    roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
     with progress(f"reading {file.path}", given.quiet) as report:
-        table = load_table(file, features, given.label, given.weight, given.exposure, report)
+        table = load_table(file, features, roles, report)
     subgroups, clusters = (_labels(file, column) for column in (given.subgroup, given.cluster))
     return audit(
         model,
@@ -139,6 +148,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         favourable=given.favourable,
         min_count=given.min_count,
         level=given.level,
+        justified=flat(given.justified),
         seed=given.seed,
         progress=False if given.quiet else None,
     )

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ..shared import EXIT_ERROR, Commands
+from ..streams import complain
 
 PACKAGES = ("numpy", "numba", "scikit-learn", "pandas", "pyarrow", "scipy", "narwhals", "matplotlib", "jinja2", "rich")
 OPTIONAL_PACKAGES = ("polars", "skops", "shap", "optuna", "fairlearn", "glum", "statsmodels")
@@ -57,18 +58,18 @@ def run(given: argparse.Namespace) -> int:
         failed += bool(check.trouble)
     print(f"{'seconds':<24}{time.perf_counter() - started:.0f}")
     if failed:
-        print(f"pucboost: error: {failed} of the checks failed", file=sys.stderr)
+        complain(f"pucboost: error: {failed} of the checks failed")
     return EXIT_ERROR if failed else 0
 
 
 def _versions() -> Iterator[tuple[str, str]]:
     from ... import __version__
-    from ..._engines import ENGINES
+    from ..._engines import PACKAGES as ENGINE_PACKAGES
 
     yield "pucboost", __version__
     yield "Python", f"{platform.python_version()} ({platform.python_implementation()})"
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"
-    for name in (*ENGINES, *PACKAGES):  # an engine has the name of its package
+    for name in (*ENGINE_PACKAGES, *PACKAGES):
         yield name, _version(name) or "NOT INSTALLED"
     for name in OPTIONAL_PACKAGES:
         yield f"{name} (optional)", _version(name) or "not installed"
@@ -83,6 +84,7 @@ def _version(name: str) -> str | None:
 
 def _machine() -> Iterator[tuple[str, str]]:
     from ..._engines import ENGINES, engine_named
+    from ..._engines.base import EngineParams
     from ..._kernels.compiling import cache_folder
     from ..._kernels.threads import thread_count
     from ..._training.augmenting import memory_bytes, rows_that_fit
@@ -98,7 +100,8 @@ def _machine() -> Iterator[tuple[str, str]]:
     )
     yield "memory", f"{memory_bytes() / 2**30:.1f} GiB"
     for name in ENGINES:
-        rows = rows_that_fit(engine_named(name), EXAMPLE_COLUMNS, 1)
+        engine = engine_named(name)
+        rows = rows_that_fit(engine, EXAMPLE_COLUMNS, 1, engine.in_less_memory(EngineParams({}, 1)))
         yield f"row budget, {name}", f"{rows:,} virtual rows of {EXAMPLE_COLUMNS} columns"
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..shared import EXIT_CODES, TABLE_FILES, Commands, note, progress
+from ..streams import say
 from ..train_columns import Columns, read_columns
 from ..train_options import EARLY_STOPPING, add_options, check_options
 
@@ -66,12 +67,12 @@ def run(given: argparse.Namespace) -> int:
     columns = read_columns(given, file)
     table = _read(given, file, columns.features)
     train_set, valid_set = _datasets(given, columns, table)
-    params = _params(given, columns, table.label)
 
     from ..._engines import engine_named
     from ..._models.files import save_model
     from ..._training.train import train
 
+    params = _params(given, columns, table.label)
     with progress("training", given.quiet) as report, _rows_from_zero(given):
         booster = train(
             params,
@@ -83,15 +84,16 @@ def run(given: argparse.Namespace) -> int:
     save_model(booster, given.out)
     if not given.quiet:
         n_valid = 0 if valid_set is None else len(valid_set.label)
-        print(_summary(given, booster, table, params["objective"], n_valid, time.perf_counter() - start))
+        say(_summary(given, booster, table, params["objective"], n_valid, time.perf_counter() - start))
     return 0
 
 
 def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> LoadedTable:
     from ..._tables.loading import load_table
 
+    roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
     with progress(f"reading {file.path}", given.quiet) as report:
-        return load_table(file, features, given.label, given.weight, given.exposure, report)
+        return load_table(file, features, roles, report)
 
 
 def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -> tuple[Any, Any]:
@@ -162,6 +164,8 @@ def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[s
     }
     if given.copies is not None:
         params["copies"] = given.copies
+    if given.calibrate_masks is not None:
+        params["calibrate_masks"] = given.calibrate_masks
     if given.valid is not None or given.valid_fraction is not None:
         rounds = EARLY_STOPPING if given.early_stopping is None else given.early_stopping
         if rounds > 0:

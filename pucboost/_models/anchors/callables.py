@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from ..._arrays import Array
 from ..._tables.containers import SourceTable
 from ..._tables.erasing import erase_columns, fill_columns
 from ..._tables.sources import Categories
@@ -23,14 +25,15 @@ class CallableAnchor(Anchor):
     returns_raw_scores: ClassVar[bool] = True
 
     def check_reads_base_only(self, table: SourceTable) -> None:
-        """Raise if the function answers differently when optional numbers are there; they are nobody's own."""
+        """Raise if the function answers differently when optional values are there; they are nobody's own."""
         X, codes = table.container(), table.source.categories
         erased = self.scores(X, codes).raw
         optional = self.consent.group_columns.tolist()
         some = table.source.take(np.arange(min(TRIAL_ROWS, table.source.n_rows)))[:, optional]
         shown = [np.nan_to_num(values[~np.isnan(values)]) for values in some.T]
+        words = codes.by_column(table.source.coded)
         for level in (0.1, 0.9):
-            typical = [float(np.quantile(values, level)) if len(values) else 0.0 for values in shown]
+            typical = [_typical(values, level, words.get(j)) for j, values in zip(optional, shown, strict=True)]
             try:
                 answer = np.asarray(self.model(fill_columns(X, optional, typical)))
             except Exception:  # it may expect that nothing optional is there
@@ -51,3 +54,11 @@ class CallableAnchor(Anchor):
         """Return its name."""
         name = getattr(self.model, "__name__", type(self.model).__name__)
         return f"callable {name}; what it returns is taken as raw scores"
+
+
+def _typical(values: Array, level: float, categories: Sequence[Any] | None) -> Any:
+    """Return a value of a column that is rather small or rather large, or one of its categories."""
+    if not len(values):
+        return 0.0
+    value = float(np.quantile(values, level, method="nearest"))
+    return value if categories is None else categories[int(value)]

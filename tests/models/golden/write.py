@@ -14,6 +14,8 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
+import sklearn
+from sklearn.linear_model import LogisticRegression
 
 import pucboost as puc
 
@@ -49,9 +51,15 @@ def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
     binary = {**PARAMS, "objective": "binary"}
     xgboost = {"engine": "xgboost", "objective": "binary:logistic", "max_depth": 3, "seed": 7, "nthread": 1}
     legacy = lgb.train(binary, lgb.Dataset(numbers[["age"]], y), 3)
+    tariff = LogisticRegression().fit(numbers[["age"]], y)
+    band = np.digitize(X["age"], [35, 55])  # three classes
+    years = 0.5 + X["age"] % 3 / 2  # under risk
+    rates = {**PARAMS, "objective": "poisson"}
     data = {
         "all": lambda: puc.Dataset(X, y, optional=OPTIONAL),
         "numbers": lambda: puc.Dataset(numbers, y, optional=app),
+        "years": lambda: puc.Dataset(numbers, y, optional=app, exposure=years),
+        "band": lambda: puc.Dataset(X.drop(columns="age"), band, optional=OPTIONAL),
     }
     return {
         "lightgbm.txt": puc.train(binary, data["all"](), 6),
@@ -62,7 +70,20 @@ def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
         "xgboost.ubj": puc.train(xgboost, data["numbers"](), 6),
         "anchored_lightgbm.json": puc.train({**binary, "anchor": legacy}, data["numbers"](), 6),
         "anchored_xgboost.json": puc.train({**xgboost, "anchor": "base"}, data["numbers"](), 6),
+        "anchored_estimator.json": puc.train({**binary, "anchor": tariff}, data["numbers"](), 6),
+        "lightgbm_exposure.txt": puc.train(rates, data["years"](), 6),
+        "lightgbm_classes.txt": puc.train({**PARAMS, "objective": "multiclass", "num_class": 3}, data["band"](), 4),
+        "xgboost_classes.json": puc.train(
+            {**xgboost, "objective": "multi:softprob", "num_class": 3}, data["band"](), 4
+        ),
     }
+
+
+def quotes(model: Any, X: pd.DataFrame) -> dict[str, Any]:
+    """The quotes of people as JSON; null for what they cannot share."""
+    found = puc.quote(model, X)
+    values = [[None if np.isnan(one) else float(one) for one in row] for row in found.to_numpy()]
+    return {"columns": [str(column) for column in found.columns], "values": values}
 
 
 def expected(model: Any, X: pd.DataFrame) -> dict[str, Any]:
@@ -72,6 +93,7 @@ def expected(model: Any, X: pd.DataFrame) -> dict[str, Any]:
         "as_given": np.asarray(puc.predict(model, given), dtype=np.float64).tolist(),
         "raw": np.asarray(puc.predict(model, given, raw_score=True), dtype=np.float64).tolist(),
         "withheld": np.asarray(puc.predict(model, given, sharing="withheld"), dtype=np.float64).tolist(),
+        "quotes": quotes(model, given.head(5)),
         "consent": model.consent.to_dict(),
         "virtual_rows": model.puc_summary.virtual_rows,
         "augmentation": model.puc_summary.augmentation,
@@ -85,13 +107,14 @@ def main() -> None:
     folder.mkdir()
     table = people()
     X, y = table.drop(columns="claim"), table["claim"].to_numpy()
-    shown = X.head(40)
+    shown = X.head(20)
     shown.to_csv(folder / "people.csv", index=False)
-    found = {}
+    found: dict[str, Any] = {}
     for name, model in models(X, y).items():
         puc.save_model(model, folder / name)
         found[name] = expected(puc.load_model(folder / name), shown)
-    (folder / "expected.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    found["anchored_estimator.json"]["scikit-learn"] = sklearn.__version__
+    (folder / "expected.json").write_text(json.dumps(found, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

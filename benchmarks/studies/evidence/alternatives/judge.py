@@ -30,7 +30,7 @@ VERDICTS = (CERTIFIED, VIOLATED, INCONCLUSIVE)
 
 @dataclass(frozen=True)
 class _FittedOnce:
-    """A view that fits its models once: for a mean they are the same for every model audited."""
+    """A view that fits its models once, unless they start from the model audited."""
 
     view: View
     kept: dict[tuple[str, int | None], Array] = field(default_factory=dict)
@@ -39,7 +39,11 @@ class _FittedOnce:
     def rows(self) -> Array:
         return self.view.rows
 
-    def cross_fit(self, target: Array, loss: NuisanceLoss, half: int | None = None) -> Array:
+    def cross_fit(
+        self, target: Array, loss: NuisanceLoss, half: int | None = None, start: Array | None = None
+    ) -> Array:
+        if start is not None:
+            return self.view.cross_fit(target, loss, half, start)
         key = (loss.model, half)
         if key not in self.kept:
             self.kept[key] = self.view.cross_fit(target, loss, half)

@@ -17,6 +17,8 @@ from pucboost._virtual.plan import SCHEMES
 from .case import SEED, Case, people, size, virtual_rows
 
 N_CLASSES = 4
+NO_IDS = np.empty(0, dtype=np.uint64)
+"""Rows are hashed by their numbers."""
 
 
 def copy_masks(scheme: str, n: int) -> Case:
@@ -24,7 +26,7 @@ def copy_masks(scheme: str, n: int) -> Case:
     shared, virtual, out = people(n).shared, virtual_rows(n, scheme), np.empty(n, dtype=np.uint64)
 
     def run(lo: int, hi: int) -> None:
-        masks.copy_masks(SCHEMES[scheme], np.uint64(SEED), shared, virtual.row, virtual.copy, lo, hi, out)
+        masks.copy_masks(SCHEMES[scheme], np.uint64(SEED), shared, NO_IDS, virtual.row, virtual.copy, lo, hi, out)
 
     def twin(m: int) -> list[Any]:
         trio = zip(virtual.row[:m].tolist(), virtual.copy[:m].tolist(), shared[virtual.row[:m]].tolist(), strict=True)
@@ -76,7 +78,7 @@ def round_at_random(n: int) -> Case:
     expected = np.maximum(1.0, 0.11 * np.ldexp(1.0, np.arange(65)))
     return Case(
         n, size(counts, out),
-        lambda lo, hi: masks.round_at_random(np.uint64(SEED), expected, counts, lo, hi, out), [out],
+        lambda lo, hi: masks.round_at_random(np.uint64(SEED), expected, counts, NO_IDS, lo, hi, out), [out],
         lambda m: [naive.round_at_random(SEED, expected.tolist(), counts[:m].tolist())],
     )  # fmt: skip
 
@@ -86,7 +88,7 @@ def gather(n: int, by_columns: bool) -> Case:
     virtual = virtual_rows(n, "balanced")
     who = people(n)
     mask = np.empty(n, dtype=np.uint64)
-    masks.copy_masks(SCHEMES["balanced"], np.uint64(SEED), who.shared, virtual.row, virtual.copy, 0, n, mask)
+    masks.copy_masks(SCHEMES["balanced"], np.uint64(SEED), who.shared, NO_IDS, virtual.row, virtual.copy, 0, n, mask)
     source = np.asarray(who.X[: virtual.n_people], order="F" if by_columns else "C")
     kernel = rows.gather_masked_columns if by_columns else rows.gather_masked_rows
     out = np.empty((n, source.shape[1]), dtype=source.dtype)

@@ -30,7 +30,10 @@ def losses(findings: Findings) -> Section:
     protected = [c for c in findings.non_degradation if c.other != "unrestricted"]
     if protected:
         blocks += [
-            Paragraph("Does the model use optional data well? If so, the difference is negative: it predicts better."),
+            Paragraph(
+                "Does the model use optional data well? If so, the difference is negative: it predicts better."
+                + _where_fitted(findings)
+            ),
             _loss_table(findings, "Against a model with base features only", protected, _LOSS_WORDS),
         ]
     price = [c for c in findings.non_degradation if c.other == "unrestricted"]
@@ -43,6 +46,17 @@ def losses(findings: Findings) -> Section:
             _loss_table(findings, "Against an unrestricted model", price, _LOSS_WORDS),
         ]
     return Section("losses", "How well the model predicts", tuple(blocks), "not decisive")
+
+
+def _where_fitted(findings: Findings) -> str:
+    """Say what the other model was fitted on, if not on what the audited one had."""
+    if not findings.provenance.reference_data.startswith("the audit data"):
+        return ""
+    return (
+        " No training data were given, so the model with base features only was fitted on the audited people "
+        "themselves, part by part. It had other and perhaps fewer people to learn from than the audited model, which "
+        "may look better or worse for that reason alone."
+    )
 
 
 def _loss_table(

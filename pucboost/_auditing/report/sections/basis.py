@@ -27,7 +27,7 @@ def support(findings: Findings) -> Section:
         Fact("Different sets of shared data", count(s.masks)),
         Fact("People in sets too rare to be tested", f"{count(s.untested_people)} of {count(rows)}"),
         Fact("Effective number of people, given the weights", count(s.effective_sample_size)),
-        Fact("Sets that training never saw", unseen),
+        Fact("Sets that hardly anybody shared in training", unseen),
         Fact("People the model was trained on", _trained_on(s.trained_on)),
     )
     table = Table(
@@ -73,7 +73,7 @@ def limits_in_words(findings: Findings) -> list[tuple[str, str]]:
         (
             "Averages, not individuals.",
             "A set of people can have no penalty on average while some of them are told too much and others too "
-            f"little. {narrower}",
+            "little. The audit looks for such differences and may find them, but it cannot rule them out. " + narrower,
         ),
         ("Only the sets that were tested.", covered),
         (
@@ -121,13 +121,15 @@ def method(findings: Findings) -> Section:
             Paragraph(
                 "It is estimated by a doubly robust, cross-fitted estimate: a model of the outcome and one of who "
                 "shares exactly S are trained on disjoint parts of the data and applied to people neither has seen. "
-                "To first order, each makes up for the errors of the other. Models: "
+                "To first order, each makes up for the errors of the other. The model of the outcome starts from what "
+                "the audited model says and learns only what is wrong with it. Models: "
                 f"{findings.provenance.nuisance}; {count(findings.provenance.folds)} folds."
             ),
             Paragraph(
                 "The verdict comes from two one-sided tests against the margin, each with "
-                f"{share(findings.level, 0)} confidence. The verdict interval is the estimate ± "
-                f"{fixed(findings.critical_value, 2)} standard errors. {about_several_sets(findings)}"
+                f"{share(findings.level, 0)} confidence. The joint interval is the estimate ± "
+                f"{fixed(findings.critical_value, 2)} standard errors, moved and stretched where outcomes are skewed. "
+                f"{about_several_sets(findings)}"
             ),
         ),
     )

@@ -11,13 +11,16 @@ from .basis import limits, method, provenance, support
 from .penalty import asked, penalties
 from .sharing import averages, balance, sharing
 from .silence import agreement, informativeness, recognition
+from .within import comparability, within
 
 SECTIONS: tuple[Callable[[Findings], Section | None], ...] = (
     asked,
     penalties,
+    within,
     limits,
     informativeness,
     recognition,
+    comparability,
     agreement,
     sharing,
     balance,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...findings import NOT_TESTABLE, Estimate, Findings, Penalty, title
+from ...findings import CERTIFIED, GIVEN_AWAY, NOT_TESTABLE, Estimate, Findings, Penalty, title
 from ...wording import roughly
 from ..blocks import Block, Bullets, Cell, Paragraph, Section, Table
 from ..numbers import MISSING, Scale, count, fixed, penalty_scale
@@ -60,7 +60,8 @@ def asked(findings: Findings) -> Section:
             Paragraph(
                 f"No estimate is ever exactly 0, so a margin says which penalty is harmless: here ±{amount}. A set of "
                 "people is certified if its penalty lies within the margin, statistical uncertainty included; "
-                "violated if it lies outside; inconclusive if the data do not decide."
+                "violated if it lies outside; inconclusive if the data do not decide. Where averages hide that some "
+                "people of a set are told too much and others too little, the model is violated for some."
             ),
         ),
     )
@@ -100,7 +101,14 @@ def penalties(findings: Findings) -> Section:
 def _about_the_verdict_interval(findings: Findings) -> str:
     if findings.simultaneous.startswith("none"):
         return "The verdict interval is that of the two one-sided tests; each interval holds for a single set."
-    return "The verdict interval allows for all sets being judged together; the other interval holds for a single set."
+    if any(p.decisive and p.verdict != CERTIFIED and p.note != GIVEN_AWAY for p in findings.penalties):
+        return (
+            "The verdict interval allows for all sets being judged together; the other interval holds for a single set."
+        )
+    return (
+        "Every set passes the two one-sided tests by itself, which is what it takes to certify all of them; the "
+        "verdict interval is the one of these tests."
+    )
 
 
 def _about_the_difference(findings: Findings) -> list[str]:
@@ -165,7 +173,7 @@ def _penalty_table(findings: Findings, subgroup: str | None, rows: Sequence[Pena
 
 def _note(p: Penalty) -> str:
     if p.decisive:
-        return ""
+        return p.note
     return "withholds nothing; does not count" + (f"; told {_too(p)}" if _too(p) else "")
 
 

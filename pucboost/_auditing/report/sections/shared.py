@@ -48,7 +48,10 @@ def about_several_sets(findings: Findings) -> str:
     """Say how verdicts on several sets are kept jointly valid."""
     if findings.simultaneous.startswith("none"):
         return "No allowance is made for that: each verdict stands alone, and the more sets, the more may be wrong."
-    return f"The verdicts are kept valid together by this method: {findings.simultaneous}."
+    return (
+        "That all sets lie within the margin needs no allowance for their number: to be wrong, the audit would have to "
+        f"misjudge a particular one. Other verdicts are kept valid together by this method: {findings.simultaneous}."
+    )
 
 
 def level_interval(findings: Findings) -> str:

@@ -79,7 +79,7 @@ def recognition(findings: Findings) -> Section | None:
         answer = (
             f"Look first at {quoted(flagged)}: whoever withholds can be recognised by "
             f"{'it' if len(flagged) == 1 else 'them'}, so the model may read silence there. Keep such a column out, or "
-            "justify it."
+            "justify it; until then nothing about these people is certified."
         )
     groups = Table(
         "How often all base features together tell which of two people withholds",
@@ -126,11 +126,9 @@ def recognition(findings: Findings) -> Section | None:
                 "which one: 50 is chance, 100 is always. “Gives away” is the share of those who withhold with values "
                 "that hardly anybody else has. “Beyond the others” is how many of the 100 cases are lost if a model of "
                 "all base features does without this one; where two features say the same, neither is missed. The "
-                f"numbers rest on {count(found.people)} people, each judged by what was learned from others, and do "
-                "not decide."
+                f"numbers rest on {count(found.people)} people, each judged by what was learned from others."
             ),
         ),
-        "not decisive",
     )
 
 

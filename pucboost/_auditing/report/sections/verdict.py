@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from ...findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Findings, Penalty
+from ...findings import CERTIFIED, GIVEN_AWAY, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, Findings, Penalty
 from ..blocks import Fact, VerdictBox
 from ..numbers import count, finite, penalty_scale, prediction_scale, share, significant
 from .shared import NO_ESTIMATE, date_in_words, informative_groups, level_interval, seen_in_training, tested_sets
 
 _MEANING = {
     CERTIFIED: "Certified means: for every set of people tested, the whole verdict interval lies within the margin. "
-    "The data rule out a larger average penalty.",
+    "The data rule out a larger average penalty. It is about averages, and says nothing about single people.",
     VIOLATED: "Violated means: for at least one set of people the whole verdict interval lies outside the margin. "
     "Chance does not explain a difference of this size.",
+    VIOLATED_FOR_SOME: "Violated for some means: averages hide that some people are told more and others less than "
+    "their data justify, by more than the margin. It was found in some of the people and confirmed in others.",
     INCONCLUSIVE: "Inconclusive is neither a pass nor a failure: the data neither rule out a penalty beyond the margin "
     "nor prove one. More data would tell.",
 }
 _SEEN = (
     "Inconclusive is neither a pass nor a failure: the model was trained on some of these people, and how it treats "
     "them says little about others. People it has not seen would tell."
+)
+_GIVEN_AWAY = (
+    "Inconclusive is neither a pass nor a failure: base features give away who withholds, so the comparison has "
+    "nothing to compare with. More people would not help; a model without these features would."
 )
 
 
@@ -26,6 +32,9 @@ def verdict_box(findings: Findings) -> VerdictBox:
     meaning = _MEANING.get(findings.verdict, "")
     if findings.verdict == INCONCLUSIVE and seen_in_training(findings):
         meaning = _SEEN
+    open_ones = [p for p in findings.penalties if p.decisive and p.verdict == INCONCLUSIVE]
+    if findings.verdict == INCONCLUSIVE and open_ones and all(p.note == GIVEN_AWAY for p in open_ones):
+        meaning = _GIVEN_AWAY
     return VerdictBox(findings.verdict, findings.reason, meaning, tuple(_key_figures(findings)))
 
 

@@ -1,0 +1,1 @@
+"""Training and prediction on Dask collections; ``pucboost.dask`` is the public face."""

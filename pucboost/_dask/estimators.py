@@ -1,0 +1,365 @@
+"""``DaskPUCClassifier`` and ``DaskPUCRegressor``: scikit-learn's conventions on Dask collections."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import dask
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent, declares_something
+from .._engines import boosters_of, engine_named
+from .._estimators.base import PUCModel
+from .._estimators.classifier import PUCClassifier
+from .._estimators.regressor import PUCRegressor
+from .._models.schema import categories_of
+from .._tables.sources import Categories, default_names
+from .collections import is_collection, partitions_of
+from .predicting import lazily
+from .predicting import quote as quote_lazily
+from .training import train, valid_pairs
+
+
+def _takes_client(parent: type[PUCModel]) -> Callable[[Any], Any]:
+    """Give a constructor the signature of its parent's, by which scikit-learn knows parameters, and a client."""
+
+    def signed(constructor: Any) -> Any:
+        signature = inspect.signature(parent.__init__)
+        own = list(signature.parameters.values())
+        client = inspect.Parameter("client", inspect.Parameter.KEYWORD_ONLY, default=None)
+        constructor.__signature__ = signature.replace(parameters=[own[0], client, *own[1:]])
+        return constructor
+
+    return signed
+
+
+class _DaskModel(PUCModel):
+    """What both estimators do otherwise than on one machine."""
+
+    client: Any
+
+    def __sklearn_clone__(self) -> Self:
+        client, self.client = self.client, None
+        try:
+            new: Self = super().__sklearn_clone__()
+        finally:
+            self.client = client
+        new.client = client  # one cluster, not a copy of it
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "client": None}
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        init_score: Any = None,
+        row_id: Any = None,
+        available: Any = None,
+        exposure: Any = None,
+        eval_set: Any = None,
+        early_stopping_rounds: int | None = None,
+        callbacks: Any = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
+        shuffled: bool = False,
+        wait_for_workers: float = 60.0,
+    ) -> Self:
+        """Train on the workers of a cluster.
+
+        Parameters
+        ----------
+        X, y, sample_weight, init_score, row_id, available, exposure, callbacks, checkpoint, checkpoint_every, resume, \
+shuffled, wait_for_workers
+            As in :func:`pucboost.dask.train`.
+        eval_set
+            People to validate on: a pair (X, y), or several, of collections or of local tables.
+        early_stopping_rounds
+            Overrides the constructor's.
+
+        Returns
+        -------
+        self
+        """
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        names = [str(name) for name in X.columns] if hasattr(X, "columns") else default_names(X.shape[1])
+        consent = (
+            Consent.declare(self.optional, names) if declares_something(self.optional) else Consent({}, tuple(names))
+        )
+        patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
+        if patience is not None and eval_set is None:
+            raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")
+        label, sample_weight = self._prepared(y, sample_weight)
+        engine = engine_named(self.engine)
+        params, categorical = self._train_params(engine, consent, patience)
+        if categorical != "auto":
+            raise ValueError("categorical_feature is not supported with Dask: give a DataFrame with category columns.")
+        booster = train(
+            self.client,
+            params,
+            X,
+            label,
+            int(self.n_estimators),
+            valid_sets=[(one[0], self._coded(one[1]), *one[2:]) for one in valid_pairs(eval_set)] or None,
+            sample_weight=sample_weight,
+            init_score=init_score,
+            row_id=row_id,
+            available=available,
+            exposure=exposure,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            shuffled=shuffled,
+            wait_for_workers=wait_for_workers,
+        )
+        self.consent_, self.n_features_in_ = consent, len(names)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._categories = categories_of(booster) or Categories([], ())
+        if eval_set is not None:
+            self.evals_result_ = booster.evals_result
+        self.best_iteration_ = boosters_of(booster).used_rounds(booster)
+        self.booster_ = booster
+        return self
+
+    def _prepared(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """Return labels as the engine expects them, and weights, as collections."""
+        return y, sample_weight
+
+    def _coded(self, y: Any) -> Any:
+        """Return labels of people to validate on."""
+        return y
+
+    def _local(self, parent: type[PUCModel]) -> Any:
+        given = self.get_params(deep=False)
+        given.pop("client")
+        local = parent(**given)
+        fitted = {name: value for name, value in vars(self).items() if name not in ("client", "_engine_params")}
+        local.__dict__.update(fitted)
+        return local
+
+    def to_local(self) -> Any:
+        """Return the same fitted model as an estimator for one machine."""
+        raise NotImplementedError
+
+    def _ask(self, method: str, X: Any, **options: Any) -> Any:
+        local = self.to_local()
+        if not is_collection(X):
+            return getattr(local, method)(X, **options)
+        return lazily(_Asked(method, options), X, local)
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return predictions: lazily for a collection, else as on one machine.
+
+        Parameters
+        ----------
+        X
+            A collection or a local table.
+        **options
+            As in the method of the local estimator.
+        """
+        return self._ask("predict", X, **options)
+
+    def quote(self, X: Any, **options: Any) -> Any:
+        """Return quotes: lazily for a collection, else as on one machine.
+
+        Parameters
+        ----------
+        X
+            A collection or a local table.
+        **options
+            As in the method of the local estimator.
+        """
+        return quote_lazily(self.to_local(), X, **options) if is_collection(X) else super().quote(X, **options)
+
+
+class _Asked:
+    """A method of an estimator, to be called with the partitions of a collection."""
+
+    def __init__(self, method: str, options: dict[str, Any]) -> None:
+        self._method, self._options = method, options
+
+    def __call__(self, table: Any, model: Any) -> Array:
+        return np.asarray(getattr(model, self._method)(table, **self._options))
+
+
+class DaskPUCRegressor(_DaskModel, PUCRegressor):  # type: ignore[misc]
+    """:class:`pucboost.PUCRegressor` on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        The cluster's; None for the current one.
+    **params
+        As in :class:`pucboost.PUCRegressor`, without ``compact``, ``anchor`` and what else needs the whole table in
+        one place.
+
+    Attributes
+    ----------
+    booster_
+        An ordinary local booster. The others are as in :class:`pucboost.PUCRegressor`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, pucboost as puc
+    >>> from distributed import Client, LocalCluster
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 3)); y = X[:, 0] + X[:, 2]
+    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan
+    >>> with LocalCluster(1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+    ...     rows, labels = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    ...     model = puc.dask.DaskPUCRegressor(client=client, optional=[2], n_estimators=20).fit(rows, labels)
+    ...     total = model.predict(rows).sum().compute()
+    >>> bool(np.isclose(total, model.to_local().predict(X).sum()))
+    True
+    """
+
+    @_takes_client(PUCRegressor)
+    def __init__(self, *, client: Any = None, **params: Any) -> None:
+        super().__init__(**params)
+        self.client = client
+
+    def to_local(self) -> PUCRegressor:
+        """Return the same fitted model as an estimator for one machine."""
+        local: PUCRegressor = self._local(PUCRegressor)
+        return local
+
+
+class DaskPUCClassifier(_DaskModel, PUCClassifier):  # type: ignore[misc]
+    """:class:`pucboost.PUCClassifier` on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client or None
+        The cluster's; None for the current one.
+    **params
+        As in :class:`pucboost.PUCClassifier`, without ``compact``, ``anchor`` and what else needs the whole table in
+        one place.
+
+    Attributes
+    ----------
+    booster_
+        An ordinary local booster. The others are as in :class:`pucboost.PUCClassifier`.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, pucboost as puc
+    >>> from distributed import Client, LocalCluster
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 3)); y = np.where(X[:, 0] + X[:, 2] > 0, "yes", "no")
+    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan
+    >>> with LocalCluster(1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+    ...     rows, labels = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    ...     model = puc.dask.DaskPUCClassifier(client=client, optional=[2], n_estimators=20).fit(rows, labels)
+    ...     lazy = model.predict_proba(rows)
+    ...     shape = lazy.compute().shape
+    >>> shape, model.to_local().classes_.tolist()
+    ((500, 2), ['no', 'yes'])
+    """
+
+    @_takes_client(PUCClassifier)
+    def __init__(self, *, client: Any = None, **params: Any) -> None:
+        super().__init__(**params)
+        self.client = client
+
+    def predict_proba(self, X: Any, **options: Any) -> Any:
+        """Return the probability of every class: lazily for a collection, else as on one machine.
+
+        Parameters
+        ----------
+        X
+            A collection or a local table.
+        **options
+            As in :meth:`pucboost.PUCClassifier.predict_proba`.
+        """
+        return self._ask("predict_proba", X, **options)
+
+    def decision_function(self, X: Any) -> Any:
+        """Return raw scores: lazily for a collection, else as on one machine.
+
+        Parameters
+        ----------
+        X
+            A collection or a local table.
+        """
+        return self._ask("decision_function", X)
+
+    def to_local(self) -> PUCClassifier:
+        """Return the same fitted model as an estimator for one machine."""
+        local: PUCClassifier = self._local(PUCClassifier)
+        return local
+
+    def _prepared(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
+        count = dask.delayed(_classes_and_counts, pure=True)
+        found = dask.compute(*[count(part) for part in partitions_of(y, "y")])
+        counts: dict[Any, int] = {}
+        for classes, numbers in found:
+            for label, number in zip(classes, numbers, strict=True):
+                counts[label] = counts.get(label, 0) + number
+        classes = np.array(sorted(counts))
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least 2 classes, but y has {len(classes)}.")
+        self.classes_ = classes
+        if self.class_weight is not None:
+            sample_weight = self._times_class_weight(y, sample_weight, [counts[label] for label in classes.tolist()])
+        return self._coded(y), sample_weight
+
+    def _times_class_weight(self, y: Any, sample_weight: Any, counts: list[int]) -> Any:
+        """Return weights times those of people's classes, which count all people of all workers."""
+        if isinstance(self.class_weight, str):
+            if self.class_weight != "balanced":
+                raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {self.class_weight!r}.")
+            each = sum(counts) / (len(counts) * np.array(counts, dtype=np.float64))
+        else:
+            each = np.array([float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()])
+        by_class = _mapped(y, _ByClass(self.classes_, each))
+        return by_class if sample_weight is None else sample_weight * by_class
+
+    def _coded(self, y: Any) -> Any:
+        code = _ByClass(self.classes_, np.arange(len(self.classes_), dtype=np.float64))
+        return _mapped(y, code) if is_collection(y) else code(np.asarray(y))
+
+
+class _ByClass:
+    """Maps labels to numbers."""
+
+    def __init__(self, classes: Array, values: Array) -> None:
+        self._classes, self._values = classes, values
+
+    def __call__(self, labels: Any) -> Any:
+        given = np.asarray(labels)
+        known = np.isin(given, self._classes)
+        if not known.all():
+            raise ValueError(f"y has the label {given[~known].tolist()[0]!r}, which is not among those trained on.")
+        return self._values[np.searchsorted(self._classes, given)]
+
+
+def _mapped(y: Any, function: _ByClass) -> Any:
+    """Return a collection with a function of each partition's values."""
+    if hasattr(y, "numblocks"):
+        return y.map_blocks(function, dtype=np.float64)
+    import pandas as pd
+
+    return y.map_partitions(
+        lambda part: pd.Series(function(part), index=part.index, dtype=np.float64), meta=pd.Series(dtype=np.float64)
+    )
+
+
+def _classes_and_counts(labels: Any) -> tuple[list[Any], list[int]]:
+    import pandas as pd
+
+    values = pd.Series(np.asarray(labels).ravel())
+    if values.isna().any():
+        raise ValueError("y has missing labels. Drop these rows.")
+    counts = values.value_counts()
+    return counts.index.tolist(), counts.tolist()

@@ -1,0 +1,361 @@
+"""``train``: partitions → one plan → placement → the engine's own distributed training → a local booster."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from distributed import Client, Future, Lock, Queue, default_client
+
+from .._engines import boosters_of, engine_named
+from .._engines.base import Engine, EngineParams, Hooks
+from .._models.files import load_model
+from .._training.augmenting import MEMORY_SHARE
+from .._training.request import Settings, check_known, split_params
+from .._training.setting_checks import check_possible_in_parts
+from .._virtual.part_facts import PartCount, PartFacts
+from .._virtual.shared_plan import SharedPlan
+from .checkpoints import last_checkpoint, write_checkpoint
+from .collections import Part, is_collection, parts_of
+from .meeting import Meeting
+from .people import sample_of_people, warn_of_encoded_silence_in
+from .placing import group_parts, place
+from .watching import results_of
+from .worker import Task, train_on_worker
+
+_LOCK = "pucboost-training"
+_PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "expect_shared")
+"""Parameters that the plan has taken care of."""
+
+
+def train(
+    client: Client | None,
+    params: Mapping[str, Any],
+    X: Any,
+    y: Any,
+    num_boost_round: int = 100,
+    *,
+    valid_sets: Any = None,
+    valid_names: Any = None,
+    sample_weight: Any = None,
+    init_score: Any = None,
+    row_id: Any = None,
+    available: Any = None,
+    exposure: Any = None,
+    feval: Any = None,
+    init_model: Any = None,
+    callbacks: Any = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 10,
+    resume: bool = False,
+    shuffled: bool = False,
+    wait_for_workers: float = 60.0,
+) -> Any:
+    """Train on the workers of a Dask cluster, as :func:`pucboost.train` does on one machine.
+
+    All workers have slices of one plan (:class:`pucboost.SharedPlan`), whatever is in their partitions, and the
+    engine's own distributed training grows the trees. Masked rows are streamed into the engine within each worker:
+    partitions are neither copied nor joined.
+
+    Parameters
+    ----------
+    client
+        The cluster's; None for the current one.
+    params
+        As in :func:`pucboost.train`, without ``compact``, ``anchor``, ``calibrate_masks`` and ``external_memory``.
+        ``num_threads`` is that of each worker, and by default its number of Dask threads.
+    X, y
+        Dask DataFrame or Array, and Series or Array, with the same partitions. Partitions may be empty.
+    num_boost_round, valid_names, feval
+        As in :func:`pucboost.train`.
+    valid_sets
+        A pair (X, y), or several, of collections or of local tables; every worker gets them as a whole.
+    sample_weight, init_score, available, exposure
+        As in :class:`pucboost.Dataset`, as collections with the partitions of X.
+    row_id
+        A whole number or text for each row, as a collection. Masks then do not depend on how the table is cut or
+        ordered; without it, they depend on the place of a row in the table.
+    init_model
+        A model to continue, as in :func:`pucboost.train`.
+    callbacks
+        The engine's own; they run in every worker, on copies.
+    checkpoint, checkpoint_every
+        A folder, or a place that fsspec knows (``"s3://…"``), into which the model so far is written every few rounds,
+        each time whole or not at all.
+    resume
+        Continue the last model in ``checkpoint``, if there is one, for the rounds that are left.
+    shuffled
+        Say that every partition is a random sample of the table. Losses whose leaves are quantiles need it.
+    wait_for_workers
+        Seconds that workers have to come to the training.
+
+    Returns
+    -------
+    lgb.Booster or xgb.Booster
+        An ordinary local one, with ``consent`` and ``puc_summary``, and without addresses. The metrics of validation
+        sets are in ``evals_result``.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, pucboost as puc
+    >>> from distributed import Client, LocalCluster
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(500, 3)); y = X[:, 0] + X[:, 2]
+    >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan
+    >>> with LocalCluster(1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+    ...     rows, labels = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
+    ...     booster = puc.dask.train(client, {"optional": [2], "verbosity": -1}, rows, labels, 20)
+    >>> booster.predict(X).shape, booster.puc_summary.source_rows
+    ((500,), 500)
+    """
+    client = checked_client(client)
+    engine, settings, given = _checked(params, shuffled)
+    if resume:
+        init_model, num_boost_round = _resumed(checkpoint, init_model, num_boost_round)
+    if isinstance(init_model, (str, Path)):
+        init_model = load_model(init_model)
+    if num_boost_round <= 0 and init_model is not None:
+        return init_model
+    fields = {"label": y, "sample_weight": sample_weight, "init_score": init_score, "row_id": row_id,
+              "available": available, "exposure": exposure}  # fmt: skip
+    pairs = valid_pairs(valid_sets)
+    names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
+    names += [f"valid_{i}" for i in range(len(names), len(pairs))]
+    # One training per process and time: an engine's network is global to it.
+    with client.as_current(), Lock(_LOCK):
+        parts = parts_of(client, X, fields)
+        valid = [_valid_parts(client, pair) for pair in pairs]
+        workers = _workers(client)
+        plan = _agree(client, parts, settings, engine, given, workers, shuffled)
+        holders, sizes = client.who_has(parts), plan.part_virtual or ()
+        groups = group_parts(sizes, len(workers))
+        where = dict(
+            zip(place(groups, sizes, [holders.get(part.key, ()) for part in parts], workers), groups, strict=True)
+        )
+        _say_hello(client, where, wait_for_workers)
+        _move(client, where, parts, valid)
+        task = Task(
+            f"pucboost-{uuid4().hex}",
+            len(where),
+            settings.engine,
+            {key: value for key, value in params.items() if key not in _PLANS},
+            num_boost_round,
+            names[: len(pairs)],
+            Hooks(feval, callbacks),
+            None if checkpoint is None else checkpoint_every,
+        )
+        shared = client.scatter([plan, init_model], workers=list(where), broadcast=True, hash=False)
+        tasks = {
+            address: client.submit(
+                train_on_worker, task, rank, shared[0], [parts[i] for i in numbers], valid, shared[1],
+                workers=[address], allow_other_workers=False, pure=False, retries=0,
+                key=f"{task.meeting}-{rank}",
+            )
+            for rank, (address, numbers) in enumerate(where.items())
+        }  # fmt: skip
+        found = _results(client, engine, task, tasks, checkpoint, wait_for_workers)
+    rounds = {address: result[0] for address, result in found.items()}
+    if len(set(rounds.values())) > 1:
+        raise RuntimeError(f"The workers have stopped after different numbers of rounds: {rounds}.")
+    _, booster, record = next(iter(found.values()))
+    if record:
+        booster.evals_result = record
+    return booster
+
+
+def checked_client(client: Any) -> Client:
+    """Return the client, or the current one for None."""
+    if client is None:
+        client = default_client()
+    if not isinstance(client, Client):
+        raise TypeError(f"client must be a distributed.Client, got {type(client).__name__!r}.")
+    if client.asynchronous:
+        raise TypeError("client is asynchronous, which is not supported; use one with asynchronous=False.")
+    return client
+
+
+def _checked(params: Mapping[str, Any], shuffled: bool) -> tuple[Engine, Settings, dict[str, Any]]:
+    """Refuse what cannot be done on several workers before anything is computed."""
+    if params.get("plan"):
+        raise ValueError("plan is not possible with Dask: the workers agree on a plan themselves. Leave it out.")
+    check_possible_in_parts(params, "with Dask")
+    settings, given = split_params(params)
+    engine = engine_named(settings.engine)
+    check_known(engine, given)
+    engine.network()  # raises if it has none
+    effective = engine.prepare(dict(given), {}, 1).values
+    engine.check_supported(effective)
+    engine.check_in_parts(effective, shuffled=shuffled)
+    return engine, settings, effective
+
+
+def _resumed(checkpoint: Any, init_model: Any, num_boost_round: int) -> tuple[Any, int]:
+    if checkpoint is None or init_model is not None:
+        raise ValueError("resume=True continues the last model in checkpoint; give checkpoint, and no init_model.")
+    last = last_checkpoint(checkpoint)
+    return last, num_boost_round if last is None else num_boost_round - boosters_of(last).rounds(last)
+
+
+def _workers(client: Client) -> list[str]:
+    """Return the workers that may train; of several within one process only the first, which has one network."""
+    addresses = sorted(client.nthreads())
+    if not addresses:
+        raise ValueError("The cluster has no workers.")
+    within = [address for address in addresses if address.startswith("inproc")]
+    return [address for address in addresses if address not in within[1:]]
+
+
+def valid_pairs(valid_sets: Any) -> list[tuple[Any, ...]]:
+    """Return validation sets as tuples (X, y) or (X, y, sample_weight)."""
+    if valid_sets is None:
+        return []
+    pairs = [valid_sets] if isinstance(valid_sets, tuple) and not isinstance(valid_sets[0], tuple) else list(valid_sets)
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
+            raise TypeError(f"Item {number} of valid_sets must be a pair (X, y) or (X, y, sample_weight).")
+    return pairs
+
+
+def _valid_parts(client: Client, pair: tuple[Any, ...]) -> list[Future]:
+    fields = dict(zip(("label", "sample_weight"), pair[1:], strict=False))
+    if is_collection(pair[0]):
+        return parts_of(client, pair[0], fields)
+    local = Part(0, pair[0], {name: values for name, values in fields.items() if values is not None})
+    return list(client.scatter([local], hash=False))
+
+
+def _agree(
+    client: Client,
+    parts: list[Future],
+    settings: Settings,
+    engine: Engine,
+    params: Mapping[str, Any],
+    workers: Sequence[str],
+    shuffled: bool,
+) -> SharedPlan:
+    """Return the plan that all parts share, in two rounds of small messages."""
+    options = engine.options(params)
+    facts = client.gather(client.map(_facts, parts, optional=settings.optional, zero=options.zero_as_missing,
+                                     pure=False))  # fmt: skip
+    if not any(one.n_rows for one in facts):
+        raise ValueError("X has no rows.")
+    width = next(len(one.consent.feature_names) for one in facts if one.consent is not None)
+    budget = settings.max_virtual_rows or _budget(client, engine, workers, width, options.n_classes)
+    plan = SharedPlan.agree(
+        facts,
+        augmentation=settings.augmentation,  # type: ignore[arg-type]
+        copies=settings.copies,
+        seed=options.seed,
+        max_virtual_rows=None if budget is None else max(budget, sum(one.n_rows for one in facts)),
+        zero_as_missing=options.zero_as_missing,
+        shuffled=shuffled,
+    )
+    counted = client.gather(client.map(_count, parts, plan=plan, pure=False))
+    warn_of_encoded_silence_in(
+        [people for _, people in counted], plan, settings.expect_shared, zero_as_missing=options.zero_as_missing
+    )
+    return plan.complete([count for count, _ in counted])
+
+
+def _facts(part: Part, optional: Any, zero: bool) -> PartFacts:
+    available = None if part.is_empty else part.fields.get("available")
+    label = None if part.is_empty else part.fields.get("label")
+    return SharedPlan.facts(part.X, label, optional=optional, available=available, zero_as_missing=zero, num_threads=1)
+
+
+def _count(part: Part, plan: SharedPlan) -> tuple[PartCount, Any]:
+    given: dict[str, Any] = {name: part.fields.get(name) for name in ("row_id", "sample_weight", "available")}
+    count = plan.count(part.X, part.number, num_threads=1, **given)
+    return count, sample_of_people(part, sum(plan.part_rows))
+
+
+def _budget(client: Client, engine: Engine, workers: Sequence[str], n_columns: int, n_classes: int) -> int | None:
+    """Return how many virtual rows fit into the default share of the workers' memory; None if it is not limited."""
+    known = client.scheduler_info(n_workers=-1)["workers"]
+    limits = [int(known[address].get("memory_limit") or 0) for address in workers if address in known]
+    if not limits or not all(limits):
+        return None
+    per_row = engine.bytes_per_virtual_row(n_columns, n_classes, EngineParams({}, 1))
+    return int(MEMORY_SHARE * sum(limits) / per_row)
+
+
+def _say_hello(client: Client, where: Mapping[str, Sequence[int]], within: float) -> None:
+    tasks = {
+        address: client.submit(_hello, workers=[address], allow_other_workers=False, pure=False) for address in where
+    }
+    results_of(client, tasks, what="answered", within=within)
+
+
+def _hello() -> None:
+    return None
+
+
+def _move(client: Client, where: Mapping[str, Sequence[int]], parts: list[Future], valid: list[list[Future]]) -> None:
+    """Let the workers have their parts, however long that takes."""
+    tasks = {
+        address: client.submit(_have, [parts[i] for i in numbers], valid, workers=[address], allow_other_workers=False,
+                               pure=False)
+        for address, numbers in where.items()
+    }  # fmt: skip
+    results_of(client, tasks, what="received its partitions")
+
+
+def _have(parts: Any, valid: Any) -> None:
+    return None
+
+
+def _results(
+    client: Client,
+    engine: Engine,
+    task: Task,
+    tasks: dict[str, Future],
+    checkpoint: str | Path | None,
+    within: float,
+) -> dict[str, Any]:
+    meeting = Meeting(client, task.meeting, list(tasks))
+    with _writing(client, task, checkpoint) as write:
+        try:
+            meeting.gather(tasks, within)
+            errors = engine.network().errors
+            return results_of(client, tasks, what="trained", peer_errors=errors, meanwhile=write)
+        except BaseException:
+            _stop(client, task, tasks)
+            raise
+        finally:
+            meeting.close()
+
+
+def _stop(client: Client, task: Task, tasks: dict[str, Future]) -> None:
+    """Let the workers that still wait for one that is lost fail, so that they can train again."""
+    busy = [address for address in client.nthreads() if address in tasks]
+    with contextlib.suppress(Exception):  # the error under way says more
+        client.run(_sever, task.engine, workers=busy)
+    client.cancel(list(tasks.values()))
+
+
+def _sever(engine: str) -> None:
+    engine_named(engine).network().sever()
+
+
+@contextlib.contextmanager
+def _writing(client: Client, task: Task, checkpoint: str | Path | None) -> Iterator[Any]:
+    """Yield a function that writes the checkpoints that have come so far."""
+    if checkpoint is None:
+        yield lambda: None
+        return
+    models = Queue(f"{task.meeting}-checkpoints", client=client)
+
+    def write() -> None:
+        while models.qsize():
+            rounds, content = models.get()
+            write_checkpoint(checkpoint, rounds, content)
+
+    try:
+        yield write
+    finally:
+        with contextlib.suppress(Exception):  # the error under way says more
+            write()
+        models.close()

@@ -1,0 +1,147 @@
+"""LightGBM on several machines: how its workers find each other, and what a model must not keep of that."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import lightgbm as lgb
+
+from .base import Network
+from .names import value_of, without
+
+_DEFAULTS = {
+    "machines": "",
+    "machine_list_filename": "",
+    "num_machines": "1",
+    "local_listen_port": "12400",
+    "time_out": "120",
+    "tree_learner": "serial",
+}
+"""What one machine has for the parameters that describe a network."""
+
+_LINE = re.compile(rf"^\[({'|'.join(_DEFAULTS)}): [^\n]*\]$", re.MULTILINE)
+
+_NOTHING = """tree
+version=v4
+num_class=1
+num_tree_per_iteration=1
+label_index=0
+max_feature_idx=0
+objective=regression
+feature_names=Column_0
+feature_infos=none
+tree_sizes=
+
+end of trees
+
+feature_importances:
+
+parameters:
+
+end of parameters
+"""
+"""A model without trees: LightGBM's functions for its network are methods of boosters."""
+
+
+_CONNECTED: list[tuple[int, tuple[int, ...]]] = []
+"""The port of this process and those of all workers, while they are connected."""
+
+
+class LightGBMNetwork(Network):
+    """Sockets between all pairs of machines, one set of them per process."""
+
+    errors: ClassVar[tuple[type[Exception], ...]] = (lgb.basic.LightGBMError,)
+
+    def endpoint(self, host: str, rank: int, n_workers: int) -> str:
+        """Return address and a free port; nothing listens there until all workers join."""
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as free:
+            free.bind(("", 0))
+            return f"{host}:{free.getsockname()[1]}"
+
+    @contextmanager
+    def joined(self, endpoints: Sequence[Any], rank: int) -> Iterator[dict[str, Any]]:
+        """Open the sockets before anything else can fail, and close them in any case: then the others fail, too."""
+        if len(endpoints) == 1:
+            yield {}
+            return
+        holder = lgb.Booster(model_str=_NOTHING)
+        port = int(endpoints[rank].rpartition(":")[2])
+        _CONNECTED.append((port, tuple(int(one.rpartition(":")[2]) for one in endpoints)))
+        try:
+            holder.set_network(list(endpoints), port, 1, len(endpoints))  # a minute of silence is a loss
+            yield {"num_machines": len(endpoints), "tree_learner": "data"}
+        except BaseException:
+            for connection in _connections():
+                _reset_when_closed(connection)
+            raise
+        finally:
+            holder.free_network()
+            _CONNECTED.clear()
+
+    def sever(self) -> None:
+        """Put something else in the place of LightGBM's sockets, which it then fails to read from.
+
+        LightGBM takes the end of a connection for a message of no bytes, and reads on for ever: it must be told.
+        """
+        for connection in _connections():
+            _reset_when_closed(connection)
+            with suppress(OSError):
+                nothing = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nothing, connection)
+                os.close(nothing)
+
+
+def _connections() -> list[int]:
+    """Return the file descriptors of LightGBM's connections, which it does not tell: go by their ports."""
+    folder = Path("/dev/fd")
+    if not _CONNECTED or not folder.is_dir():
+        return []
+    port, ports = _CONNECTED[-1]
+    found = []
+    for entry in folder.iterdir():
+        with suppress(OSError, ValueError), socket.socket(fileno=os.dup(int(entry.name))) as one:
+            if one.family in (socket.AF_INET, socket.AF_INET6):
+                here, there = one.getsockname()[1], one.getpeername()[1]
+                if here == port or there in ports:
+                    found.append(int(entry.name))
+    return found
+
+
+def _reset_when_closed(connection: int) -> None:
+    """Let the other side of a connection learn of an error when it is closed, and not of a mere end."""
+    with suppress(OSError), socket.socket(fileno=os.dup(connection)) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def is_networked(params: Mapping[str, Any]) -> bool:
+    """Return whether LightGBM's parameters speak of several machines."""
+    return bool(value_of(params, "machines")) or int(value_of(params, "num_machines", 1)) > 1
+
+
+def without_network(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters for one machine."""
+    kept = dict(params)
+    for name in _DEFAULTS:
+        kept = without(kept, name)
+    return kept
+
+
+def local_text(text: str) -> str:
+    """Return a model's text without addresses, ports and the like, as if it were trained on one machine."""
+    return _LINE.sub(lambda found: f"[{found[1]}: {_DEFAULTS[found[1]]}]", text)
+
+
+def local_booster(booster: lgb.Booster) -> lgb.Booster:
+    """Return a booster without addresses, ports and the like."""
+    local = lgb.Booster(model_str=local_text(booster.model_to_string(num_iteration=-1)))
+    local.best_iteration, local.best_score = booster.best_iteration, booster.best_score
+    local.pandas_categorical = booster.pandas_categorical
+    local.params = without_network(booster.params)
+    return local

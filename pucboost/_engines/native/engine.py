@@ -1,0 +1,158 @@
+"""The native engine: LightGBM's parameters and boosters, trees grown by pucboost itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import lightgbm as lgb
+
+from ..._arrays import Array
+from ..._kernels.threads import thread_count
+from ..._virtual.rows import VirtualTable
+from ..base import (
+    NO_HOOKS,
+    Engine,
+    EngineParams,
+    FoldBuilder,
+    FoldOptions,
+    Hooks,
+    Network,
+    OwnGradient,
+    Validation,
+)
+from ..lightgbm import LightGBM
+from ..names import MAIN_NAME, main_objective, value_of, whole_number, with_value
+from .beginning import begin, loss_of
+from .folds import cross_validate
+from .loop import best_scores, run_rounds, with_early_stopping
+from .metrics import metrics_of
+from .parameters import GrowthParams, check_only_here, read_bin_params
+from .team import Team
+
+
+class Native(LightGBM):
+    """pucboost's own trees: people are binned once, and a copy of a person is a mask and a score."""
+
+    name: ClassVar[str] = "native"
+    title: ClassVar[str] = "the native engine"
+    trains_plain_datasets: ClassVar[bool] = False
+
+    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
+        """Return the parameters with those of the Dataset that concern data, and the number of rounds they name."""
+        given = {MAIN_NAME.get(name, name) for name in params}
+        of_data = lgb.Dataset(None, params=dict(dataset_params)).get_params()
+        values = {name: value for name, value in of_data.items() if MAIN_NAME.get(name, name) not in given} | params
+        rounds = whole_number("num_iterations", value_of(values, "num_iterations", num_boost_round))
+        if rounds <= 0:
+            raise ValueError(f"Number of boosting rounds must be greater than 0. Got {rounds}.")
+        return EngineParams(with_value(values, "num_iterations", rounds), rounds)
+
+    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
+        """Raise for what the method does not support, and for what only LightGBM can do."""
+        super().check_supported(params, anchored=anchored)
+        check_only_here(params)
+        given = value_of(params, "objective")
+        if given is not None and not callable(given) and loss_of(params) is None:
+            known = "which does not have this loss" if main_objective(given) else "which does not know it"
+            raise ValueError(f"objective={given!r} with 'engine': 'native', {known}. Use 'engine': 'lightgbm'.")
+        GrowthParams.read(params)
+        read_bin_params(params)
+        metrics_of(params, self.options(params).n_classes)
+
+    def default_copies(self, n_rows: int) -> float:
+        """Return 8: a copy costs a mask and a score."""
+        return 8.0
+
+    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
+        """Raise: its trees grow on one machine."""
+        Engine.check_in_parts(self, params, shuffled=shuffled)
+
+    def network(self) -> Network:
+        """Raise: its trees grow on one machine."""
+        return Engine.network(self)
+
+    def in_less_memory(self, params: EngineParams) -> EngineParams:
+        """Return the parameters as they are: there is nothing to save."""
+        return params
+
+    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
+        """Return an estimate of the memory per row: a mask, its place and its scores, and part of a person's codes."""
+        return n_columns + 24 + 4 * max(1, n_classes)
+
+    def train(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        hooks: Hooks = NO_HOOKS,
+    ) -> lgb.Booster:
+        """Grow trees on the pool of the virtual rows."""
+        return self._train(train, params, valid, hooks)
+
+    def train_own_gradient(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        own: OwnGradient,
+        hooks: Hooks = NO_HOOKS,
+    ) -> lgb.Booster:
+        """Grow trees on pucboost's gradients; start, link and metrics are those of the built-in loss."""
+        return self._train(train, params, valid, hooks, own)
+
+    def _train(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        hooks: Hooks,
+        own: OwnGradient | None = None,
+    ) -> lgb.Booster:
+        if hooks.keep_training_booster:
+            raise ValueError(
+                "keep_training_booster with 'engine': 'native': its boosters do not keep the data. Continue a model "
+                "with init_model, or use 'engine': 'lightgbm'."
+            )
+        values = copy.deepcopy(params.values)
+        # They wait for each other by spinning, so more of them than cores would be in each other's way.
+        with Team(min(train.rows.threads, thread_count(None))) as team:
+            booster = begin(train, values, valid or (), team, init_model=hooks.init_model, own=own)
+            own_set = next((name for table, name in valid or () if table is None), None)
+            if own_set is not None:
+                booster.set_train_data_name(own_set)
+
+            def evaluate() -> list[Any]:
+                on_training = [] if own_set is None else booster.eval_train(hooks.feval)
+                return [*on_training, *booster.eval_valid(hooks.feval)]
+
+            first = booster.growth.next_round
+            best, results = run_rounds(
+                booster,
+                values,
+                range(first, first + params.num_boost_round),
+                with_early_stopping(hooks.callbacks, values),
+                booster.update,
+                evaluate,
+            )
+            finished = booster.finished()
+        finished.best_iteration = best or 0
+        finished.best_score = best_scores(results)
+        # As lgb.train does it: without the trees after the best round.
+        return finished.model_from_string(finished.model_to_string()) if best else finished
+
+    def cv(
+        self,
+        label: Array,
+        folds: Sequence[tuple[Array, Array]],
+        build: FoldBuilder,
+        params: EngineParams,
+        options: FoldOptions,
+    ) -> dict[str, Any]:
+        """Grow a booster on each fold, round by round."""
+        threads = self.options(params.values).num_threads
+        return cross_validate(len(folds), build, params, options, min(thread_count(threads), thread_count(None)))
+
+
+ENGINE: Engine = Native()

@@ -1,0 +1,204 @@
+"""LightGBM's parameters, as far as the native engine grows trees by them."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..._virtual.plan import child_seed
+from ..names import is_true, value_of, whole_number
+from .bins import BinParams
+
+NOT_HERE: dict[str, tuple[Any, str]] = {
+    "linear_tree": (False, "linear leaves"),
+    "forcedsplits_filename": ("", "forced splits"),
+    "forcedbins_filename": ("", "forced bins"),
+    "feature_contri": (None, "factors on the gains of features"),
+    "monotone_penalty": (0.0, "a penalty on monotone splits"),
+    "cegb_penalty_split": (0.0, "costs of splits"),
+    "cegb_penalty_feature_lazy": (None, "costs of features"),
+    "cegb_penalty_feature_coupled": (None, "costs of features"),
+    "use_quantized_grad": (False, "LightGBM's quantised gradients (its own are always in whole numbers)"),
+    "pos_bagging_fraction": (1.0, "row sampling by class"),
+    "neg_bagging_fraction": (1.0, "row sampling by class"),
+    "bagging_by_query": (False, "queries"),
+    "sigmoid": (1.0, "a factor on raw scores"),
+    "reg_sqrt": (False, "square roots of labels"),
+    "num_machines": (1, "several machines"),
+}
+"""Parameters that only LightGBM has: the value that means nothing, and what it is."""
+
+
+def read_bin_params(params: Mapping[str, Any]) -> BinParams:
+    """Read what LightGBM's parameters say about bins, under any of their names."""
+    return BinParams(
+        max_bin=whole_number("max_bin", value_of(params, "max_bin", 255)),
+        max_bin_by_feature=tuple(_whole_numbers("max_bin_by_feature", value_of(params, "max_bin_by_feature", ()))),
+        min_data_in_bin=_at_least(params, "min_data_in_bin", 3, 1),
+        sample_rows=_at_least(params, "bin_construct_sample_cnt", 200_000, 1),
+        seed=whole_number("data_random_seed", value_of(params, "data_random_seed", _seed(params, 1))),
+        zero_as_missing=is_true(value_of(params, "zero_as_missing", False)),
+    )
+
+
+@dataclass(frozen=True)
+class GrowthParams:
+    """How trees grow."""
+
+    num_leaves: int
+    max_depth: int
+    learning_rate: float
+    min_data_in_leaf: int
+    min_sum_hessian_in_leaf: float
+    lambda_l1: float
+    lambda_l2: float
+    min_gain_to_split: float
+    max_delta_step: float
+    path_smooth: float
+    feature_fraction: float
+    feature_fraction_bynode: float
+    bagging_fraction: float
+    bagging_freq: int
+    extra_trees: bool
+    monotone_constraints: tuple[int, ...]
+    intermediate: bool
+    """Whether monotone constraints are less strict than LightGBM's basic ones."""
+    interaction_constraints: tuple[tuple[int, ...], ...] | None
+    cat_smooth: float
+    cat_l2: float
+    max_cat_threshold: int
+    max_cat_to_onehot: int
+    min_data_per_group: int
+    bagging_seed: int
+    feature_seed: int
+    extra_seed: int
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> GrowthParams:
+        """Read LightGBM's parameters, under any of their names; raise for values that make no sense."""
+        depth = whole_number("max_depth", value_of(params, "max_depth", -1))
+        leaves = _at_least(params, "num_leaves", 31, 2)
+        if 0 < depth < 30:
+            leaves = min(leaves, 2**depth)
+        return cls(
+            num_leaves=leaves,
+            max_depth=depth,
+            learning_rate=_number(params, "learning_rate", 0.1, above=0.0),
+            min_data_in_leaf=_at_least(params, "min_data_in_leaf", 20, 0),
+            min_sum_hessian_in_leaf=_number(params, "min_sum_hessian_in_leaf", 1e-3),
+            lambda_l1=_number(params, "lambda_l1", 0.0),
+            lambda_l2=_number(params, "lambda_l2", 0.0),
+            min_gain_to_split=_number(params, "min_gain_to_split", 0.0),
+            max_delta_step=max(0.0, _number(params, "max_delta_step", 0.0, least=-math.inf)),
+            path_smooth=_number(params, "path_smooth", 0.0),
+            feature_fraction=_number(params, "feature_fraction", 1.0, above=0.0, most=1.0),
+            feature_fraction_bynode=_number(params, "feature_fraction_bynode", 1.0, above=0.0, most=1.0),
+            bagging_fraction=_number(params, "bagging_fraction", 1.0, above=0.0, most=1.0),
+            bagging_freq=max(0, whole_number("bagging_freq", value_of(params, "bagging_freq", 0))),
+            extra_trees=is_true(value_of(params, "extra_trees", False)),
+            monotone_constraints=tuple(_signs(params)),
+            intermediate=any(_signs(params)) and _monotone_method(params) == "intermediate",
+            interaction_constraints=_sets(params),
+            cat_smooth=_number(params, "cat_smooth", 10.0),
+            cat_l2=_number(params, "cat_l2", 10.0),
+            max_cat_threshold=_at_least(params, "max_cat_threshold", 32, 1),
+            max_cat_to_onehot=_at_least(params, "max_cat_to_onehot", 4, 1),
+            min_data_per_group=_at_least(params, "min_data_per_group", 100, 1),
+            bagging_seed=whole_number("bagging_seed", value_of(params, "bagging_seed", _seed(params, 3))),
+            feature_seed=whole_number("feature_fraction_seed", params.get("feature_fraction_seed", _seed(params, 2))),
+            extra_seed=whole_number("extra_seed", params.get("extra_seed", _seed(params, 6))),
+        )
+
+
+def check_only_here(params: Mapping[str, Any]) -> None:
+    """Raise for the first parameter that asks for what only another engine can do."""
+    boosting = str(value_of(params, "boosting", "gbdt")).lower()
+    if boosting not in ("gbdt", "gbrt"):
+        raise _refusal("boosting", boosting, f"{boosting!r} boosting")
+    if str(value_of(params, "data_sample_strategy", "bagging")).lower() != "bagging":
+        raise _refusal("data_sample_strategy", value_of(params, "data_sample_strategy"), "one-side sampling")
+    learner = str(value_of(params, "tree_learner", "serial")).lower()
+    if learner != "serial":
+        raise _refusal("tree_learner", learner, "several machines")
+    device = str(value_of(params, "device_type", "cpu")).lower()
+    if device != "cpu":
+        raise _refusal("device_type", device, "other devices than the processor")
+    for name, (nothing, what) in NOT_HERE.items():
+        value = value_of(params, name)
+        if value is None or value == nothing or (isinstance(nothing, bool) and not is_true(value)):
+            continue
+        if isinstance(value, Sequence) and len(value) == 0:
+            continue
+        raise _refusal(name, value, what)
+    method = _monotone_method(params)
+    if method not in ("basic", "intermediate") and any(_signs(params)):
+        raise _refusal("monotone_constraints_method", method, f"the method {method!r}")
+
+
+def _refusal(name: str, value: Any, what: str) -> ValueError:
+    return ValueError(
+        f"{name}={value!r} with 'engine': 'native', which does not have {what}. Use 'engine': 'lightgbm', or leave "
+        f"{name} out."
+    )
+
+
+def _seed(params: Mapping[str, Any], default: int) -> int:
+    """Return a seed for one purpose, made of the user's ``seed``; without one, LightGBM's default."""
+    given = value_of(params, "seed")
+    return default if given is None else child_seed(whole_number("seed", given), default)
+
+
+def _number(
+    params: Mapping[str, Any], name: str, default: float, *, least: float = 0.0, above: float | None = None,
+    most: float = math.inf,
+) -> float:  # fmt: skip
+    given = value_of(params, name, default)
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (math.isfinite(number) and least <= number <= most and (above is None or number > above)):
+        low = f"at least {least:g}" if above is None else f"above {above:g}"
+        bounds = low + (f" and at most {most:g}" if math.isfinite(most) else "")
+        raise ValueError(f"{name} must be a number {bounds}, got {given!r}.")
+    return number
+
+
+def _at_least(params: Mapping[str, Any], name: str, default: int, least: int) -> int:
+    number = whole_number(name, value_of(params, name, default))
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}.")
+    return number
+
+
+def _whole_numbers(name: str, given: Any) -> list[int]:
+    """Read a list of numbers, or LightGBM's text of one."""
+    if given is None or (isinstance(given, str) and not given.strip()):
+        return []
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    return [whole_number(name, float(part) if isinstance(part, str) else part) for part in parts]
+
+
+def _signs(params: Mapping[str, Any]) -> list[int]:
+    signs = _whole_numbers("monotone_constraints", value_of(params, "monotone_constraints", ()))
+    if any(sign not in (-1, 0, 1) for sign in signs):
+        raise ValueError(f"monotone_constraints must be -1, 0 or 1 for each column, got {signs}.")
+    return signs
+
+
+def _monotone_method(params: Mapping[str, Any]) -> str:
+    return str(value_of(params, "monotone_constraints_method", "basic")).lower()
+
+
+def _sets(params: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
+    given = value_of(params, "interaction_constraints")
+    if isinstance(given, str):
+        given = ast.literal_eval(f"[{given}]") if given.strip() else None
+        if given is not None and len(given) == 1 and given[0] and isinstance(given[0][0], list):
+            given = given[0]
+    if given is None or len(given) == 0:
+        return None
+    return tuple(tuple(_whole_numbers("interaction_constraints", one)) for one in given)

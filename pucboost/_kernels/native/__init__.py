@@ -1,0 +1,1 @@
+"""Kernels of the native engine: one binned matrix of the people, masked as it is read."""

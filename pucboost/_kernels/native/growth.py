@@ -1,0 +1,253 @@
+"""One tree, leaf by leaf: always the leaf is split whose split gains most.
+
+All threads run :func:`grow_tree` at once. Each owns some rows of the bag, whose codes it moves about with the leaves,
+and some columns, in which it looks for splits. Of everything else each keeps a copy of its own, made of the same
+numbers; only the first thread writes the tree. Threads meet twice for every split: when all have their part of a
+histogram, and when all have their best split.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._arrays import Array
+from ..compiling import kernel
+from .atomics import wait_for_all
+from .histograms import histogram, merge_column
+from .leaf_outputs import leaf_output
+from .memory import BIN, FEATURE, GAIN, L2, LEFT_G, LEFT_H, MISSING_LEFT
+from .partitions import partition
+from .search import code_test, search_leaf, take_best
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _sum(counts: Array, side: Any) -> Any:
+    """Return the rows of all threads."""
+    total = 0
+    for thread in range(len(counts)):
+        total += counts[thread, side]
+    return total
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _start(leaves: Any, lo: Any, hi: Any, bag: Any, penalties: Any) -> None:
+    """Make the root: the whole bag."""
+    leaves.first[0], leaves.end[0], leaves.half[0], leaves.depth[0], leaves.parent[0] = lo, hi, 0, 0, -1
+    rows = len(bag.packed)
+    leaves.rows[0], leaves.sum_g[0], leaves.sum_h[0] = rows, bag.total_g, bag.total_h
+    leaves.lowest[0], leaves.highest[0] = -np.inf, np.inf
+    for f in range(leaves.path.shape[1]):
+        leaves.path[0, f] = 0
+    value = leaf_output(bag.total_g, bag.total_h, np.float64(rows), penalties.l2, penalties, 0.0, -np.inf, np.inf)
+    if penalties.smoothing > 0.0:  # the root has no parent towards which it could be pulled
+        value *= (rows + penalties.smoothing) / rows
+    leaves.value[0] = value
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _own_histogram(thread: Any, number: Any, leaves: Any, bag: Any, shared: Any) -> None:
+    """Write the histogram of this thread's rows of a leaf."""
+    first, end = leaves.first[number], leaves.end[number]
+    codes, packed = bag.codes, bag.packed
+    if leaves.half[number]:
+        codes, packed = bag.other_codes, bag.other_packed
+    shared.poured[thread] = histogram(
+        codes, packed, first, end, shared.narrow[thread], shared.poured_g[thread], shared.poured_h[thread]
+    )
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _share_cells(column: Any, left: Any, right: Any, small: Any, cells: Any, shared: Any) -> None:
+    """Write the wide cells of one column: of the smaller child the sums over threads, of the other one the rest.
+
+    The cells of the parent are where those of its left child will be.
+    """
+    at, n_codes = cells.at[column], cells.n_codes[column]
+    wide_g, wide_h = shared.wide_g, shared.wide_h
+    if right >= 0 and small == left:
+        for k in range(at, at + n_codes + 1):
+            wide_g[right, k], wide_h[right, k] = wide_g[left, k], wide_h[left, k]
+    merge_column(
+        shared.narrow, shared.poured, shared.poured_g, shared.poured_h, column, at, n_codes, small, wide_g, wide_h
+    )
+    if right >= 0:
+        large = left + right - small
+        for k in range(at, at + n_codes + 1):
+            wide_g[large, k] -= wide_g[small, k]
+            wide_h[large, k] -= wide_h[small, k]
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _write_node(
+    tree: Any, node: Any, left: Any, right: Any, column: Any, start: Any, span: Any, in_set: Any, leaves: Any,
+    right_set: Array,
+) -> None:  # fmt: skip
+    """Write what there is to say of a new node, which takes the place of the leaf ``left``."""
+    found = leaves.best[left]
+    tree.feature[node], tree.bin[node] = np.int64(found[FEATURE]), np.int64(found[BIN])
+    tree.default_left[node] = found[MISSING_LEFT] > 0.0
+    tree.column[node], tree.first_right[node], tree.span[node] = column, np.uint8(start), np.uint8(span)
+    tree.in_set[node] = in_set
+    for k in range(4):
+        tree.left_set[node, k], tree.right_set[node, k] = leaves.best_set[left, k], right_set[k]
+    tree.gain[node], tree.value[node] = found[GAIN], leaves.value[left]
+    tree.weight[node], tree.rows[node] = leaves.sum_h[left], leaves.rows[left]
+    parent = leaves.parent[left]
+    if parent >= 0:
+        if tree.left[parent] == ~left:
+            tree.left[parent] = node
+        else:
+            tree.right[parent] = node
+    tree.left[node], tree.right[node] = ~left, ~right
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _split_rows(
+    number: Any, column: Any, start: Any, span: Any, in_set: Any, right_set: Array, leaves: Any, bag: Any
+) -> Any:
+    """Move this thread's rows of a leaf to the other half of the bag; return where those of the right child begin."""
+    codes, packed, codes_out, packed_out = bag.codes, bag.packed, bag.other_codes, bag.other_packed
+    if leaves.half[number]:
+        codes, packed, codes_out, packed_out = codes_out, packed_out, codes, packed
+    return partition(
+        codes, packed, leaves.first[number], leaves.end[number], column, np.uint8(start), np.uint8(span), in_set,
+        right_set, codes_out, packed_out,
+    )  # fmt: skip
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def bound_by_others(n: Any, leaves: Any) -> None:
+    """Bound the n leaves by each other: left of a rising split, nobody is above the lowest on its right.
+
+    All values keep within these bounds, so it does not matter which leaf is split next.
+    """
+    for leaf in range(n):
+        leaves.changed[leaf] = False
+        low, high = -np.inf, np.inf
+        for node in range(n - 1):
+            side = leaves.side[leaf, node] * leaves.sign[node]
+            if side == 0:
+                continue
+            for other in range(n):
+                if leaves.side[other, node] == -leaves.side[leaf, node]:
+                    if side < 0:
+                        high = min(high, leaves.value[other])
+                    else:
+                        low = max(low, leaves.value[other])
+        if low != leaves.lowest[leaf] or high != leaves.highest[leaf]:
+            leaves.lowest[leaf], leaves.highest[leaf], leaves.changed[leaf] = low, high, True
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _make_children(
+    left: Any, right: Any, node: Any, middle: Any, features: Any, penalties: Any, intermediate: Any, leaves: Any
+) -> None:
+    """Replace a leaf by its two children, of which the left one keeps its number."""
+    found = leaves.best[left]
+    f, left_g, left_h, l2 = np.int64(found[FEATURE]), found[LEFT_G], found[LEFT_H], found[L2]
+    right_g, right_h = leaves.sum_g[left] - left_g, leaves.sum_h[left] - left_h
+    leaves.first[right], leaves.end[right], leaves.end[left] = middle, leaves.end[left], middle
+    leaves.half[left] = 1 - leaves.half[left]
+    leaves.half[right] = leaves.half[left]
+    leaves.parent[left], leaves.parent[right] = node, node
+    leaves.depth[left] += 1
+    leaves.depth[right] = leaves.depth[left]
+    leaves.path[left, f] = 1
+    for k in range(leaves.path.shape[1]):
+        leaves.path[right, k] = leaves.path[left, k]
+    per_hessian = leaves.rows[left] / leaves.sum_h[left]
+    old, low, high = leaves.value[left], leaves.lowest[left], leaves.highest[left]
+    left_value = leaf_output(left_g, left_h, left_h * per_hessian, l2, penalties, old, low, high)
+    right_value = leaf_output(right_g, right_h, right_h * per_hessian, l2, penalties, old, low, high)
+    leaves.value[left], leaves.value[right] = left_value, right_value
+    leaves.lowest[right], leaves.highest[right] = low, high
+    leaves.sum_g[left], leaves.sum_h[left], leaves.sum_g[right], leaves.sum_h[right] = left_g, left_h, right_g, right_h
+    if intermediate:
+        leaves.sign[node] = features.monotone[f]
+        for k in range(node):
+            leaves.side[right, k] = leaves.side[left, k]
+        for leaf in range(right):
+            leaves.side[leaf, node] = 0
+        leaves.side[left, node], leaves.side[right, node] = -1, 1
+        bound_by_others(right + 1, leaves)
+        return
+    between = 0.5 * (left_value + right_value)
+    if features.monotone[f] > 0:
+        leaves.highest[left], leaves.lowest[right] = between, between
+    elif features.monotone[f] < 0:
+        leaves.lowest[left], leaves.highest[right] = between, between
+
+
+@kernel(error_model="numpy")
+def grow_tree(
+    thread: Any, threads: Any, lo: Any, hi: Any, num_leaves: Any, bag: Any, features: Any, cells: Any, limits: Any,
+    penalties: Any, rules: Any, shared: Any, leaves: Any, scratch: Any, tree: Any,
+) -> Any:  # fmt: skip
+    """Grow one tree; this thread owns the rows lo … hi − 1 of the bag. Return the number of leaves."""
+    n_columns = len(cells.at)
+    c0, c1 = n_columns * thread // threads, n_columns * (thread + 1) // threads
+    _start(leaves, lo, hi, bag, penalties)
+    rows, sum_h, value, best = leaves.rows, leaves.sum_h, leaves.value, leaves.best
+    left: Any = np.int64(0)  # numba keeps these types
+    right: Any = np.int64(-1)
+    small: Any = np.int64(0)
+    n: Any = np.int64(1)
+    while True:
+        # The histogram of the smaller child (or of the root), and the other one by subtraction.
+        _own_histogram(thread, small, leaves, bag, shared)
+        wait_for_all(shared.arrivals, threads)
+        if right >= 0:
+            rows[left], rows[right] = _sum(shared.counts, 0), _sum(shared.counts, 1)
+        for column in range(c0, c1):
+            _share_cells(column, left, right, small, cells, shared)
+
+        # The best splits of the new leaves.
+        for side in range(2 if right >= 0 else 1):
+            number = right if side == 1 else left
+            leaves.born[number] = 2 * n + side
+            search_leaf(
+                thread, side, number, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves, scratch
+            )
+        wait_for_all(shared.arrivals, threads)
+        for side in range(2 if right >= 0 else 1):
+            take_best(right if side == 1 else left, side, threads, shared, leaves)
+        if limits.intermediate and right >= 0:  # what the new values mean for splits that were found before
+            for number in range(n):
+                if leaves.changed[number] and number != left and number != right:
+                    wait_for_all(shared.arrivals, threads)
+                    search_leaf(
+                        thread, 0, number, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves,
+                        scratch,
+                    )  # fmt: skip
+                    wait_for_all(shared.arrivals, threads)
+                    take_best(number, 0, threads, shared, leaves)
+
+        # Split the best leaf: it becomes the left child.
+        left = np.int64(0)
+        for number in range(1, n):
+            if best[number, GAIN] > best[left, GAIN]:
+                left = number
+        if not best[left, GAIN] > 0.0:
+            break
+        node, right = n - 1, n
+        n += 1
+        start, span, in_set = code_test(features, best[left], leaves.best_set[left], scratch.right_set)
+        column = features.column[np.int64(best[left, FEATURE])]
+        if thread == 0:
+            _write_node(tree, node, left, right, column, start, span, in_set, leaves, scratch.right_set)
+        middle = _split_rows(left, column, start, span, in_set, scratch.right_set, leaves, bag)
+        _make_children(left, right, node, middle, features, penalties, limits.intermediate, leaves)
+        shared.counts[thread, 0] = leaves.end[left] - leaves.first[left]
+        shared.counts[thread, 1] = leaves.end[right] - leaves.first[right]
+        small = left if sum_h[left] < sum_h[right] else right
+        if n == num_leaves:
+            wait_for_all(shared.arrivals, threads)
+            rows[left], rows[right] = _sum(shared.counts, 0), _sum(shared.counts, 1)
+            break
+    if thread == 0:
+        for number in range(n):
+            tree.leaf_value[number], tree.leaf_weight[number] = value[number], sum_h[number]
+            tree.leaf_count[number] = rows[number]
+    return n

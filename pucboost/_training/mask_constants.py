@@ -1,0 +1,228 @@
+"""One constant per mask, so that a model is right on average for everybody who shares at least that mask.
+
+f* satisfies E[f*(b, S, z_S) − Y | A ⊇ S] = 0 for every mask S, by the law of total expectation. The virtual rows of
+mask S stand for exactly these people, so a model can be held to it: c_S, added to raw scores s with link h, solves
+
+    Σ w·(h(s + c_S) − y) = 0    over the virtual rows of mask S.
+
+The people who share exactly S are never looked at alone: what they have in common beyond S is their silence.
+
+With many groups most masks have few people, and c_S is mostly noise. So masks are refined group by group, the most
+informative group first. A node at depth d holds the masks that agree in the first d groups; ĉ solves the equation over
+all its rows. The constant of a node is that of its parent plus a share B of the difference of the two ĉ:
+
+    c(node) = c(parent) + B·(ĉ(node) − ĉ(parent)),        B = τ² / (τ² + σ²)
+
+with σ² the variance of the difference and τ² = (Σ δ²/σ² − n) / Σ 1/σ², the variance that the n differences δ of a depth
+have beyond noise (DerSimonian and Laird's estimate). With people enough B is 1 and c_S solves its equation. The trees
+have followed part of the noise already, which makes δ² small and τ² too small. So τ² is at least the variance of a mean
+of :data:`PEOPLE_TRUSTED` people, divided by the number of groups, over which a mask's constant is spread.
+
+σ² is that of sums over people, not rows. A person's rows have one outcome, so their residuals are nearly the same and
+cancel in the difference. Person i moves ĉ(node) by Σ w·(y − f) / H over their rows in the node, H = Σ w·∂f/∂s. For
+|y − f| we take √(φ·V(f)), with the variance function V of the loss and φ from all rows: a mask in which nobody happened
+to have a claim would otherwise look certain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._arrays import Array
+from .._losses import Objective, Softmax
+
+MOST_NODES = 1_024
+"""Groups are no longer refined when a depth would have more nodes."""
+FARTHEST = 3.0
+"""How far a constant may move log or log-odds: without any events it would be infinite."""
+PEOPLE_TRUSTED = 3_000
+"""How many people make half of a constant count, if there is one group and nothing speaks for more."""
+_STEPS = 30
+_CLOSE = 1e-10
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """What constants depend on, by virtual row; raw scores and outcomes are rows × outputs."""
+
+    scores: Array
+    outcome: Array
+    weight: Array
+    masks: Array
+    person: Array
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The nodes at one depth."""
+
+    keys: Array
+    """Sorted; the part of a mask that belongs to the groups so far."""
+    constant: Array
+    """Nodes × outputs."""
+    rows: Array
+    weight: Array
+    """H, nodes × outputs."""
+
+
+@dataclass(frozen=True)
+class MaskConstants:
+    """Constants by mask, refined group by group."""
+
+    order: tuple[int, ...]
+    """The groups, the first one first."""
+    depths: tuple[Depth, ...]
+    """One more than groups in ``order``: the first is the root."""
+
+    def at(self, masks: Array) -> Array:
+        """Return the constants of masks (masks × outputs); one that nobody had gets those of its closest parent."""
+        out = np.repeat(self.depths[0].constant, len(masks), axis=0)
+        used = np.uint64(0)
+        for depth, nodes in enumerate(self.depths):
+            used |= np.uint64(1) << np.uint64(self.order[depth - 1]) if depth else np.uint64(0)
+            place = np.minimum(np.searchsorted(nodes.keys, masks & used), len(nodes.keys) - 1)
+            found = nodes.keys[place] == masks & used
+            out[found] = nodes.constant[place[found]]
+        return out
+
+
+def mask_constants(rows: ScoredRows, objective: Objective, n_groups: int, strength: float = 1.0) -> MaskConstants:
+    """Return the constants, each times ``strength``."""
+    moves = _Moves.of(rows, objective)
+    order = _by_information(rows.masks, moves, n_groups)
+    root = np.zeros(len(rows.masks), dtype=np.int64)
+    exact = _solve(rows, objective, root, 1)
+    depths = [_depth(np.zeros(1, dtype=np.uint64), exact, root, moves)]
+    parent, used = root, np.uint64(0)
+    for g in order:
+        used |= np.uint64(1) << np.uint64(g)
+        keys, first, node = np.unique(rows.masks & used, return_index=True, return_inverse=True)
+        if len(keys) > MOST_NODES:
+            break
+        above = parent[first]
+        finer = _solve(rows, objective, node, len(keys))
+        difference = finer - exact[above]
+        variance = moves.variance_of_difference(rows.person, node, parent, above)
+        share = _reliable(difference, variance, moves.variance_of_one / (PEOPLE_TRUSTED * n_groups))
+        depths.append(_depth(keys, depths[-1].constant[above] + share * difference, node, moves))
+        parent, exact = node, finer
+    scaled = [Depth(one.keys, strength * one.constant, one.rows, one.weight) for one in depths]
+    return MaskConstants(tuple(order[: len(depths) - 1]), tuple(scaled))
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """How rows move the sums of a node, outputs as columns."""
+
+    gradient: Array
+    """w·(f − y)."""
+    hessian: Array
+    """w·∂f/∂s."""
+    noise: Array
+    """w·√(φ·V(f)), what w·|f − y| typically is."""
+
+    @classmethod
+    def of(cls, rows: ScoredRows, objective: Objective) -> _Moves:
+        told = _told(objective, rows.scores)
+        weight = rows.weight[:, None]
+        variance = objective.variance(told)
+        squares = weight**2 * (told - rows.outcome) ** 2
+        phi = squares.sum(axis=0) / np.maximum((weight**2 * variance).sum(axis=0), np.finfo(float).tiny)
+        return cls(weight * (told - rows.outcome), weight * objective.slope(told), weight * np.sqrt(phi * variance))
+
+    @property
+    def variance_of_one(self) -> Array:
+        """The variance of the constant of a single person, by output."""
+        return np.asarray((self.noise.sum(axis=0) * _inverse(self.hessian.sum(axis=0))) ** 2)
+
+    def variance_of_difference(self, person: Array, node: Array, parent: Array, above: Array) -> Array:
+        """Return Σ_i (N_i(node) / H(node) − N_i(parent) / H(parent))² for each node; N_i sums the noise of person i."""
+        n_parents, n_nodes = int(above.max()) + 1, len(above)
+        out = np.empty((n_nodes, self.noise.shape[1]))
+        pairs, at_node = np.unique(person * n_nodes + node, return_inverse=True)
+        pairs_above, at_parent = np.unique(person * n_parents + parent, return_inverse=True)
+        which, which_above = pairs % n_nodes, pairs_above % n_parents
+        same = np.searchsorted(pairs_above, pairs // n_nodes * n_parents + above[which])
+        for k in range(out.shape[1]):
+            inverse = _inverse(np.bincount(node, self.hessian[:, k], n_nodes))
+            inverse_above = _inverse(np.bincount(parent, self.hessian[:, k], n_parents))
+            mine = np.bincount(at_node, self.noise[:, k]) * inverse[which]
+            whole = np.bincount(at_parent, self.noise[:, k]) * inverse_above[which_above]
+            squares_above = np.bincount(which_above, whole**2, n_parents)
+            out[:, k] = np.bincount(which, mine**2 - 2 * mine * whole[same], n_nodes) + squares_above[above]
+        return out
+
+
+def _inverse(values: Array) -> Array:
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
+
+
+def _told(objective: Objective, scores: Array) -> Array:
+    """Return predictions, one column per output."""
+    return objective.response(scores if scores.shape[1] > 1 else scores[:, 0]).reshape(scores.shape)
+
+
+def _depth(keys: Array, constant: Array, node: Array, moves: _Moves) -> Depth:
+    weight = [np.bincount(node, hessian, len(keys)) for hessian in moves.hessian.T]
+    return Depth(keys, constant, np.bincount(node, minlength=len(keys)), np.stack(weight, axis=1))
+
+
+def _by_information(masks: Array, moves: _Moves, n_groups: int) -> list[int]:
+    """Return the groups, those first whose presence goes with the largest residuals, compared with their noise."""
+    apart = []
+    for g in range(n_groups):
+        has = (masks >> np.uint64(g) & np.uint64(1)).astype(np.int64)
+        statistic = 0.0
+        for gradient, hessian, noise in zip(moves.gradient.T, moves.hessian.T, moves.noise.T, strict=True):
+            inverse = _inverse(np.bincount(has, hessian, 2))
+            mean = np.bincount(has, gradient, 2) * inverse
+            variance = (np.bincount(has, noise**2, 2) * inverse**2).sum()
+            statistic += float((mean[1] - mean[0]) ** 2 / variance) if variance > 0 and inverse.all() else 0.0
+        apart.append(statistic)
+    return sorted(range(n_groups), key=lambda g: -apart[g])
+
+
+def _reliable(difference: Array, variance: Array, least: Array) -> Array:
+    """Return B for each node and output, with τ² at least ``least``; 0 where a node is its parent."""
+    out = np.zeros_like(difference)
+    for k in range(difference.shape[1]):
+        known = variance[:, k] > 1e-12 * variance[:, k].max(initial=0.0)
+        if not known.any():
+            continue
+        precision = 1.0 / variance[known, k]
+        beyond = float(((difference[known, k] ** 2 * precision).sum() - known.sum()) / precision.sum())
+        between = max(float(least[k]), beyond)
+        out[known, k] = between / (between + variance[known, k])
+    return out
+
+
+def _solve(rows: ScoredRows, objective: Objective, node: Array, n_nodes: int) -> Array:
+    """Return ĉ for each node and output: Σ w·(h(s + ĉ) − y) = 0 over its rows.
+
+    With an identity or a log link one step is exact. Log-odds take Newton's steps, classes are scaled in turn
+    (iterative proportional fitting).
+    """
+    classes, link = isinstance(objective, Softmax), objective.link_name
+    constant = np.zeros((n_nodes, rows.scores.shape[1]))
+    target = _sums(node, rows.weight[:, None] * rows.outcome, n_nodes)
+    for _ in range(_STEPS):
+        told = _told(objective, rows.scores + constant[node])
+        now = _sums(node, rows.weight[:, None] * told, n_nodes)
+        if link == "log":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = np.where(now > 0, np.log(target / now), 0.0)
+        else:
+            slope = _sums(node, rows.weight[:, None] * objective.slope(told), n_nodes)
+            step = (target - now) * _inverse(slope)
+        if link != "identity":
+            step = np.clip(constant + np.clip(step, -1.0, 1.0), -FARTHEST, FARTHEST) - constant
+        constant = constant + step
+        if link == "identity" or np.abs(step).max(initial=0.0) < _CLOSE:
+            break
+    return constant - constant.mean(axis=1, keepdims=True) if classes else constant
+
+
+def _sums(node: Array, values: Array, n_nodes: int) -> Array:
+    return np.stack([np.bincount(node, column, n_nodes) for column in values.T], axis=1)

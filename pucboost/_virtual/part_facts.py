@@ -1,0 +1,157 @@
+"""What the parts of a table tell each other, so that everybody makes slices of one plan.
+
+Two rounds of small messages suffice. First each part says how many of its people share how many groups, and what its
+columns hold (:class:`PartFacts`). With the copies per k that follow from all histograms together, each part counts its
+virtual rows, and adds some of them for the engine's bins (:class:`PartCount`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._consent import Consent, OptionalColumns
+from .._tables.containers import as_vector, eager, row_source
+from .._tables.sources import ColumnTypes
+from .plan import shared_counts
+
+MAX_MASKS_TOLD = 4_096
+"""How many distinct masks a part tells the others of."""
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What the others must know of a part before anything is agreed on."""
+
+    n_rows: int
+    how_many: tuple[int, ...] = ()
+    """How many rows share k = 0 … 64 groups."""
+    positives: int = 0
+    """How many labels are above 0."""
+    masks_seen: tuple[int, ...] | None = ()
+    """The sets of groups that people share, as masks; None if there are too many."""
+    consent: Consent | None = None
+    columns: ColumnTypes | None = None
+    """None for a part without rows."""
+
+
+@dataclass(frozen=True)
+class BinSample:
+    """Some virtual rows, the same in every worker: from them an engine makes its bins."""
+
+    rows: Array
+    weight: Array
+
+
+@dataclass(frozen=True)
+class PartCount:
+    """The virtual rows of a part."""
+
+    virtual_rows: int
+    complete_rows: int
+    weight: float
+    """Σ of the weights of its virtual rows, up to a constant that all parts have in common."""
+    squares: float
+    by_row_id: bool
+    sample: BinSample
+    order: Array
+    """By which the sample of all parts is sorted, so that it does not depend on how the table is cut."""
+
+
+def facts_of(
+    X: Any,
+    y: Any,
+    optional: OptionalColumns,
+    available: Any = None,
+    *,
+    zero_as_missing: bool = False,
+    num_threads: int | None = None,
+) -> PartFacts:
+    """Return the facts of a part; a part may be empty."""
+    X = eager(X)
+    if is_empty(X):
+        return PartFacts(0)
+    source = row_source(X)
+    consent = Consent.of(optional, source)
+    shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+    seen = np.unique(shared)
+    label = None if y is None else as_vector(y, "y", source.n_rows)
+    return PartFacts(
+        source.n_rows,
+        tuple(np.bincount(shared_counts(shared), minlength=65).tolist()),
+        0 if label is None else int((label > 0).sum()),
+        tuple(seen.tolist()) if len(seen) <= MAX_MASKS_TOLD else None,
+        consent,
+        source.columns,
+    )
+
+
+def is_empty(X: Any) -> bool:
+    """Return whether a table has no rows."""
+    return getattr(X, "shape", (1,))[0] == 0
+
+
+def union_of_masks(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:
+    """Return the masks that occur in any part; None if there are too many."""
+    seen: set[int] = set()
+    for part in parts:
+        if part.masks_seen is None:
+            return None
+        seen.update(part.masks_seen)
+    return tuple(sorted(seen)) if len(seen) <= MAX_MASKS_TOLD else None
+
+
+def common_columns(parts: Sequence[PartFacts]) -> ColumnTypes:
+    """Return the column types of the whole table; a category column has the categories of all parts.
+
+    Declared categories keep their order if all parts declare the same. All others are sorted: the same whatever the
+    order of the parts.
+    """
+    given = [part.columns for part in parts if part.columns is not None]
+    first = given[0]
+    for number, columns in enumerate(given):
+        if columns.names != first.names:
+            raise ValueError(
+                f"Part {number} has the columns {list(columns.names or ())}, the first one {list(first.names or ())}. "
+                "Give every part the same columns in the same order."
+            )
+    lists: dict[int, list[Sequence[Any]]] = {}
+    for columns in given:
+        for j, values in zip(columns.coded, columns.pandas_categorical or (), strict=True):
+            lists.setdefault(j, []).append(values)
+    categorical = {j for columns in given for j in columns.categorical}
+    merged = {j: _union(found, _name(first, j), j in categorical) for j, found in sorted(lists.items())}
+    return ColumnTypes(
+        names=first.names,
+        coded=tuple(merged),
+        categorical=tuple(sorted(categorical)),
+        never_numbers=tuple(sorted({j for columns in given for j in columns.never_numbers})),
+        pandas_categorical=None if first.pandas_categorical is None and not merged else list(merged.values()),
+        has_other_integer_labels=first.has_other_integer_labels,
+    )
+
+
+def _name(columns: ColumnTypes, j: int) -> Any:
+    return j if columns.names is None else columns.names[j]
+
+
+def _union(lists: list[Sequence[Any]], name: Any, unordered: bool) -> list[Any]:
+    if all(list(values) == list(lists[0]) for values in lists):
+        return list(lists[0])
+    if not unordered:
+        raise ValueError(
+            f"Column {name!r} has ordered categories, but they differ between parts, so their order is not known. "
+            "Give every part the same categories."
+        )
+    values = {value for found in lists for value in found}
+    try:
+        return sorted(values)
+    except TypeError:
+        raise ValueError(
+            f"Column {name!r} has categories of several types in different parts. Make it one type, for example with "
+            "astype(str)."
+        ) from None

@@ -1,0 +1,130 @@
+"""Workers that raise, die or never come are named within seconds, and the cluster can train again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client
+from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
+from tools import make_table
+
+import pucboost as puc
+from pucboost._dask.checkpoints import write_checkpoint
+from pucboost._engines import boosters_of
+
+
+def table(n: int = 1_500) -> tuple[Any, Any, Any, Any]:
+    X, y = make_table(n)
+    return X, y, da.from_array(X, chunks=(400, X.shape[1])), da.from_array(y, chunks=(400,))
+
+
+def params_of(kit: EngineKit) -> dict[str, Any]:
+    given = {name: value for name, value in kit.params.items() if name != kit.threads}
+    return {**given, "optional": OPTIONAL, "copies": 2}
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+class Fault:
+    """A metric that raises, or kills its process, in the fourth round on one worker."""
+
+    def __init__(self, victim: str, kills: bool) -> None:
+        self.victim, self.kills, self.calls = victim, kills, 0
+
+    def __call__(self, preds: Any, data: Any) -> tuple[str, float, bool]:
+        import os
+        import signal
+
+        from distributed import get_worker
+
+        self.calls += 1
+        if self.calls == 4 and get_worker().address == self.victim:
+            if self.kills:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise KeyError("my own mistake")
+        return "nothing", 0.0, False
+
+
+@every_distributed_engine
+@pytest.mark.usefixtures("by_value")
+@pytest.mark.parametrize("kills", [False, True], ids=["raises", "dies"])
+def test_a_worker_that_fails(client: Client, kit: EngineKit, kills: bool) -> None:
+    X, y, rows, labels = table()
+    victim = sorted(client.nthreads())[kills]
+    named = "was lost before it had trained" if kills else r"failed: KeyError: 'my own mistake'"
+    with pytest.raises(RuntimeError, match=f"Worker {victim} {named}"):
+        puc.dask.train(client, params_of(kit), rows, labels, 50, valid_sets=(X, y), feval=Fault(victim, kills))
+    client.wait_for_workers(2)
+    assert (victim in client.nthreads()) is not kills  # who did not die is the same process
+    booster = puc.dask.train(client, params_of(kit), rows, labels, 5)
+    assert booster.puc_summary.source_rows == len(y)
+
+
+def test_a_worker_that_never_comes(client: Client) -> None:
+    _, y, rows, labels = table()
+    busy = sorted(client.nthreads())[1]
+    other = client.submit(time.sleep, 3, workers=[busy], pure=False)
+    while not client.processing()[busy]:
+        time.sleep(0.01)
+    params = {"optional": OPTIONAL, "verbosity": -1}
+    with pytest.raises(puc.dask.LostWorkerError, match=f"Worker {busy} has not answered within 0.5 seconds"):
+        puc.dask.train(client, params, rows, labels, 5, wait_for_workers=0.5)
+    other.result()
+    assert puc.dask.train(client, params, rows, labels, 5).puc_summary.source_rows == len(y)
+
+
+@every_distributed_engine
+def test_checkpoints_and_resuming(client: Client, kit: EngineKit, tmp_path: Path) -> None:
+    X, _, rows, labels = table()
+    folder = tmp_path / "new" / "folder"
+    whole = puc.dask.train(client, params_of(kit), rows, labels, 9, checkpoint=folder, checkpoint_every=4)
+    assert names_in(folder) == ["rounds-000000004.model", "rounds-000000008.model"]
+    last = puc.dask.last_checkpoint(folder)
+    assert boosters_of(last).rounds(last) == 8
+    assert last.consent == whole.consent
+    assert last.puc_summary == whole.puc_summary
+    assert np.abs(puc.predict(last, X) - puc.predict(whole, X)).max() < 0.1
+    resumed = puc.dask.train(
+        client, params_of(kit), rows, labels, 12, checkpoint=folder, checkpoint_every=4, resume=True
+    )
+    assert boosters_of(resumed).rounds(resumed) == 12
+    assert "rounds-000000012.model" in names_in(folder)
+    assert resumed.puc_summary == whole.puc_summary  # the same masks: the plan is a pure function of the table
+    by_hand = puc.dask.train(client, params_of(kit), rows, labels, 4, init_model=folder / "rounds-000000008.model")
+    np.testing.assert_array_equal(puc.predict(by_hand, X), puc.predict(resumed, X))
+    assert puc.dask.train(client, params_of(kit), rows, labels, 12, checkpoint=folder, resume=True) is not None
+
+
+def test_checkpoints_elsewhere(client: Client) -> None:
+    _, _, rows, labels = table()
+    place = "memory://checkpoints/here"
+    assert puc.dask.last_checkpoint(place) is None
+    params = {"optional": OPTIONAL, "verbosity": -1}
+    puc.dask.train(client, params, rows, labels, 4, checkpoint=place, checkpoint_every=2)
+    last = puc.dask.last_checkpoint(place)
+    assert last.current_iteration() == 4
+    import fsspec
+
+    found = sorted(fsspec.filesystem("memory").ls("/checkpoints/here", detail=False))
+    assert [name.rpartition("/")[2] for name in found] == ["rounds-000000002.model", "rounds-000000004.model"]
+
+
+def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_checkpoint(tmp_path, 2, b"whole")
+
+    def full(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_checkpoint(tmp_path, 4, b"half")
+    assert names_in(tmp_path) == ["rounds-000000002.model"]

@@ -1,0 +1,210 @@
+"""Bins and codes: the kernels against their twins, and bins against what they promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from native_pools import ALL, encoded, people_table
+
+from pucboost._engines.native import sample as sampling
+from pucboost._engines.native.bins import MOST_BINS, BinParams, Bins, FeatureBins, find_bins
+from pucboost._engines.native.sample import ColumnSample
+from pucboost._kernels.native import codes as kernel
+from pucboost._kernels.native import naive_codes as naive
+from pucboost._kernels.rows import ZERO_THRESHOLD
+from pucboost._tables.containers import row_source
+
+NAN = np.nan
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 40), st.integers(0, 12))
+def test_bin_ends(counts: list[int], max_bins: int, min_count: int) -> None:
+    out = np.empty(max_bins, dtype=np.int64)
+    n = kernel.bin_ends(np.array(counts), max_bins, min_count, out)
+    assert out[:n].tolist() == naive.bin_ends(counts, max_bins, min_count)
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 40), st.integers(0, 12))
+def test_bins_cover_all_values_once(counts: list[int], max_bins: int, min_count: int) -> None:
+    ends = naive.bin_ends(counts, max_bins, min_count)
+    assert ends == sorted(set(ends))
+    assert ends[-1] == len(counts) - 1
+    assert len(ends) <= max_bins
+
+
+def test_frequent_values_have_bins_of_their_own() -> None:
+    counts = [1] * 50 + [100] + [1] * 50 + [90] + [1] * 50
+    ends = naive.bin_ends(counts, 20, 3)
+    assert {49, 50, 100, 101} <= set(ends)  # both are alone: the bins before them end just before
+
+
+@given(
+    hnp.arrays(np.uint64, st.integers(1, 80), elements=st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 300))),
+    st.integers(0, 7),
+)
+def test_sort_keys(keys: Any, byte: int) -> None:
+    for given_keys in (keys, (keys & np.uint64(255)) << np.uint64(8 * byte)):  # all bytes, or a single one
+        wanted, other = sorted(given_keys.tolist()), np.empty_like(given_keys)
+        moved = kernel.sort_keys(given_keys, other, np.empty((8, 256), dtype=np.int64))
+        assert (other if moved else given_keys).tolist() == wanted
+
+
+def bins_of(table: Any, *, optional: Any = (), categorical: Any = (), **params: Any) -> Bins:
+    source = row_source(np.asarray(table, dtype=np.float64))
+    return find_bins(ColumnSample.of(source, ALL, 0), BinParams(**params), optional, categorical)
+
+
+numbers = st.one_of(
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.integers(-3, 3).map(float),
+    st.sampled_from([0.0, -0.0, NAN, np.inf, -np.inf, 1e-36, -1e-30, 5e-324, 1.7e308, -1.7e308, 0.5]),
+)
+
+
+@pytest.mark.parametrize("zero_as_missing", [False, True])
+@pytest.mark.parametrize("optional", [(), (0, 1)])
+@given(table=hnp.arrays(np.float64, (25, 2), elements=numbers), max_bin=st.integers(2, 30), min_data=st.integers(0, 4))
+@settings(max_examples=40)
+def test_codes_of_numbers(zero_as_missing: bool, optional: Any, table: Any, max_bin: int, min_data: int) -> None:
+    bins = bins_of(table, optional=optional, max_bin=max_bin, min_data_in_bin=min_data, zero_as_missing=zero_as_missing)
+    least = ZERO_THRESHOLD if zero_as_missing else -1.0
+    codes = encoded(bins, table)
+    for f, feature in enumerate(bins.features):
+        missing = kernel.MISSING if feature.has_missing else feature.zero_bin
+        assert codes[f].tolist() == [naive.number_code(x, feature.upper.tolist(), missing, least) for x in table[:, f]]
+        assert feature.n_bins == len(feature.upper) + 1 or feature.n_bins == len(feature.upper) == 0
+        assert np.all(np.diff(feature.upper) > 0)
+        assert np.isfinite(feature.upper).all()
+        assert feature.n_bins + feature.has_missing <= max(max_bin, 2)
+        present = codes[f][codes[f] != kernel.MISSING]
+        assert not len(present) or feature.n_bins == 0 or present.max() < feature.n_bins
+
+
+@given(hnp.arrays(np.float64, (30, 1), elements=st.floats(allow_nan=False, allow_infinity=False)))
+def test_bounds_separate_all_values_if_there_are_few(table: Any) -> None:
+    table = np.where(np.abs(table) <= ZERO_THRESHOLD, 0.0, table)
+    codes = encoded(bins_of(table, min_data_in_bin=1), table)[0]
+    assert codes.tolist() == np.unique(table[:, 0], return_inverse=True)[1].tolist()
+
+
+def test_many_values_fill_all_bins_equally() -> None:
+    table = np.random.default_rng(0).normal(size=(25_400, 1))
+    bins = bins_of(table)
+    (feature,) = bins.features
+    assert feature.n_bins == MOST_BINS
+    assert (feature.low, feature.high) == (table.min(), table.max())
+    counts = np.bincount(encoded(bins, table)[0])
+    assert counts.min() >= 95
+    assert counts.max() <= 105
+
+
+@given(hnp.arrays(np.float64, (40, 1), elements=st.one_of(st.integers(-2, 9).map(float), numbers)), st.integers(2, 8))
+def test_codes_of_categories(table: Any, max_bin: int) -> None:
+    bins = bins_of(table, categorical=[0], max_bin=max_bin, min_data_in_bin=2)
+    (feature,) = bins.features
+    assert feature.categories is not None
+    assert feature.n_bins == len(feature.categories) <= max_bin - 1
+    codes = encoded(bins, table)[0]
+    assert codes.tolist() == [naive.category_code(x, feature.categories.tolist()) for x in table[:, 0]]
+    assert feature.has_missing == (codes == kernel.MISSING).any()
+    counts = np.bincount(codes[codes != kernel.MISSING], minlength=1)
+    assert np.all(np.diff(counts) <= 0)
+
+
+def test_rare_categories_are_missing() -> None:
+    (feature,) = bins_of([[7.9]] * 5 + [[2.0]] * 4 + [[0.0]] * 4 + [[5.0]] * 2, categorical=[0]).features
+    assert feature.categories is not None
+    assert feature.categories.tolist() == [7, 0, 2]
+    assert feature.has_missing
+    assert feature.missing_type == "nan"
+
+
+def test_what_is_missing() -> None:
+    table = [[1.0, NAN, 0.0, 3.0, NAN], [2.0, 4.0, 1.0, 3.0, NAN]] * 3
+    plain = bins_of(table, optional=[4]).features
+    assert [feature.missing_type for feature in plain] == ["none", "nan", "none", "none", "nan"]
+    assert [feature.has_missing for feature in plain] == [False, True, False, False, True]
+    assert [feature.n_bins for feature in plain] == [2, 1, 2, 1, 0]
+    assert [feature.can_split for feature in plain] == [True, True, True, False, False]
+    zeros = bins_of(table, zero_as_missing=True).features
+    assert {feature.missing_type for feature in zeros} == {"zero"}
+    assert zeros[2].n_bins == 1
+
+
+def test_nan_is_zero_where_nobody_lacked_the_feature() -> None:
+    bins = bins_of([[-1.0], [0.0], [1.0]] * 3)
+    assert encoded(bins, [[NAN], [0.0], [-1.0], [5.0]])[0].tolist() == [1, 1, 0, 2]
+
+
+def test_a_bundle_keeps_who_is_not_in_the_first_bin() -> None:
+    bins = Bins((FeatureBins(2, np.array([0.5])), FeatureBins(3, np.array([0.5, 1.5]), None, "nan", True)))
+    rows: list[list[float]] = [[0, 0], [1, 0], [0, 1], [0, 2], [0, NAN], [1, 2]]
+    codes = encoded(bins, rows, column=[0, 0], first=[1, 2], bundled=[True, True])
+    wanted = []
+    for a, b in rows:
+        code = naive.bundled_code(0, naive.number_code(a, [0.5], 0, -1), 1)
+        wanted.append(naive.bundled_code(code, naive.number_code(b, [0.5, 1.5], 255, -1), 2))
+    assert codes[0].tolist() == wanted == [0, 1, 2, 3, 255, 3]
+
+
+@pytest.mark.parametrize("n_columns", [0, 1, 8, 9, 23])
+def test_pack_rows(n_columns: int) -> None:
+    codes = np.random.default_rng(n_columns).integers(0, 256, (n_columns, 11), dtype=np.uint8)
+    out = np.zeros((11, max(1, -(-n_columns // 8))), dtype=np.uint64)
+    for lo, hi in ((0, 4), (4, 11)):
+        kernel.pack_rows(codes, lo, hi, out)
+    assert out.tolist() == [naive.packed(row) for row in codes.T.tolist()]
+
+
+def test_a_sample_covers_the_table_evenly() -> None:
+    source = row_source(np.arange(1.0, 1001.0).reshape(-1, 1))
+    sample = ColumnSample.of(source, 100, seed=3)
+    assert sample.n_rows == 100
+    assert ((sample.values[0] - 1) // 10).tolist() == list(range(100))  # one of each ten
+    again, other = ColumnSample.of(source, 100, seed=3), ColumnSample.of(source, 100, seed=4)
+    assert np.array_equal(sample.values[0], again.values[0])
+    assert not np.array_equal(sample.values[0], other.values[0])
+
+
+def test_a_wide_sample_is_counted_first(monkeypatch: Any) -> None:
+    table = people_table(300)
+    table[::3, 1] = 0.0
+    source = row_source(table)
+    wanted = ColumnSample.of(source, 200, seed=0)
+    monkeypatch.setattr(sampling, "COUNTED", 0)
+    found = ColumnSample.of(source, 200, seed=0)
+    for ours, theirs in zip((found.values, found.positions), (wanted.values, wanted.positions), strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            assert np.array_equal(a, b, equal_nan=True)
+    assert len(found.values[1]) < 150
+
+
+def test_bins_on_several_threads() -> None:
+    sample = ColumnSample.of(row_source(people_table(500)), ALL, 0)
+    one, three = find_bins(sample, BinParams(), [3, 4]), find_bins(sample, BinParams(), [3, 4], threads=3)
+    for a, b in zip(one.features, three.features, strict=True):
+        assert np.array_equal(a.upper, b.upper)
+        assert (a.n_bins, a.missing_type) == (b.n_bins, b.missing_type)
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"max_bin": 256}, "max_bin: .* 2 to 255 bins, got 256. For more, use engine='lightgbm'"),
+        ({"max_bin_by_feature": (9, 1)}, "max_bin_by_feature: .* got 1"),
+        ({"max_bin_by_feature": (9, 9, 9)}, "max_bin_by_feature lists 3 numbers, but there are 2 columns"),
+    ],
+)
+def test_bad_numbers_of_bins(params: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        bins_of([[0.0, 1.0], [1.0, 2.0]], **params)
+
+
+def test_max_bin_by_feature() -> None:
+    table = np.random.default_rng(0).normal(size=(500, 2))
+    assert bins_of(table, max_bin_by_feature=(5, 17)).n_bins.tolist() == [5, 17]

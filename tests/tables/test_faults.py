@@ -1,0 +1,309 @@
+"""Every step of writing a file fails once: the old file survives, or the new one is whole, and nothing else is left."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tools import QUIET, make_table
+
+import pucboost as puc
+from pucboost._tables import table_writer as writers
+from pucboost._tables import unfinished
+from pucboost._tables.files import check_can_be_written, folder_written_whole, write_whole
+from pucboost._tables.table_writer import table_writer
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no flock")
+
+STEPS = ("open", "fdopen", "dup", "fsync", "chmod", "replace", "mkdir", "stat", "fstat", "close", "scandir")
+"""Functions of the system that writing a file calls."""
+FAULTS: dict[str, Callable[[], BaseException]] = {
+    "no space": lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    "permission": lambda: PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
+    "interrupted": KeyboardInterrupt,
+    "no memory": MemoryError,
+}
+
+
+_CLOSE = os.close
+"""A handle is closed even if that fails."""
+
+
+class Faults:
+    """Counts steps, and fails at one of them: before it is done or, as a signal does, just after."""
+
+    def __init__(self, at: int, fault: Callable[[], BaseException], late: bool) -> None:
+        self.at, self.fault, self.late, self.n = at, fault, late, 0
+
+    def step(self, do: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*args: Any, **kwargs: Any) -> Any:
+            self.n += 1
+            if self.n != self.at:
+                return do(*args, **kwargs)
+            if self.late or do is _CLOSE:
+                made = do(*args, **kwargs)
+                if hasattr(made, "close"):
+                    made.close()
+            raise self.fault()
+
+        return stepped
+
+    def file(self, fdopen: Callable[..., Any]) -> Callable[..., Any]:
+        def opened(*args: Any, **kwargs: Any) -> Any:
+            return _Failing(fdopen(*args, **kwargs), self)
+
+        return opened
+
+
+class _Failing:
+    """A file whose writes and flushes are steps, and its closing, which ends it even if it fails."""
+
+    def __init__(self, inner: Any, faults: Faults) -> None:
+        self._inner = inner
+        self.fileno, self.tell = inner.fileno, inner.tell
+        self.write, self.flush = faults.step(inner.write), faults.step(inner.flush)
+        self._closing = faults.step(lambda: None)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._closing()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._inner.closed)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def failing(at: int, fault: str, late: bool) -> Iterator[Faults]:
+    faults = Faults(at, FAULTS[fault], late)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fdopen", faults.file(os.fdopen))
+        patch.setattr(os, "fsync", lambda handle: None)  # slow
+        for name in STEPS:
+            patch.setattr(os, name, faults.step(getattr(os, name)))
+        yield faults
+
+
+@cache
+def booster(engine: str) -> Any:
+    X, y = make_table(200)
+    return puc.train({"optional": [4], "objective": "binary", "engine": engine, **QUIET}, puc.Dataset(X, y), 2)
+
+
+def write_table(path: Path) -> None:
+    with table_writer(path) as write:
+        for i in range(3):
+            write({"a": np.arange(5.0) + i})
+
+
+def write_folder(path: Path) -> None:
+    with folder_written_whole(path.parent) as folder:
+        (folder / path.name).write_bytes(b"new")
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "bytes": ("a.bin", lambda path: write_whole(path, b"new" * 1000)),
+    "csv": ("a.csv", write_table),
+    "gzip": ("a.csv.gz", write_table),
+    "parquet": ("a.parquet", write_table),
+    "lightgbm": ("a.txt", lambda path: puc.save_model(booster("lightgbm"), path)),
+    "xgboost": ("a.ubj", lambda path: puc.save_model(booster("xgboost"), path)),
+    "folder": ("a.html", write_folder),
+}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("what", WRITERS)
+def test_old_survives_or_new_is_whole(
+    what: str, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writers, "ROW_GROUP", 5)
+    name, write = WRITERS[what]
+    path, expected = tmp_path / name, tmp_path / "expected" / name
+    expected.parent.mkdir()
+    write(expected)
+    whole = expected.read_bytes()
+    with failing(0, "no space", False) as faults:
+        write(path)
+    assert path.read_bytes() == whole
+    n_steps = faults.n
+    assert n_steps > 5
+    outcomes = set()
+    for fault in FAULTS:
+        for late in (False, True):
+            for at in range(1, n_steps + 1):
+                path.unlink(missing_ok=True)
+                if is_there:
+                    path.write_bytes(b"old")
+                stopped = False
+                try:
+                    with failing(at, fault, late):
+                        write(path)
+                except (OSError, KeyboardInterrupt, MemoryError):
+                    stopped = True
+                case = (fault, late, at)
+                found = path.read_bytes() if path.exists() else None
+                assert found in (whole, b"old" if is_there else None), case
+                assert stopped or found == whole, case
+                outcomes.add((stopped, found == whole))
+                left = {file.name for file in tmp_path.iterdir()} - {name, "expected"}
+                if left:  # a step of cleaning up failed; the next to write here does it
+                    write(path)
+                    assert {file.name for file in tmp_path.iterdir()} == {name, "expected"}, (case, left)
+    assert (True, False) in outcomes
+    assert (True, True) in outcomes  # a signal just after the renaming
+
+
+@pytest.mark.parametrize("what", [what for what in WRITERS if what != "folder"])
+def test_a_full_disk_is_named(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "ROW_GROUP", 5)
+    name, write = WRITERS[what]
+    with failing(0, "no space", False) as faults:
+        write(tmp_path / name)
+    told = []
+    for at in range(1, faults.n + 1):
+        try:
+            with failing(at, "no space", False):
+                write(tmp_path / name)
+        except OSError as error:
+            told.append(error.filename)
+    assert set(told) == {str(tmp_path / name)}
+    assert len(told) >= 4
+
+
+def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="input"), table_writer(tmp_path / "a.csv"):
+        (tmp_path / "input.csv").read_bytes()
+    with pytest.raises(IsADirectoryError) as raised:
+        write_whole(tmp_path, b"")
+    assert raised.value.filename == str(tmp_path)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from pucboost._tables.files import folder_written_whole, written_whole
+place = Path(sys.argv[1])
+with written_whole(place / "a.csv") as out, folder_written_whole(place) as folder:
+    out.write(b"half")
+    (folder / "a.html").write_bytes(b"half")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@posix
+def test_what_a_killed_process_leaves_is_removed_by_the_next(tmp_path: Path) -> None:
+    others = [".0123abcd.0123456789abcdef.unfinished", ".a.csv", "a.csv.unfinished", ".e3b0c442.12.unfinished"]
+    for name in others:
+        (tmp_path / name).write_bytes(b"not ours")
+    (tmp_path / "a.csv").write_bytes(b"old")
+    root = Path(__file__).parents[2]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    writing: Any = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], cwd=root, **pipes)
+    assert writing.stdout.readline() == "writing\n"
+
+    def left() -> list[str]:
+        return sorted({file.name for file in tmp_path.iterdir()} - {*others, "a.csv", "b.html"})
+
+    assert len(left()) == 2
+    write_whole(tmp_path / "a.csv", b"ours")  # while the other one lives, its files stay
+    with folder_written_whole(tmp_path) as folder:
+        (folder / "b.html").write_bytes(b"ours")
+    assert len(left()) == 2
+    writing.send_signal(signal.SIGKILL)
+    writing.communicate()
+    assert len(left()) == 2
+    write_whole(tmp_path / "other.csv", b"")  # not its own
+    (tmp_path / "other.csv").unlink()
+    assert len(left()) == 2
+    write_whole(tmp_path / "a.csv", b"new")
+    assert len(left()) == 1
+    with folder_written_whole(tmp_path):
+        pass
+    assert left() == []
+    assert (tmp_path / "a.csv").read_bytes() == b"new"
+    assert all((tmp_path / name).read_bytes() == b"not ours" for name in others)
+
+
+@posix
+def test_a_file_taken_for_a_leftover_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, made = unfinished.fcntl.flock, []
+
+    def removed_by_another(handle: int, how: int) -> None:
+        if not made:
+            for file in tmp_path.iterdir():
+                file.unlink() if file.is_file() else file.rmdir()
+        made.append(handle)
+        lock(handle, how)
+
+    monkeypatch.setattr(unfinished.fcntl, "flock", removed_by_another)
+    write_whole(tmp_path / "a.csv", b"new")
+    assert len(made) == 2
+    made.clear()
+    with folder_written_whole(tmp_path) as folder:
+        (folder / "b.html").write_bytes(b"new")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["b.html"]
+
+
+@posix
+def test_without_locks_files_are_written_and_leftovers_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    left = tmp_path / unfinished.unfinished_name("a.csv")
+    left.touch()
+    monkeypatch.setattr(unfinished.fcntl, "flock", no_locks)
+    write_whole(tmp_path / "a.csv", b"new")
+    assert (tmp_path / "a.csv").read_bytes() == b"new"
+    assert left.exists()
+    monkeypatch.undo()
+    write_whole(tmp_path / "a.csv", b"new")
+    assert not left.exists()
+
+
+def test_long_names(tmp_path: Path) -> None:
+    longest = tmp_path / ("n" * 251 + ".csv")
+    check_can_be_written(longest)
+    write_whole(longest, b"new")
+    assert longest.read_bytes() == b"new"
+    with pytest.raises(ValueError, match=r"cannot write .*: File name too long"):
+        check_can_be_written(tmp_path / ("n" * 252 + ".csv"))
+
+
+def test_the_injector_reaches_every_step(tmp_path: Path) -> None:
+    """Or the tests above would prove nothing."""
+    path = tmp_path / "a.bin"
+    write_whole(path, b"old")
+    reached: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in STEPS:
+            function = getattr(os, name)
+
+            def watched(*args: Any, _name: str = name, _do: Any = function, **kwargs: Any) -> Any:
+                reached.append(_name)
+                return _do(*args, **kwargs)
+
+            patch.setattr(os, name, watched)
+        write_whole(path, b"new")
+        with suppress(OSError), folder_written_whole(tmp_path):
+            pass
+    assert {*STEPS} <= {*reached}

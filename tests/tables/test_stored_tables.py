@@ -1,0 +1,164 @@
+"""Tables that are not in memory: how they are read, in which type they are kept, and what errors name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from pucboost._tables import growing_matrix, table_files
+from pucboost._tables.files import DataError
+from pucboost._tables.growing_matrix import GrowingMatrix
+from pucboost._tables.stored_tables import is_stored, learn_columns, stored_table
+from pucboost._tables.table_files import open_table
+
+
+def write(path: Path, **columns: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_what_is_stored(tmp_path: Path) -> None:
+    for data in (tmp_path, str(tmp_path), "people.parquet", Path("people.PQ"), pl.LazyFrame({"a": [1]})):
+        assert is_stored(data)
+    assert is_stored(ds.dataset(write(tmp_path / "a.parquet", a=[1])))
+    for other in ("people.csv", "people", np.zeros((2, 2)), pl.DataFrame({"a": [1]}), None, [[1.0]], pa.table({})):
+        assert not is_stored(other)
+
+
+# ----- folders
+
+
+def test_a_folder_is_read_file_after_file_with_the_columns_of_all(tmp_path: Path) -> None:
+    write(tmp_path / "year=2024" / "b.parquet", x=pa.array([1, 2], pa.int32()))
+    write(tmp_path / "year=2024" / "a.parquet", x=pa.array([0.5]), later=pa.array(["text"]))
+    write(tmp_path / "year=2025" / "a.pq", later=pa.array(["more"]))
+    write(tmp_path / "_temporary" / "a.parquet", x=pa.array([9]))
+    write(tmp_path / ".hidden.parquet", x=pa.array([9]))
+    (tmp_path / "README.txt").write_text("not a table")
+    table = open_table(tmp_path)
+    assert sorted(table.columns) == ["later", "x", "year"]
+    batches = list(table.batches(["x", "year", "later"]))
+    assert [(Path(batch.path).name, batch.first_row, len(batch)) for batch in batches] == [
+        ("a.parquet", 1, 1),
+        ("b.parquet", 1, 2),
+        ("a.pq", 1, 1),
+    ]
+    np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in batches]), [0.5, 1, 2, np.nan])
+    np.testing.assert_array_equal(np.concatenate([b.numbers("year") for b in batches]), [2024, 2024, 2024, 2025])
+    assert [value for b in batches for value in b.text("later").to_pylist()] == ["text", None, None, "more"]
+
+
+def test_rows_of_a_folder_are_counted_within_their_file(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(table_files, "BATCH_BYTES", 80)
+    for i in range(2):
+        write(tmp_path / f"{i}.parquet", x=np.arange(25.0))
+    batches = list(open_table(tmp_path).batches(["x"]))
+    assert [(Path(b.path).name, b.first_row) for b in batches] == [
+        (f"{i}.parquet", first) for i in range(2) for first in (1, 11, 21)
+    ]
+    assert batches[-1].where(2, "x").endswith("1.parquet, row 23, column 'x'")
+
+
+def test_a_query_of_a_dataset_is_respected(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", x=np.arange(10.0))
+    table = stored_table(ds.dataset(tmp_path).filter(ds.field("x") > 7))
+    np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in table.batches(["x"])]), [8, 9])
+
+
+def test_errors_about_folders_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"is a folder without Parquet files, which end in \.parquet or \.pq"):
+        open_table(tmp_path)
+    write(tmp_path / "a.parquet", x=[1.5])
+    write(tmp_path / "b.parquet", x=["text"])
+    with pytest.raises(DataError, match=r"b\.parquet cannot be read with the other files of .*Field x has incompat"):
+        open_table(tmp_path)
+    (tmp_path / "b.parquet").write_bytes(b"nonsense")
+    with pytest.raises(DataError, match=r"b\.parquet cannot be read with the other files"):
+        open_table(tmp_path)
+    (tmp_path / "b.parquet").rename(tmp_path / "0.parquet")
+    with pytest.raises(DataError, match=r"0\.parquet: not a Parquet file"):
+        open_table(tmp_path)
+    write(tmp_path / "0.parquet", day=pa.array([0], pa.date32()))
+    with pytest.raises(DataError, match="column 'day' is of type date32"):
+        open_table(tmp_path).kind("day")
+
+
+# ----- lazy frames
+
+
+def test_a_query_runs_for_the_columns_that_are_read_only() -> None:
+    frame = pl.LazyFrame({"a": [1, 2]}).with_columns(b=pl.col("a").map_batches(lambda _: 1 / 0, pl.Float64))
+    (batch,) = stored_table(frame).batches(["a"])
+    np.testing.assert_array_equal(batch.numbers("a"), [1, 2])
+
+
+def test_kinds_of_lazy_columns() -> None:
+    frame = pl.LazyFrame(
+        {"i": [1], "f": [0.5], "b": [True], "n": [None], "s": ["x"], "c": ["x"], "e": ["x"]},
+        schema_overrides={"c": pl.Categorical, "e": pl.Enum(["y", "x"])},
+    )
+    table = stored_table(frame)
+    assert [table.kind(name) for name in table.columns] == ["number"] * 4 + ["text"] * 3
+    assert [table.dictionary(name) for name in table.columns] == [None] * 6 + ["ordered"]
+
+
+# ----- categories
+
+
+def test_categories_that_parts_declare_differently() -> None:
+    def batches(ordered: bool) -> list[Any]:
+        parts = (pd.Categorical(["x"], ["y", "x"], ordered=ordered), pd.Categorical(["x"], ["x"], ordered=ordered))
+        contents = [pa.RecordBatch.from_pandas(pd.DataFrame({"c": part})) for part in parts]
+        return [table_files.Batch("table", 1, content) for content in contents]
+
+    (learned,) = learn_columns(stored_table(pl.LazyFrame({"c": ["x"]})), ["c"])
+    learned._dictionary = "categories"  # type: ignore[attr-defined]
+    same, other = batches(ordered=False)
+    learned.encode(same)
+    assert learned.settled().categories == ["y", "x"]  # type: ignore[attr-defined]
+    learned.encode(other)
+    assert learned.settled().categories == ["x"]  # type: ignore[attr-defined]
+    learned.encode(same)
+    assert learned.settled().categories == ["x"]  # type: ignore[attr-defined]
+    (learned,) = learn_columns(stored_table(pl.LazyFrame({"c": ["x"]})), ["c"])
+    learned._dictionary = "ordered"  # type: ignore[attr-defined]
+    same, other = batches(ordered=True)
+    learned.encode(same)
+    with pytest.raises(DataError, match="column 'c' has ordered categories, but parts of the table declare different"):
+        learned.encode(other)
+
+
+# ----- the temporary matrix
+
+
+def grown(*blocks: Any) -> Any:
+    matrix = GrowingMatrix(2)
+    for block in blocks:
+        matrix.append(np.asarray(block, dtype=np.float64))
+    return matrix.matrix()
+
+
+EXACT = [[1.0, np.nan], [-(2.0**24), np.inf], [np.float32(0.1), -0.0]]
+
+
+@pytest.mark.parametrize("limit", [0, 16, 1 << 20], ids=["file", "file later", "memory"])
+@pytest.mark.parametrize("number", [0.1, 2.0**24 + 1, 1e300, 1e-320])
+def test_numbers_are_float32_until_one_would_be_rounded(limit: int, number: float, monkeypatch: Any) -> None:
+    monkeypatch.setattr(growing_matrix, "MEMORY_BYTES", limit)
+    monkeypatch.setattr(growing_matrix, "_COPIED_VALUES", 3)
+    narrow = grown(EXACT, EXACT)
+    assert narrow.dtype == np.float32
+    np.testing.assert_array_equal(narrow, EXACT + EXACT)
+    wide = grown(EXACT, EXACT, [[number, 1.0]], EXACT)
+    assert wide.dtype == np.float64
+    np.testing.assert_array_equal(wide, [*EXACT, *EXACT, [number, 1.0], *EXACT])
+    assert np.signbit(wide[2, 1])
