@@ -11,12 +11,12 @@ from native_pools import ALL, people_table, virtual_table
 
 from pucboost._engines.native.bins import BinParams, Bins, find_bins
 from pucboost._engines.native.bundles import find_layout
+from pucboost._engines.native.crew import Crew
 from pucboost._engines.native.grower import Grower
 from pucboost._engines.native.losses import Filler, Picks
 from pucboost._engines.native.parameters import GrowthParams
 from pucboost._engines.native.pool import Pool
 from pucboost._engines.native.sample import ColumnSample
-from pucboost._engines.native.team import Team
 from pucboost._engines.native.trees import Tree
 from pucboost._kernels.native import histograms
 from pucboost._kernels.native.naive_growth import Feature, NaiveGrower, NaiveTree, Rules
@@ -79,12 +79,12 @@ def grown_and_naive(
     table = virtual.rows.materialise()
     gradients = RandomGradients(pool, table)
     read = GrowthParams.read({**SMALL, **params})
-    with Team(threads) as team:
-        grower = Grower(pool, bins, layout, read, gradients, share, team)
+    with Crew(threads) as crew:
+        grower = Grower(pool, bins, layout, read, gradients, share, crew)
         (tree,) = grower.step(0)
     place = np.empty(len(pool), dtype=np.int64)
     place[pool.virtual_order()] = np.arange(len(pool))
-    picked = np.sort(place[grower._picks.rows])
+    picked = np.sort(place[grower.picks.rows])
     in_pool = np.arange(len(pool))[pool.virtual_order()][picked]
     scales = [
         2.0
@@ -167,7 +167,7 @@ def test_random_tables(seed: int) -> None:
 
 def test_a_bag_of_some_rows() -> None:
     tree, naive, grower = grown_and_naive(numbers(), {}, share=0.5)
-    assert 0.3 * len(grower.pool) < len(grower._picks.rows) < 0.7 * len(grower.pool)
+    assert 0.3 * len(grower.pool) < len(grower.picks.rows) < 0.7 * len(grower.pool)
     assert_same(tree, naive)
 
 
@@ -237,29 +237,21 @@ def test_histograms_are_poured_before_they_overflow(heavy: bool) -> None:
     h = generator.integers(0, 2**22, n)
     packed = (g.astype(np.int64) << 32) + h
     narrow, poured_g, poured_h = (np.full(words * 8 * histograms.STRIDE, 7, dtype=t) for t in (np.int64, float, float))
-    poured = histograms.histogram(codes, packed, 5, n, narrow, poured_g, poured_h)
+    histograms.clear_histogram(0, words, narrow)
+    where = (0, words, 0, 0, False, narrow, poured_g, poured_h)
+    _, _, poured = histograms.add_to_histogram(codes, packed, 5, n, *where)
     assert poured
     cells = words * 8
-    wide_g, wide_h = np.zeros((1, cells * 256)), np.zeros((1, cells * 256))
+    wide_g, wide_h = np.zeros(cells * 256), np.zeros(cells * 256)
     for column in range(cells):
-        histograms.merge_column(
-            narrow[None],
-            np.array([poured]),
-            poured_g[None],
-            poured_h[None],
-            column,
-            column * 256,
-            255,
-            0,
-            wide_g,
-            wide_h,
-        )
+        parts = narrow[None], np.array([poured]), poured_g[None], poured_h[None]
+        histograms.merge_column(*parts, column, column * 256, 255, 0, 1, wide_g, wide_h)
     by_column = codes.view(np.uint8)
     for column in range(cells):
         wanted_g = np.bincount(by_column[5:, column], g.astype(np.int64)[5:], 256)
         wanted_h = np.bincount(by_column[5:, column], h[5:], 256)
-        assert wide_g[0, column * 256 : column * 256 + 256].tolist() == wanted_g.tolist()
-        assert wide_h[0, column * 256 : column * 256 + 256].tolist() == wanted_h.tolist()
+        assert wide_g[column * 256 : column * 256 + 256].tolist() == wanted_g.tolist()
+        assert wide_h[column * 256 : column * 256 + 256].tolist() == wanted_h.tolist()
 
 
 def test_feature_sampling() -> None:

@@ -11,7 +11,6 @@ from native_trees import random_tree
 
 from pucboost._engines.native.pool import Pool
 from pucboost._engines.native.scoring import add_tree, leaves_of
-from pucboost._engines.native.team import Team
 from pucboost._engines.native.trees import CodeTree
 from pucboost._kernels.native import naive_scores as naive
 from pucboost._kernels.native.scores import leaf_ranges
@@ -43,9 +42,8 @@ def test_every_copy_gets_the_value_of_its_leaf(leaves: int, groups: int) -> None
     tree = random_tree(leaves, len(pool.codes), leaves, sets=0.3, balanced=leaves > 60)
     values = np.random.default_rng(leaves).normal(size=leaves)
     before = pool.scores.copy()
-    with Team(1) as team:
-        add_tree(pool, layout, tree, values, 1, team)
-        add_tree(pool, layout, tree, values, 1, team)
+    add_tree(pool, layout, tree, values, 1, 1)
+    add_tree(pool, layout, tree, values, 1, 1)
     wanted = values.astype(np.float32)[walked(pool, layout, tree)]
     assert np.array_equal(pool.scores[0], before[0])
     assert np.array_equal(pool.scores[1], before[1] + wanted + wanted)
@@ -58,8 +56,7 @@ def test_trees_on_one_kind_of_columns(sets: float, where: str) -> None:
     tree = random_tree(20, 3, 5, sets=sets)
     if where == "optional":
         tree.column[:] += 3
-    with Team(1) as team:
-        add_tree(pool, layout, tree, np.arange(20.0), 0, team)
+    add_tree(pool, layout, tree, np.arange(20.0), 0, 1)
     assert pool.scores[0].astype(int).tolist() == walked(pool, layout, tree)
 
 
@@ -69,8 +66,7 @@ def test_threads_do_not_matter() -> None:
     found = []
     for threads in (1, 2, 3):
         pool.scores[:] = 0.5
-        with Team(threads) as team:
-            add_tree(pool, layout, tree, values, 0, team)
+        add_tree(pool, layout, tree, values, 0, threads)
         found.append(pool.scores[0].copy())
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
@@ -107,6 +103,5 @@ def test_nothing_optional() -> None:
     _, layout = bins_and_layout(virtual)
     pool = pool_of(virtual)
     tree = random_tree(9, len(pool.codes), 1)
-    with Team(1) as team:
-        add_tree(pool, layout, tree, np.arange(9.0), 0, team)
+    add_tree(pool, layout, tree, np.arange(9.0), 0, 1)
     assert pool.scores[0].astype(int).tolist() == walked(pool, layout, tree)

@@ -18,6 +18,7 @@ from ..lightgbm import balance_classes
 from ..names import is_true, main_objective, number_of, value_of, whole_number, with_value, without
 from .bins import Bins, find_bins
 from .bundles import Layout, find_layout
+from .crew import Crew
 from .grower import Grower
 from .growing import GrowingBooster, Growth
 from .losses import CallableGradients, Filler, gradients_of
@@ -27,7 +28,6 @@ from .parameters import GrowthParams, read_bin_params
 from .pool import Pool
 from .sample import ColumnSample
 from .scored_rows import RowsOfObjective, ScoredRows
-from .team import Team
 
 
 def loss_of(params: Mapping[str, Any]) -> Objective | None:
@@ -42,7 +42,7 @@ def begin(
     train: VirtualTable,
     params: dict[str, Any],
     valid: Validation,
-    team: Team,
+    crew: Crew,
     *,
     init_model: Any = None,
     own: OwnGradient | None = None,
@@ -59,7 +59,7 @@ def begin(
     before = None if init_model is None else _loaded(init_model)
 
     def pool_of(virtual: VirtualTable, *, for_growth: bool = False) -> Pool:
-        pool = Pool.of(virtual, bins, layout, n_classes, for_growth=for_growth, threads=team.size, scale=balance)
+        pool = Pool.of(virtual, bins, layout, n_classes, for_growth=for_growth, threads=crew.size, scale=balance)
         if before is not None:
             _start_from(before, virtual, pool)
         return pool
@@ -84,7 +84,7 @@ def begin(
         assert loss is not None  # parameters were checked
         filler = gradients_of(loss, pool, start)
     booster.growth = Growth(
-        Grower(pool, bins, layout, GrowthParams.read(params), filler, train.share_per_tree, team),
+        Grower(pool, bins, layout, GrowthParams.read(params), filler, train.share_per_tree, crew),
         ModelText(booster.untrained_text(), bins.features, start, before),
         rows,
         [(others[id(table)], name) for table, name in valid if table is not None],

@@ -25,11 +25,11 @@ from ..base import (
 from ..lightgbm import LightGBM
 from ..names import MAIN_NAME, main_objective, value_of, whole_number, with_value
 from .beginning import begin, loss_of
+from .crew import Crew
 from .folds import cross_validate
 from .loop import best_scores, run_rounds, with_early_stopping
 from .metrics import metrics_of
 from .parameters import GrowthParams, check_only_here, read_bin_params
-from .team import Team
 
 
 class Native(LightGBM):
@@ -117,8 +117,8 @@ class Native(LightGBM):
             )
         values = copy.deepcopy(params.values)
         # They wait for each other by spinning, so more of them than cores would be in each other's way.
-        with Team(min(train.rows.threads, thread_count(None))) as team:
-            booster = begin(train, values, valid or (), team, init_model=hooks.init_model, own=own)
+        with Crew(min(train.rows.threads, thread_count(None))) as crew:
+            booster = begin(train, values, valid or (), crew, init_model=hooks.init_model, own=own)
             own_set = next((name for table, name in valid or () if table is None), None)
             if own_set is not None:
                 booster.set_train_data_name(own_set)

@@ -12,10 +12,10 @@ import numpy as np
 from ..base import EngineParams, FoldBuilder, FoldOptions
 from ..names import with_value
 from .beginning import begin
+from .crew import Crew
 from .growing import GrowingBooster
 from .loop import run_rounds, with_early_stopping
 from .scored_rows import EvalResult
-from .team import Team
 
 
 def cross_validate(
@@ -26,13 +26,13 @@ def cross_validate(
     if options.metrics is not None:
         values = with_value(values, "metric", options.metrics)
     history: dict[str, Any] = defaultdict(list)
-    with Team(threads) as team:
+    with Crew(threads) as crew:
         model: Any = lgb.CVBooster()
         for fold in range(n_folds):
             train, held_out, fold_values = build(fold, dict(values))
             sets = [(None, "train")] if options.eval_train_metric else []
             model.boosters.append(
-                begin(train, fold_values, [*sets, (held_out, "valid")], team, init_model=options.init_model)
+                begin(train, fold_values, [*sets, (held_out, "valid")], crew, init_model=options.init_model)
             )
 
         def evaluate() -> list[Any]:

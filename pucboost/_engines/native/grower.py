@@ -1,37 +1,32 @@
-"""From gradients to trees: bags, whole-number gradients, growth."""
+"""From gradients to trees: memory for the jobs of a round, and the trees that come of them."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from ..._kernels.compiling import said_if_compiled_now
 from ..._kernels.masks import counter_hash, stream_key
-from ..._kernels.native import memory
-from ..._kernels.native.bags import PEOPLE_PER_BLOCK, PROBABILITY_BITS, count_bag, gather_codes, write_bag
+from ..._kernels.native import memory, rounds
+from ..._kernels.native.bags import PEOPLE_PER_BLOCK, PROBABILITY_BITS
 from ..._kernels.native.categories import CategoryRules
-from ..._kernels.native.growth import grow_tree
-from ..._kernels.native.histograms import MEAN_LEVELS, MOST_LEVELS, STRIDE, gradient_sizes, pack_gradients
+from ..._kernels.native.gradients import SOFTMAX
+from ..._kernels.native.histograms import CHUNK_ROWS, STRIDE
 from ..._kernels.native.leaf_outputs import Penalties
+from ..._kernels.native.scores import PLANE
 from ..._virtual.plan import seed_bits
 from .bins import Bins
 from .bundles import Layout
-from .losses import Filler, Picks
+from .crew import Crew, Memory
+from .losses import PICKS, Filler, Picks
 from .parameters import GrowthParams
 from .pool import Pool
-from .scoring import add_tree
-from .team import Team
 from .trees import CodeTree, Tree
 
 _STREAM_BAG, _STREAM_FEATURES, _STREAM_TREE = np.uint64(11), np.uint64(12), np.uint64(13)
-FEW_BLOCKS = 8
-"""Fewer blocks or chunks are not worth a second thread."""
-
-_CHUNK = 4096
-"""Rows per chunk of :func:`gradient_sizes`."""
 
 
 class Grower:
@@ -47,51 +42,44 @@ class Grower:
         The gradients.
     share
         φ: the share of the pool that each tree grows on, on top of the user's own row sampling.
-    team
+    crew
         The threads; they do not change the result.
     """
 
     def __init__(
-        self, pool: Pool, bins: Bins, layout: Layout, params: GrowthParams, filler: Filler, share: float, team: Team
+        self, pool: Pool, bins: Bins, layout: Layout, params: GrowthParams, filler: Filler, share: float, crew: Crew
     ) -> None:
-        self.pool, self.layout, self.params, self.filler, self.team = pool, layout, params, filler, team
+        self.pool, self.layout, self.params, self.filler, self.crew = pool, layout, params, filler, crew
         self.learning_rate = params.learning_rate
         users = params.bagging_fraction if params.bagging_freq > 0 else 1.0
         self._probability = max(1, round(2**PROBABILITY_BITS * min(1.0, users * share)))
         self._bag_rounds = params.bagging_freq if users < 1.0 or share == 1.0 else 1
-        self._drawn = -1
-        self._picks = Picks(*np.empty((2, 0), dtype=np.uint32))
-        self._codes = self._other_codes = np.empty((0, layout.words), dtype=np.uint64)
-        self._packed = self._other_packed = np.empty(0, dtype=np.int64)
-        self._memory: tuple[Array, ...] = (self._picks.rows,)
+        self._drawn, self._n = -1, 0
         self._features = _features(bins, layout, params)
-        n_codes = np.asarray(layout.n_codes, dtype=np.int64)
-        starts = np.concatenate(([0], np.cumsum(n_codes + 1)))
-        self._cells = memory.Cells(starts[:-1].astype(np.int64), n_codes)
-        self._n_cells = int(starts[-1])
-        self._shared = self._make_shared()
-        self._leaves = [_leaves(params.num_leaves, len(layout.column), params.intermediate) for _ in range(team.size)]
-        self._scratch = [_scratch(len(layout.column)) for _ in range(team.size)]
-        self._penalties = Penalties(
-            params.lambda_l1, params.lambda_l2, params.max_delta_step, params.path_smooth,
-            plain=not any((params.lambda_l1, params.max_delta_step, params.path_smooth, *params.monotone_constraints)),
-        )  # fmt: skip
-        self._rules = CategoryRules(
-            params.max_cat_to_onehot, params.max_cat_threshold, params.cat_smooth, params.cat_l2,
-            float(params.min_data_per_group),
-        )  # fmt: skip
+        self._usable = self._features.used.copy()
+        threads = range(crew.size)
+        self._memory = Memory(
+            pool=self._pool_memory(),
+            bag=self._bag_memory(0),
+            growth=self._growth_memory(),
+            added=self._added_memory(4 * params.num_leaves, 4 * params.num_leaves),
+            leaves=tuple(_leaves(params.num_leaves, len(layout.column), params.intermediate) for _ in threads),
+            scratch=tuple(_scratch(len(layout.column)) for _ in threads),
+        )
+
+    @property
+    def picks(self) -> Picks:
+        """The rows of the bag."""
+        bag = self._memory.bag
+        return Picks(bag.rows[: self._n], bag.people[: self._n])
 
     def step(self, number: int) -> list[Tree]:
         """Grow the trees of one round, one for each class, and add them to the scores of the pool."""
-        with said_if_compiled_now(grow_tree, "the native engine"):
-            return self._step(number)
-
-    def _step(self, number: int) -> list[Tree]:
         self._draw(number)
         self.filler.begin_round()
         trees = [self._grow(number, k) for k in range(len(self.pool.scores))]
         for k, tree in enumerate(trees):  # softmax gradients need the scores of all classes as they were
-            add_tree(self.pool, self.layout, tree.code, tree.leaf_value, k, self.team)
+            self._add(tree, k)
         return trees
 
     def _draw(self, number: int) -> None:
@@ -99,102 +87,57 @@ class Grower:
         draw = number // max(1, self._bag_rounds) if self._probability < 2**PROBABILITY_BITS else 0
         if draw == self._drawn:
             return
-        self._drawn = draw
-        pool = self.pool
-        key = _key(self.params.bagging_seed, _STREAM_BAG, draw)
-        blocks = -(-len(pool.label) // PEOPLE_PER_BLOCK)
-        counts = np.empty(blocks, dtype=np.int64)
-        chance = np.uint64(self._probability)
-        where = (key, chance, pool.layer_n, pool.layer_start)
-        self.team.run_ranges(lambda lo, hi: count_bag(*where, lo, hi, counts), blocks, FEW_BLOCKS)
-        starts = np.concatenate(([0], np.cumsum(counts)))
-        self._fit_buffers(int(starts[-1]))
-        rows, people = self._picks
-        self.team.run_ranges(lambda lo, hi: write_bag(*where, starts, lo, hi, rows, people), blocks, FEW_BLOCKS)
-
-    def _fit_buffers(self, n: int) -> None:
-        """Make the buffers n rows long; they are made anew only if the memory at hand is too small."""
-        if n > len(self._memory[0]):
-            room = n if self._probability == 2**PROBABILITY_BITS else n + 4 * math.isqrt(n) + 64
-            words = self.layout.words
-            self._memory = (
-                np.empty(room, dtype=np.uint32), np.empty(room, dtype=np.uint32),
-                np.empty((room, words), dtype=np.uint64), np.empty((room, words), dtype=np.uint64),
-                np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64),
-            )  # fmt: skip
-        rows, people, self._codes, self._other_codes, self._packed, self._other_packed = (
-            part[:n] for part in self._memory
-        )
-        self._picks = Picks(rows, people)
+        signals = self.crew.signals
+        signals.keys[rounds.BAG_KEY] = _key(self.params.bagging_seed, _STREAM_BAG, draw)
+        signals.keys[rounds.CHANCE] = self._probability
+        self.crew.run(rounds.DRAW, self._memory)
+        n = int(signals.whole[rounds.BAG_ROWS])
+        if n > len(self._memory.bag.rows):
+            self._memory = replace(self._memory, bag=self._bag_memory(n))
+            self.crew.run(rounds.DRAW, self._memory)
+        self._drawn, self._n = draw, n
 
     def _grow(self, number: int, class_index: int) -> Tree:
         """Grow one tree on the bag."""
-        scale_g, scale_h, total_g, total_h = self._pack(class_index)
-        pool, codes = self.pool, self._codes
-        rows, people = self._picks
-        assert pool.rows is not None  # it was made for growth
-        of_people = pool.rows
-        self.team.run_ranges(
-            lambda lo, hi: gather_codes(of_people, pool.masks, pool.erase, rows, people, lo, hi, codes), len(rows)
-        )
-        bag = memory.Bag(
-            codes, self._packed, self._other_codes, self._other_packed, 1.0 / scale_g, 1.0 / scale_h,
-            total_g / scale_g, total_h / scale_h,
-        )  # fmt: skip
-        params = self.params
-        tree_number = number * len(pool.scores) + class_index
-        limits = memory.Limits(
-            params.max_depth, float(params.min_data_in_leaf), params.min_sum_hessian_in_leaf, params.min_gain_to_split,
-            params.feature_fraction_bynode, params.extra_trees, params.intermediate,
-            _key(params.extra_seed, _STREAM_TREE, tree_number),
-        )  # fmt: skip
-        features = self._features._replace(used=self._used_features(tree_number))
-        arrays = _tree_arrays(params.num_leaves)
-        n, size, shared = len(rows), self.team.size, self._shared
-        leaves = self.team.run(
-            lambda thread: grow_tree(
-                thread, size, n * thread // size, n * (thread + 1) // size, params.num_leaves, bag, features,
-                self._cells, limits, self._penalties, self._rules, shared, self._leaves[thread],
-                self._scratch[thread], arrays,
-            ),
-            shared.arrivals,
-        )[0]  # fmt: skip
-        return self._tree(arrays, leaves)
-
-    def _pack(self, class_index: int) -> tuple[float, float, int, int]:
-        """Write the gradients of the bag in whole numbers; return their scales, and their sums in units.
-
-        Scales are powers of two, so that nothing is lost when sums are scaled back. The mean gets as many levels as
-        :data:`MEAN_LEVELS`, unless the largest would get more than :data:`MOST_LEVELS`.
-        """
-        picks, n = self._picks, len(self._picks.rows)
-        # The second half of the packed gradients is not in use before the tree grows.
-        floats = self._other_packed.view(np.float32)
-        gradient, hessian = floats[:n], floats[n:]
-        self.team.run_ranges(lambda lo, hi: self.filler.fill(picks, lo, hi, class_index, gradient, hessian), n)
-        chunks = -(-n // _CHUNK)
-        sizes = np.zeros((max(1, chunks), 4))
-        self.team.run_ranges(lambda lo, hi: gradient_sizes(gradient, hessian, lo, hi, sizes), chunks, FEW_BLOCKS)
-        sums = sizes[:, 0].sum(), sizes[:, 2].sum()
-        if not all(map(math.isfinite, sums)):
+        signals, bag, n = self.crew.signals, self._memory.bag, self._n
+        tree_number = number * len(self.pool.scores) + class_index
+        whole = signals.whole
+        whole[rounds.BAG_ROWS], whole[rounds.CLASS], whole[rounds.LOSS] = n, class_index, self.filler.loss
+        if self.filler.loss < 0:
+            # The second half of the packed gradients is not in use before the tree grows.
+            floats = bag.other_packed.view(np.float32)
+            self.filler.fill(self.picks, 0, n, class_index, floats[:n], floats[n : 2 * n])
+        signals.keys[rounds.TREE_KEY] = _key(self.params.extra_seed, _STREAM_TREE, tree_number)
+        self._features.used[:] = self._used_features(tree_number)
+        self.crew.run(rounds.GROW, self._memory)
+        if math.isnan(bag.numbers[rounds.SCALE_G]):
             raise ValueError(
                 "Gradients are not finite: scores or labels are too large for the objective. Check the labels, the "
                 "initial scores and a custom objective, or lower learning_rate."
             )
-        scale_g, scale_h = (
-            _scale(total / max(n, 1), top) for total, top in zip(sums, sizes[:, 1::2].max(axis=0), strict=True)
-        )
-        units = self.team.run_ranges(
-            lambda lo, hi: pack_gradients(
-                gradient, hessian, np.float32(scale_g), np.float32(scale_h), lo, hi, self._packed
-            ),
-            n,
-        )
-        return scale_g, scale_h, sum(g for g, _ in units), sum(h for _, h in units)
+        return self._tree(self._memory.growth.tree, int(whole[rounds.LEAVES]))
+
+    def _add(self, tree: Tree, class_index: int) -> None:
+        """Add the values of a tree to the scores of the pool."""
+        n = len(tree.feature)
+        if n == 0:
+            self.pool.scores[class_index] += np.float32(tree.leaf_value[0])
+            return
+        added, whole = self._memory.added, self.crew.signals.whole
+        code = tree.code
+        parts_of_tree = (code.column, code.first_right, code.span, code.in_set, code.right_set, code.left, code.right)
+        for room, part in zip(added, (*parts_of_tree, tree.leaf_value), strict=False):
+            room[: len(part)] = part
+        whole[rounds.CLASS], whole[rounds.NODES] = class_index, n
+        self.crew.run(rounds.ADD, self._memory)
+        tests, parts = int(whole[rounds.N_TESTS]), int(whole[rounds.N_PARTS])
+        if tests > len(added.node) or parts + 2 > added.sets.shape[1]:
+            self._memory = replace(self._memory, added=self._added_memory(2 * tests, 2 * max(parts, tests)))
+            self._add(tree, class_index)
 
     def _used_features(self, tree_number: int) -> Array:
         """Return which features a tree may use: as many as ``feature_fraction`` says, with the smallest hashes."""
-        usable = self._features.used
+        usable = self._usable
         if self.params.feature_fraction >= 1.0:
             return usable
         candidates = np.flatnonzero(usable)
@@ -210,7 +153,7 @@ class Grower:
         nodes, rate = leaves - 1, self.learning_rate
         code = CodeTree(
             *(
-                np.ascontiguousarray(part[:nodes])
+                part[:nodes].copy()
                 for part in (
                     arrays.column, arrays.first_right, arrays.span, arrays.in_set, arrays.right_set, arrays.left,
                     arrays.right,
@@ -218,7 +161,7 @@ class Grower:
             )
         )  # fmt: skip
         values = arrays.leaf_value[:leaves]
-        renewed = self.filler.renewed(code, self.layout, self._picks, values)
+        renewed = self.filler.renewed(code, self.layout, self.picks, values)
         if not nodes:  # as in LightGBM, a tree without a split adds nothing
             renewed = np.zeros(1)
         feature = arrays.feature[:nodes].copy()
@@ -241,29 +184,92 @@ class Grower:
             shrinkage=rate,
         )
 
-    def _make_shared(self) -> memory.Shared:
-        threads, cells = self.team.size, STRIDE * 8 * self.layout.words
-        leaves = self.params.num_leaves
-        return memory.Shared(
-            arrivals=np.zeros(1, dtype=np.int64),
-            counts=np.zeros((threads, 2), dtype=np.int64),
-            poured=np.zeros(threads, dtype=np.bool_),
-            narrow=np.zeros((threads, cells), dtype=np.int64),
-            poured_g=np.zeros((threads, cells)),
-            poured_h=np.zeros((threads, cells)),
-            wide_g=np.zeros((leaves, self._n_cells)),
-            wide_h=np.zeros((leaves, self._n_cells)),
-            found=np.zeros((threads, 2, memory.FOUND)),
-            found_sets=np.zeros((threads, 2, 4), dtype=np.uint64),
+    def _pool_memory(self) -> rounds.PoolMemory:
+        pool = self.pool
+        assert pool.rows is not None  # it was made for growth
+        ranges = pool.people_ranges(self.crew.size)
+        return rounds.PoolMemory(
+            pool.codes, pool.rows, pool.layer_n, pool.layer_start, pool.masks, pool.erase, pool.label, pool.weight,
+            pool.scores, np.array([0, *(end for _, end in ranges)], dtype=np.int64),
+        )  # fmt: skip
+
+    def _bag_memory(self, n: int) -> rounds.BagMemory:
+        """Return room for bags of about n rows; they differ in size unless everybody is drawn."""
+        room = n if self._probability == 2**PROBABILITY_BITS or n == 0 else n + 4 * math.isqrt(n) + 64
+        words, threads = self.layout.words, self.crew.size
+        classes = room if self.filler.loss == SOFTMAX else 0
+        return rounds.BagMemory(
+            rows=np.empty(room, dtype=np.uint32),
+            people=np.empty(room, dtype=np.uint32),
+            codes=np.empty((room, words), dtype=np.uint64),
+            other_codes=np.empty((room, words), dtype=np.uint64),
+            packed=np.empty(room, dtype=np.int64),
+            other_packed=np.empty(room, dtype=np.int64),
+            counts=np.zeros(-(-len(self.pool.label) // PEOPLE_PER_BLOCK) + 1, dtype=np.int64),
+            sizes=np.zeros((-(-room // CHUNK_ROWS), 4)),
+            units=np.zeros((threads, 2), dtype=np.int64),
+            gathered=np.empty((threads, 4, PICKS), dtype=np.float32),
+            largest=np.empty(classes, dtype=np.float32),
+            total=np.empty(classes, dtype=np.float32),
+            numbers=np.concatenate(([1.0, 1.0, self.filler.constant], self.filler.start)),
         )
 
+    def _growth_memory(self) -> rounds.GrowthMemory:
+        params = self.params
+        n_codes = np.asarray(self.layout.n_codes, dtype=np.int64)
+        starts = np.concatenate(([0], np.cumsum(n_codes + 1)))
+        threads, cells, leaves = self.crew.size, STRIDE * 8 * self.layout.words, params.num_leaves
+        return rounds.GrowthMemory(
+            features=self._features,
+            cells=memory.Cells(starts[:-1].astype(np.int64), n_codes),
+            limits=memory.Limits(
+                params.max_depth, float(params.min_data_in_leaf), params.min_sum_hessian_in_leaf,
+                params.min_gain_to_split, params.feature_fraction_bynode, params.extra_trees, params.intermediate,
+                np.uint64(0),
+            ),
+            penalties=Penalties(
+                params.lambda_l1, params.lambda_l2, params.max_delta_step, params.path_smooth,
+                plain=not any(
+                    (params.lambda_l1, params.max_delta_step, params.path_smooth, *params.monotone_constraints)
+                ),
+            ),
+            rules=CategoryRules(
+                params.max_cat_to_onehot, params.max_cat_threshold, params.cat_smooth, params.cat_l2,
+                float(params.min_data_per_group),
+            ),
+            shared=memory.Shared(
+                counts=_whole(threads, 2),
+                spans=_whole(threads, 2),
+                poured=np.zeros(threads, dtype=np.bool_),
+                narrow=_whole(threads, cells),
+                poured_g=np.zeros((threads, cells)),
+                poured_h=np.zeros((threads, cells)),
+                wide_g=np.zeros((leaves, int(starts[-1]))),
+                wide_h=np.zeros((leaves, int(starts[-1]))),
+                found=np.zeros((threads, 2, memory.FOUND)),
+                found_sets=np.zeros((threads, 2, 4), dtype=np.uint64),
+            ),
+            tree=_tree_arrays(leaves),
+        )  # fmt: skip
 
-def _scale(mean: float, largest: float) -> float:
-    """Return the power of two that gives the mean about MEAN_LEVELS units, and the largest at most MOST_LEVELS."""
-    if largest == 0.0:
-        return 1.0
-    most = min(MEAN_LEVELS / mean if mean > 0.0 else math.inf, MOST_LEVELS / largest)
-    return math.ldexp(1.0, min(100, max(-100, math.floor(math.log2(most)))))
+    def _added_memory(self, tests: int, parts: int) -> rounds.AddedTree:
+        """Return room for a tree with some tests in some parts."""
+        n, layout, threads = self.params.num_leaves, self.layout, self.crew.size
+        planes, groups = (n - 1) // PLANE + 1, layout.n_groups + 1
+        parts = min(parts, planes * groups)
+        has_sets = bool(self._features.categorical.any() or self._features.bundled.any())
+        return rounds.AddedTree(
+            column=_whole(n), first_right=np.zeros(n, dtype=np.uint8), span=np.zeros(n, dtype=np.uint8),
+            in_set=np.zeros(n, dtype=np.bool_), right_set=_sets(n), left=_whole(n), right=_whole(n),
+            values=np.zeros(n), bits=np.zeros((n if has_sets else 0, 256), dtype=np.uint8),
+            group=np.asarray(layout.group), order=_whole(4, n), plane_start=_whole(planes + 1),
+            part_start=_whole(planes * groups + 1), part_group=_whole(planes * groups),
+            part_missing=np.zeros(planes * groups, dtype=np.uint32), node=_whole(tests),
+            keep=np.zeros(tests, dtype=np.uint32), counters=_whole(2 * planes * groups),
+            by_plane=np.zeros((planes, PLANE + 1), dtype=np.float32),
+            sets=np.empty((threads, parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32),
+            value=np.empty((threads, PEOPLE_PER_BLOCK), dtype=np.float32),
+        )  # fmt: skip
 
 
 def _key(seed: int, stream: Any, number: int) -> Any:

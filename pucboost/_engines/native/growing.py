@@ -15,6 +15,7 @@ import lightgbm as lgb
 import numpy as np
 
 from ..._arrays import Array
+from ..._kernels.threads import engine_threads
 from ..._tables.containers import SourceTable
 from ..names import MAIN_NAME, aliases, main_objective, value_of, whole_number, with_value, without
 from .grower import Grower
@@ -71,7 +72,8 @@ class GrowingBooster(lgb.Booster):
             params={"verbosity": -1},
         )
         data.pandas_categorical = table.pandas_categorical
-        super().__init__(with_value(params, "verbosity", -1), data)
+        with engine_threads(1):  # others would look for work long after these few rows
+            super().__init__(with_value(params, "verbosity", -1), data)
         self.free_dataset()
         # Quiet only as long as LightGBM looks at a table that is not the user's.
         self.params = without(self.params, "verbosity") | {
@@ -124,7 +126,7 @@ class GrowingBooster(lgb.Booster):
         self._stale = True
         for pool in {id(rows): rows.pool for rows, _ in growth.valid}.values():  # a set may have two names
             for k, tree in enumerate(trees):
-                add_tree(pool, growth.grower.layout, tree.code, tree.leaf_value, k, growth.grower.team)
+                add_tree(pool, growth.grower.layout, tree.code, tree.leaf_value, k, growth.grower.crew.size)
         return without_split
 
     def _with_constant(self, tree: Tree, class_index: int) -> Tree:

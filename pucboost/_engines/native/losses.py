@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from threading import Lock
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from .pool import Pool
 from .scoring import leaves_of
 from .trees import CodeTree
 
-_PICKS = 1 << 13
+PICKS = 1 << 13
 """Rows whose scores, labels and weights are gathered at a time: they stay in the first- and second-level caches."""
 
 
@@ -44,6 +43,9 @@ class Filler(ABC):
         The constant that training starts from, one per score of a row; the pool's scores come on top of it.
     """
 
+    loss, constant = -1, 0.0
+    """Number and constant of a loss that the kernel of a round fills in by itself; −1 if :meth:`fill` must."""
+
     def __init__(self, pool: Pool, start: Array) -> None:
         self.pool, self.start = pool, np.atleast_1d(np.asarray(start, dtype=np.float64))
 
@@ -55,8 +57,7 @@ class Filler(ABC):
     def fill(self, picks: Picks, lo: int, hi: int, class_index: int, gradient_out: Array, hessian_out: Array) -> None:
         """Write weight × gradient and weight × hessian of the picks lo … hi − 1.
 
-        In a round, all classes have the same picks, and class 0 is filled first. Several threads may fill disjoint
-        ranges.
+        In a round, all classes have the same picks, and class 0 is filled first.
         """
 
     def renewed(self, tree: CodeTree, layout: Layout, picks: Picks, values: Array) -> Array | None:
@@ -64,24 +65,34 @@ class Filler(ABC):
         return None
 
 
-class _OneScore(Filler):
-    """Losses of one score: a kernel and its constant."""
+class _BuiltIn(Filler):
+    """Losses that have a kernel.
 
-    def __init__(self, pool: Pool, start: Array, loss: Callable[..., None], constant: float = 0.0) -> None:
+    With softmax, what all classes of a row have in common is kept when class 0 is filled. So all trees of a round see
+    the scores from before the round, even if those of a class are updated in between.
+    """
+
+    def __init__(self, pool: Pool, start: Array, loss: int, constant: float = 0.0) -> None:
         super().__init__(pool, start)
-        self._loss, self._constant = loss, constant
+        self.loss, self.constant = loss, constant
+        self._of_classes = np.empty((2, 0), dtype=np.float32)
 
     def fill(self, picks: Picks, lo: int, hi: int, class_index: int, gradient_out: Array, hessian_out: Array) -> None:
-        start = float(self.start[0])
-        for part, score, label, weight in _gathered(self.pool, picks, lo, hi, 0):
-            self._loss(score, label, weight, start, self._constant, gradient_out[part], hessian_out[part])
+        pool, n = self.pool, len(picks.rows) if self.loss == kernel.SOFTMAX else 0
+        if n > self._of_classes.shape[1]:
+            self._of_classes = np.empty((2, n), dtype=np.float32)
+        largest, total = self._of_classes
+        kernel.fill_gradients(
+            self.loss, self.constant, self.start, pool.scores, pool.label, pool.weight, picks.rows, picks.people,
+            lo, hi, class_index, np.empty((4, PICKS), dtype=np.float32), largest, total, gradient_out, hessian_out,
+        )  # fmt: skip
 
 
-class _Quantile(_OneScore):
+class _Quantile(_BuiltIn):
     """The pinball loss, whose leaves are set to the quantile of what is left to explain."""
 
     def __init__(self, pool: Pool, start: Array, objective: Quantile) -> None:
-        super().__init__(pool, start, kernel.quantile, objective.alpha)
+        super().__init__(pool, start, kernel.QUANTILE, objective.alpha)
         self._objective = objective
 
     def renewed(self, tree: CodeTree, layout: Layout, picks: Picks, values: Array) -> Array | None:
@@ -98,50 +109,6 @@ class _Quantile(_OneScore):
             if weight[here].sum() > 0:
                 renewed[k] = self._objective.initial_score(rest[here], weight[here])
         return renewed
-
-
-class _Softmax(Filler):
-    """Softmax: when class 0 is filled, what all classes of a row have in common is kept for the others.
-
-    So all trees of a round see the scores from before the round, even if those of a class are updated in between.
-    """
-
-    def __init__(self, pool: Pool, start: Array, objective: Softmax) -> None:
-        super().__init__(pool, start)
-        factor = objective.hessian_factor
-        self._factor = objective.n_classes / (objective.n_classes - 1) if factor is None else float(factor)
-        self._largest = self._total = np.empty(0, dtype=np.float32)
-        self._lock = Lock()
-
-    def _make_room(self, n_picks: int) -> None:
-        with self._lock:
-            if len(self._largest) < n_picks:
-                self._largest, self._total = (np.empty(n_picks, dtype=np.float32) for _ in range(2))
-
-    def fill(self, picks: Picks, lo: int, hi: int, class_index: int, gradient_out: Array, hessian_out: Array) -> None:
-        self._make_room(len(picks.rows))
-        start = float(self.start[class_index])
-        for part, score, label, weight in _gathered(self.pool, picks, lo, hi, class_index):
-            largest, total = self._largest[part], self._total[part]
-            if class_index == 0:
-                self._add_up(picks.rows[part], largest, total)
-            kernel.softmax(
-                score, label, weight, start, self._factor, largest, total, class_index,
-                gradient_out[part], hessian_out[part],
-            )  # fmt: skip
-
-    def _add_up(self, rows: Array, largest_out: Array, total_out: Array) -> None:
-        """Write the largest score of each row, and the sum of e^(score − largest) over the classes."""
-        largest_out.fill(-math.inf)
-        total_out.fill(0.0)
-        score = np.empty(len(rows), dtype=np.float32)
-        by_class = list(zip(self.pool.scores, self.start.tolist(), strict=True))
-        for scores, start in by_class:
-            kernel.take(scores, rows, score)
-            kernel.raise_to(score, start, largest_out)
-        for scores, start in by_class:
-            kernel.take(scores, rows, score)
-            kernel.add_exponentials(score, start, largest_out, total_out)
 
 
 RawGradient: TypeAlias = Callable[[Array], tuple[Any, Any]]
@@ -202,26 +169,13 @@ _NAMES = ("gradient", "hessian")
 def gradients_of(objective: Objective, pool: Pool, start: Array) -> Filler:
     """Return what fills in the gradients of a built-in loss."""
     if isinstance(objective, Softmax):
-        return _Softmax(pool, start, objective)
+        given, classes = objective.hessian_factor, objective.n_classes
+        return _BuiltIn(pool, start, kernel.SOFTMAX, classes / (classes - 1) if given is None else float(given))
     if isinstance(objective, Quantile):
         return _Quantile(pool, start, objective)
     if isinstance(objective, Poisson):
-        return _OneScore(pool, start, kernel.poisson, math.exp(objective.max_delta_step))
+        return _BuiltIn(pool, start, kernel.POISSON, math.exp(objective.max_delta_step))
     if isinstance(objective, Tweedie):
-        return _OneScore(pool, start, kernel.tweedie, objective.variance_power)
-    loss = {SquaredError: kernel.squared_error, Logistic: kernel.logistic, Gamma: kernel.gamma}
-    return _OneScore(pool, start, loss[type(objective)])
-
-
-def _gathered(
-    pool: Pool, picks: Picks, lo: int, hi: int, class_index: int
-) -> Iterator[tuple[slice, Array, Array, Array]]:
-    """Yield scores, labels and weights of the picks lo … hi − 1, some at a time; the arrays are reused."""
-    room = [np.empty(min(_PICKS, hi - lo), dtype=np.float32) for _ in range(3)]
-    for at in range(lo, hi, _PICKS):
-        part = slice(at, min(at + _PICKS, hi))
-        score, label, weight = (one[: part.stop - at] for one in room)
-        kernel.take(pool.scores[class_index], picks.rows[part], score)
-        kernel.take(pool.label, picks.people[part], label)
-        kernel.take(pool.weight, picks.people[part], weight)
-        yield part, score, label, weight
+        return _BuiltIn(pool, start, kernel.TWEEDIE, objective.variance_power)
+    loss = {SquaredError: kernel.SQUARED_ERROR, Logistic: kernel.LOGISTIC, Gamma: kernel.GAMMA}
+    return _BuiltIn(pool, start, loss[type(objective)])

@@ -7,13 +7,13 @@ import numpy as np
 from ..._arrays import Array
 from ..._kernels.native.bags import PEOPLE_PER_BLOCK
 from ..._kernels.native.scores import PLANE, Nodes, Tests, add_leaf_values, leaf_numbers, leaf_ranges, sort_tests
+from ..._kernels.threads import run_in_ranges
 from .bundles import Layout
 from .pool import Pool
-from .team import Team
 from .trees import CodeTree
 
 
-def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_index: int, team: Team) -> None:
+def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_index: int, threads: int) -> None:
     """Add the value of its leaf to the score of every pool row; the number of threads does not matter."""
     scores = pool.scores[class_index]
     if len(tree.column) == 0:
@@ -21,9 +21,9 @@ def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_in
         return
     nodes = Nodes(tree.column, tree.first_right, tree.span, tree.in_set, _bits(tree))
     tests, n_parts, by_plane = _sorted_tests(tree, nodes, layout, values)
-    ranges = pool.people_ranges(team.size)
+    ranges = pool.people_ranges(threads)
 
-    def add(thread: int) -> None:
+    def add(thread: int, _: int) -> None:
         sets = np.empty((n_parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32)
         value = np.empty(PEOPLE_PER_BLOCK, dtype=np.float32)
         add_leaf_values(
@@ -31,7 +31,7 @@ def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_in
             *ranges[thread], scores,
         )  # fmt: skip
 
-    team.run(add)
+    run_in_ranges(add, threads, threads, least=1)
 
 
 def _sorted_tests(tree: CodeTree, nodes: Nodes, layout: Layout, values: Array) -> tuple[Tests, int, Array]:

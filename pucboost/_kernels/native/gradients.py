@@ -169,3 +169,74 @@ def softmax(
         p = exponential(float32(start) + score[q] - largest[q]) / total[q]
         gradient_out[q] = weight[q] * (p - one if label[q] == float32(class_index) else p)
         hessian_out[q] = weight[q] * (float32(factor) * p * (one - p))
+
+
+SQUARED_ERROR, LOGISTIC, POISSON, GAMMA, TWEEDIE, QUANTILE, SOFTMAX = range(7)
+"""Numbers of the losses."""
+
+
+@kernel(**_VECTORS)
+def _add_up_classes(
+    scores: Array, rows: Array, start: Array, score: Array, largest_out: Array, total_out: Array
+) -> None:
+    """Write the largest score of each row, and the sum of e^(score − largest) over the classes."""
+    for q in range(uint64(rows.size)):
+        largest_out[q], total_out[q] = float32(-np.inf), float32(0.0)
+    for k in range(scores.shape[0]):
+        take(scores[k], rows, score)
+        raise_to(score, start[k], largest_out)
+    for k in range(scores.shape[0]):
+        take(scores[k], rows, score)
+        add_exponentials(score, start[k], largest_out, total_out)
+
+
+@kernel(**_VECTORS)
+def fill_gradients(
+    loss: int,
+    constant: float,
+    start: Array,
+    scores: Array,
+    label: Array,
+    weight: Array,
+    rows: Array,
+    people: Array,
+    lo: int,
+    hi: int,
+    class_index: int,
+    room: Array,
+    largest: Array,
+    total: Array,
+    gradient_out: Array,
+    hessian_out: Array,
+) -> None:
+    """Write weight × gradient and weight × hessian of the picks lo … hi − 1.
+
+    ``room`` has three rows for scores, labels and weights of some picks at a time, which stay in the caches, and one
+    more. ``largest`` and ``total`` are for softmax, for which class 0 must come first: what the classes of a row have
+    in common is kept for the others.
+    """
+    k = class_index
+    for at in range(lo, hi, room.shape[1]):
+        end = min(at + room.shape[1], hi)
+        n = end - at
+        s, y, w = room[0, :n], room[1, :n], room[2, :n]
+        take(scores[k], rows[at:end], s)
+        take(label, people[at:end], y)
+        take(weight, people[at:end], w)
+        g, h = gradient_out[at:end], hessian_out[at:end]
+        if loss == SQUARED_ERROR:
+            squared_error(s, y, w, start[k], constant, g, h)
+        elif loss == LOGISTIC:
+            logistic(s, y, w, start[k], constant, g, h)
+        elif loss == POISSON:
+            poisson(s, y, w, start[k], constant, g, h)
+        elif loss == GAMMA:
+            gamma(s, y, w, start[k], constant, g, h)
+        elif loss == TWEEDIE:
+            tweedie(s, y, w, start[k], constant, g, h)
+        elif loss == QUANTILE:
+            quantile(s, y, w, start[k], constant, g, h)
+        elif loss == SOFTMAX:
+            if k == 0:
+                _add_up_classes(scores, rows[at:end], start, room[3, :n], largest[at:end], total[at:end])
+            softmax(s, y, w, start[k], constant, largest[at:end], total[at:end], k, g, h)

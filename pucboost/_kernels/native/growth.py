@@ -3,7 +3,7 @@
 All threads run :func:`grow_tree` at once. Each owns some rows of the bag, whose codes it moves about with the leaves,
 and some columns, in which it looks for splits. Of everything else each keeps a copy of its own, made of the same
 numbers; only the first thread writes the tree. Threads meet twice for every split: when all have their part of a
-histogram, and when all have their best split.
+histogram (or of the rows it is made of), and when all have their best split.
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ import numpy as np
 from ..._arrays import Array
 from ..compiling import kernel
 from .atomics import wait_for_all
-from .histograms import histogram, merge_column
+from .histograms import add_to_histogram, clear_histogram, merge_column
 from .leaf_outputs import leaf_output
 from .memory import BIN, FEATURE, GAIN, L2, LEFT_G, LEFT_H, MISSING_LEFT
 from .partitions import partition
 from .search import code_test, search_leaf, take_best
+
+FEW_ROWS = 3_000
+"""Of a leaf with fewer rows, by its hessian, each thread adds up its own columns for all rows.
+
+Else it adds up all columns for its own rows, and the sums of the threads are added up. These are of some 64 KB, however
+few rows there are, and what one core has written reaches another one slowly. Sums are exact either way.
+"""
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
@@ -47,19 +54,45 @@ def _start(leaves: Any, lo: Any, hi: Any, bag: Any, penalties: Any) -> None:
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _own_histogram(thread: Any, number: Any, leaves: Any, bag: Any, shared: Any) -> None:
-    """Write the histogram of this thread's rows of a leaf."""
-    first, end = leaves.first[number], leaves.end[number]
-    codes, packed = bag.codes, bag.packed
-    if leaves.half[number]:
-        codes, packed = bag.other_codes, bag.other_packed
-    shared.poured[thread] = histogram(
-        codes, packed, first, end, shared.narrow[thread], shared.poured_g[thread], shared.poured_h[thread]
-    )
+def own_columns(thread: Any, threads: Any, n_columns: Any, words: Any) -> Any:
+    """Return the first and the end of the columns of a thread: whole words if there are enough."""
+    if words < threads:
+        return n_columns * thread // threads, n_columns * (thread + 1) // threads
+    return min(n_columns, words * thread // threads * 8), min(n_columns, words * (thread + 1) // threads * 8)
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _share_cells(column: Any, left: Any, right: Any, small: Any, cells: Any, shared: Any) -> None:
+def _own_histogram(
+    thread: Any, threads: Any, number: Any, by_column: Any, c0: Any, c1: Any, leaves: Any, bag: Any, shared: Any
+) -> None:
+    """Write this thread's part of the histogram of a leaf: its columns of all rows, or all columns of its rows."""
+    codes, packed = bag.codes, bag.packed
+    if leaves.half[number]:
+        codes, packed = bag.other_codes, bag.other_packed
+    narrow, poured_g, poured_h = shared.narrow[thread], shared.poured_g[thread], shared.poured_h[thread]
+    in_g, in_h, poured = np.int64(0), np.int64(0), False
+    if by_column:
+        w0, w1 = c0 // 8, (c1 + 7) // 8
+        clear_histogram(w0, w1, narrow)
+        for other in range(threads):
+            in_g, in_h, poured = add_to_histogram(
+                codes, packed, shared.spans[other, 0], shared.spans[other, 1], w0, w1, in_g, in_h, poured,
+                narrow, poured_g, poured_h,
+            )  # fmt: skip
+    else:
+        words = codes.shape[1]
+        clear_histogram(0, words, narrow)
+        in_g, in_h, poured = add_to_histogram(
+            codes, packed, leaves.first[number], leaves.end[number], 0, words, in_g, in_h, poured,
+            narrow, poured_g, poured_h,
+        )  # fmt: skip
+    shared.poured[thread] = poured
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _share_cells(
+    column: Any, first_thread: Any, end_thread: Any, left: Any, right: Any, small: Any, cells: Any, shared: Any
+) -> None:
     """Write the wide cells of one column: of the smaller child the sums over threads, of the other one the rest.
 
     The cells of the parent are where those of its left child will be.
@@ -70,8 +103,9 @@ def _share_cells(column: Any, left: Any, right: Any, small: Any, cells: Any, sha
         for k in range(at, at + n_codes + 1):
             wide_g[right, k], wide_h[right, k] = wide_g[left, k], wide_h[left, k]
     merge_column(
-        shared.narrow, shared.poured, shared.poured_g, shared.poured_h, column, at, n_codes, small, wide_g, wide_h
-    )
+        shared.narrow, shared.poured, shared.poured_g, shared.poured_h, column, at, n_codes, first_thread, end_thread,
+        wide_g[small], wide_h[small],
+    )  # fmt: skip
     if right >= 0:
         large = left + right - small
         for k in range(at, at + n_codes + 1):
@@ -183,25 +217,36 @@ def _make_children(
 @kernel(error_model="numpy")
 def grow_tree(
     thread: Any, threads: Any, lo: Any, hi: Any, num_leaves: Any, bag: Any, features: Any, cells: Any, limits: Any,
-    penalties: Any, rules: Any, shared: Any, leaves: Any, scratch: Any, tree: Any,
+    penalties: Any, rules: Any, shared: Any, arrivals: Array, leaves: Any, scratch: Any, tree: Any,
 ) -> Any:  # fmt: skip
-    """Grow one tree; this thread owns the rows lo … hi − 1 of the bag. Return the number of leaves."""
-    n_columns = len(cells.at)
-    c0, c1 = n_columns * thread // threads, n_columns * (thread + 1) // threads
+    """Grow one tree; this thread owns the rows lo … hi − 1 of the bag. Return the number of leaves.
+
+    If another thread has failed, what is returned and written has no meaning.
+    """
+    words = bag.codes.shape[1]
+    c0, c1 = own_columns(thread, threads, len(cells.at), words)
     _start(leaves, lo, hi, bag, penalties)
     rows, sum_h, value, best = leaves.rows, leaves.sum_h, leaves.value, leaves.best
     left: Any = np.int64(0)  # numba keeps these types
     right: Any = np.int64(-1)
     small: Any = np.int64(0)
     n: Any = np.int64(1)
+    by_column: Any = False
     while True:
         # The histogram of the smaller child (or of the root), and the other one by subtraction.
-        _own_histogram(thread, small, leaves, bag, shared)
-        wait_for_all(shared.arrivals, threads)
+        if by_column:
+            if not wait_for_all(arrivals, threads):  # for the rows of the others
+                return 0
+            _own_histogram(thread, threads, small, by_column, c0, c1, leaves, bag, shared)
+        else:
+            _own_histogram(thread, threads, small, by_column, c0, c1, leaves, bag, shared)
+            if not wait_for_all(arrivals, threads):  # for the histograms of the others
+                return 0
         if right >= 0:
             rows[left], rows[right] = _sum(shared.counts, 0), _sum(shared.counts, 1)
+        first_thread, end_thread = (thread, thread + 1) if by_column else (0, threads)
         for column in range(c0, c1):
-            _share_cells(column, left, right, small, cells, shared)
+            _share_cells(column, first_thread, end_thread, left, right, small, cells, shared)
 
         # The best splits of the new leaves.
         for side in range(2 if right >= 0 else 1):
@@ -210,18 +255,19 @@ def grow_tree(
             search_leaf(
                 thread, side, number, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves, scratch
             )
-        wait_for_all(shared.arrivals, threads)
+        if not wait_for_all(arrivals, threads):
+            return 0
         for side in range(2 if right >= 0 else 1):
             take_best(right if side == 1 else left, side, threads, shared, leaves)
         if limits.intermediate and right >= 0:  # what the new values mean for splits that were found before
             for number in range(n):
                 if leaves.changed[number] and number != left and number != right:
-                    wait_for_all(shared.arrivals, threads)
+                    wait_for_all(arrivals, threads)
                     search_leaf(
                         thread, 0, number, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves,
                         scratch,
                     )  # fmt: skip
-                    wait_for_all(shared.arrivals, threads)
+                    wait_for_all(arrivals, threads)
                     take_best(number, 0, threads, shared, leaves)
 
         # Split the best leaf: it becomes the left child.
@@ -242,8 +288,10 @@ def grow_tree(
         shared.counts[thread, 0] = leaves.end[left] - leaves.first[left]
         shared.counts[thread, 1] = leaves.end[right] - leaves.first[right]
         small = left if sum_h[left] < sum_h[right] else right
+        shared.spans[thread, 0], shared.spans[thread, 1] = leaves.first[small], leaves.end[small]
+        by_column = words >= threads and rows[left] * sum_h[small] < FEW_ROWS * (sum_h[left] + sum_h[right])
         if n == num_leaves:
-            wait_for_all(shared.arrivals, threads)
+            wait_for_all(arrivals, threads)
             rows[left], rows[right] = _sum(shared.counts, 0), _sum(shared.counts, 1)
             break
     if thread == 0:

@@ -24,6 +24,9 @@ MISSING = 255
 CHUNK = 256
 """Rows between two looks at whether narrow cells may overflow."""
 
+CHUNK_ROWS = 1024
+"""Rows per chunk of :func:`gradient_sizes`."""
+
 MEAN_LEVELS = 2**14
 """About how many units the mean gradient has."""
 
@@ -36,13 +39,13 @@ _U8, _BYTE = np.uint64(8), np.uint64(255)
 
 @kernel(error_model="numpy")
 def gradient_sizes(gradient: Array, hessian: Array, lo: Any, hi: Any, sizes_out: Array) -> None:
-    """Write Σ|g|, max|g|, Σ|h|, max|h| of each chunk of 4,096 rows, for the chunks lo … hi − 1.
+    """Write Σ|g|, max|g|, Σ|h|, max|h| of each chunk of :data:`CHUNK_ROWS` rows, for the chunks lo … hi − 1.
 
     Sums of chunks are always made of the same numbers in the same order, so they do not depend on threads.
     """
     for chunk in range(lo, hi):
         sum_g, sum_h, top_g, top_h = 0.0, 0.0, np.float32(0.0), np.float32(0.0)
-        for i in range(chunk * 4096, min(len(gradient), (chunk + 1) * 4096)):
+        for i in range(chunk * CHUNK_ROWS, min(len(gradient), (chunk + 1) * CHUNK_ROWS)):
             g, h = abs(gradient[i]), abs(hessian[i])
             sum_g += g
             sum_h += h
@@ -79,9 +82,9 @@ def _units(packed: Array, lo: Any, hi: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _pour(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
-    """Add the narrow cells to the wide ones (of the same layout), and set them to 0."""
-    for k in range(np.uint64(len(narrow))):
+def _pour(narrow: Array, lo: Any, hi: Any, wide_g_out: Array, wide_h_out: Array) -> None:
+    """Add the narrow cells lo … hi − 1 to the wide ones (of the same layout), and set them to 0."""
+    for k in range(np.uint64(lo), np.uint64(hi)):
         h = np.int32(narrow[k])
         g = np.int32((narrow[k] - np.int64(h)) >> np.int64(32))
         wide_g_out[k] += np.float64(g)
@@ -90,11 +93,13 @@ def _pour(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
 
 
 @kernel(error_model="numpy")
-def _add_rows(codes: Array, packed: Array, lo: Any, hi: Any, narrow_out: Array) -> None:
-    """Add the rows to the cells of all columns; eight codes a word."""
+def _add_rows(
+    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, narrow_out: Array
+) -> None:  # fmt: skip
+    """Add the rows to the cells of the columns in some words; eight codes a word."""
     for i in range(np.uint64(lo), np.uint64(hi)):
         x = packed[i]
-        for word in range(np.uint64(codes.shape[1])):
+        for word in range(np.uint64(first_word), np.uint64(end_word)):
             v = codes[i, word]
             at = word * np.uint64(8 * STRIDE)
             narrow_out[at + (v & _BYTE)] += x
@@ -108,60 +113,81 @@ def _add_rows(codes: Array, packed: Array, lo: Any, hi: Any, narrow_out: Array) 
 
 
 @kernel(error_model="numpy")
-def histogram(
-    codes: Array, packed: Array, lo: Any, hi: Any, narrow_out: Array, poured_g_out: Array, poured_h_out: Array
-) -> Any:
-    """Write the histogram of the rows lo … hi − 1: narrow cells + poured cells. Return whether anything was poured.
-
-    If nothing was, the poured cells are left as they are.
-    """
-    for k in range(len(narrow_out)):
+def clear_histogram(first_word: Any, end_word: Any, narrow_out: Array) -> None:
+    """Set the narrow cells of some words to 0."""
+    for k in range(np.uint64(first_word * 8 * STRIDE), np.uint64(end_word * 8 * STRIDE)):
         narrow_out[k] = 0
-    poured = False
-    in_g, in_h = np.int64(0), np.int64(0)
+
+
+@kernel(error_model="numpy")
+def add_to_histogram(
+    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, in_g: Any, in_h: Any, poured: Any,
+    narrow_out: Array, poured_g_out: Array, poured_h_out: Array,
+) -> Any:  # fmt: skip
+    """Add the rows lo … hi − 1 to the columns in some words: narrow cells + poured cells.
+
+    ``in_g`` and ``in_h`` are the units that the narrow cells may hold, ``poured`` whether anything was poured; return
+    all three as they are then. Poured cells have no meaning before that.
+    """
     start = lo
     for stop in range(lo, hi, CHUNK):
         # Rows start … stop − 1 are known to fit; see whether the next chunk does.
         end = min(stop + CHUNK, hi)
         more_g, more_h = _units(packed, stop, end)
         if in_g + more_g > _FULL or in_h + more_h > _FULL:
-            _add_rows(codes, packed, start, stop, narrow_out)
+            _add_rows(codes, packed, start, stop, first_word, end_word, narrow_out)
+            first, last = first_word * 8 * STRIDE, end_word * 8 * STRIDE
             if not poured:
-                for k in range(len(narrow_out)):
+                for k in range(first, last):
                     poured_g_out[k], poured_h_out[k] = 0.0, 0.0
                 poured = True
-            _pour(narrow_out, poured_g_out, poured_h_out)
+            _pour(narrow_out, first, last, poured_g_out, poured_h_out)
             in_g, in_h, start = np.int64(0), np.int64(0), stop
         in_g += more_g
         in_h += more_h
-    _add_rows(codes, packed, start, hi, narrow_out)
-    return poured
+    _add_rows(codes, packed, start, hi, first_word, end_word, narrow_out)
+    return in_g, in_h, poured
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _set_from_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(narrow))):
+        h = np.int32(narrow[k])
+        wide_g_out[k] = np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
+        wide_h_out[k] = np.float64(h)
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(narrow))):
+        h = np.int32(narrow[k])
+        wide_g_out[k] += np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
+        wide_h_out[k] += np.float64(h)
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_poured(poured_g: Array, poured_h: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(poured_g))):
+        wide_g_out[k] += poured_g[k]
+        wide_h_out[k] += poured_h[k]
 
 
 @kernel(error_model="numpy")
 def merge_column(
-    narrow: Array, poured: Array, poured_g: Array, poured_h: Array, column: Any, at: Any, n_codes: Any, leaf: Any,
-    wide_g_out: Array, wide_h_out: Array,
+    narrow: Array, poured: Array, poured_g: Array, poured_h: Array, column: Any, at: Any, n_codes: Any,
+    first_thread: Any, end_thread: Any, wide_g_out: Array, wide_h_out: Array,
 ) -> None:  # fmt: skip
-    """Write the cells of one column of a leaf: sums over all threads, which have one row each in the first arrays."""
-    for k in range(at, at + n_codes + 1):
-        wide_g_out[leaf, k] = 0.0
-        wide_h_out[leaf, k] = 0.0
-    start = np.uint64(column * STRIDE)
-    last = np.uint64(n_codes)
-    for thread in range(len(narrow)):
-        for k in range(last):
-            x = narrow[thread, start + k]
-            h = np.int32(x)
-            wide_g_out[leaf, np.uint64(at) + k] += np.float64(np.int32((x - np.int64(h)) >> np.int64(32)))
-            wide_h_out[leaf, np.uint64(at) + k] += np.float64(h)
-        x = narrow[thread, start + np.uint64(MISSING)]
-        h = np.int32(x)
-        wide_g_out[leaf, np.uint64(at) + last] += np.float64(np.int32((x - np.int64(h)) >> np.int64(32)))
-        wide_h_out[leaf, np.uint64(at) + last] += np.float64(h)
-        if poured[thread]:
-            for k in range(last):
-                wide_g_out[leaf, np.uint64(at) + k] += poured_g[thread, start + k]
-                wide_h_out[leaf, np.uint64(at) + k] += poured_h[thread, start + k]
-            wide_g_out[leaf, np.uint64(at) + last] += poured_g[thread, start + np.uint64(MISSING)]
-            wide_h_out[leaf, np.uint64(at) + last] += poured_h[thread, start + np.uint64(MISSING)]
+    """Write the cells of one column of a leaf: the sums over some threads, which have one row each in the first arrays.
+
+    The missing values, which have the last code, come right behind the others.
+    """
+    start, missing = column * STRIDE, column * STRIDE + MISSING
+    values, rest = slice(at, at + n_codes), slice(at + n_codes, at + n_codes + 1)
+    for thread in range(first_thread, end_thread):
+        for cells, wide in ((slice(start, start + n_codes), values), (slice(missing, missing + 1), rest)):
+            if thread == first_thread:
+                _set_from_narrow(narrow[thread, cells], wide_g_out[wide], wide_h_out[wide])
+            else:
+                _add_narrow(narrow[thread, cells], wide_g_out[wide], wide_h_out[wide])
+            if poured[thread]:
+                _add_poured(poured_g[thread, cells], poured_h[thread, cells], wide_g_out[wide], wide_h_out[wide])

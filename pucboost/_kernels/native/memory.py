@@ -66,8 +66,10 @@ class Bag(NamedTuple):
 class Shared(NamedTuple):
     """What the threads show each other; one row for each thread, but wide cells have one for each leaf."""
 
-    arrivals: Array
     counts: Array
+    """Rows of the two new leaves."""
+    spans: Array
+    """Where the rows of the smaller one begin and end."""
     poured: Array
     narrow: Array
     poured_g: Array

@@ -80,6 +80,7 @@ def find_split(
                 wide_g, wide_h, at, n_bins, bag.unit_g, bag.unit_h, limits.min_rows, only, leaf, penalties, rules,
                 scratch.order, gains, left_set,
             )  # fmt: skip
+            gain -= threshold
             best_bin, missing_left = 0, False
         else:
             missing_g, missing_h = cumulate(
@@ -88,14 +89,14 @@ def find_split(
             )  # fmt: skip
             gain, best_bin, missing_left = best_threshold(
                 below_g, below_h, n_bins, missing_g, missing_h, features.has_missing[f], only, features.monotone[f],
-                leaf, penalties, gains,
+                leaf, threshold, max(noise, found_out[GAIN]), penalties, gains,
             )  # fmt: skip
             l2, left_g, left_h = penalties.l2, below_g[best_bin], below_h[best_bin]
             if missing_left:
                 left_g += missing_g
                 left_h += missing_h
-        if gain - threshold > max(noise, found_out[GAIN]):
-            found_out[GAIN], found_out[FEATURE], found_out[BIN] = gain - threshold, f, best_bin
+        if gain > max(noise, found_out[GAIN]):
+            found_out[GAIN], found_out[FEATURE], found_out[BIN] = gain, f, best_bin
             found_out[MISSING_LEFT], found_out[L2] = missing_left, l2
             found_out[LEFT_G], found_out[LEFT_H] = left_g, left_h
             for k in range(4):

@@ -61,18 +61,33 @@ def cumulate(
 def _plain_gains(
     below_g: Array, below_h: Array, n: Any, more_g: Any, more_h: Any, g: Any, h: Any, need: Any, l2: Any,
     gains_out: Array,
-) -> Any:  # fmt: skip
-    """Write G_l² / (H_l + λ₂) + G_r² / (H_r + λ₂) for the splits behind bins 0 … n − 1; return the largest."""
-    best = NO_SPLIT
-    for b in range(n):
+) -> None:  # fmt: skip
+    """Write G_l² / (H_l + λ₂) + G_r² / (H_r + λ₂) for the splits behind bins 0 … n − 1."""
+    for b in range(np.uint64(n)):
         left_g, left_h = below_g[b] + more_g, below_h[b] + more_h
         right_g, right_h = g - left_g, h - left_h
         left, right = left_h + l2, right_h + l2
         gain = (left_g * left_g * right + right_g * right_g * left) / (left * right)
-        gain = gain if (left_h >= need) & (right_h >= need) else NO_SPLIT
-        gains_out[b] = gain
-        best = gain if gain > best else best
-    return best
+        gains_out[b] = gain if (left_h >= need) & (right_h >= need) else NO_SPLIT
+
+
+@kernel(error_model="numpy")
+def _largest(values: Array, n: Any) -> Any:
+    """Return the largest of the first n values, none of which is NaN.
+
+    Four maxima of every fourth value each: the next comparison need not wait for the last one.
+    """
+    a, b, c, d = NO_SPLIT, NO_SPLIT, NO_SPLIT, NO_SPLIT
+    fours = n - n % 4
+    for k in range(np.uint64(0), np.uint64(fours), np.uint64(4)):
+        w, x, y, z = values[k], values[k + np.uint64(1)], values[k + np.uint64(2)], values[k + np.uint64(3)]
+        a = w if w > a else a
+        b = x if x > b else b
+        c = y if y > c else c
+        d = z if z > d else d
+    for k in range(np.uint64(fours), np.uint64(n)):
+        a = values[k] if values[k] > a else a
+    return max(max(a, b), max(c, d))
 
 
 @kernel(error_model="numpy")
@@ -93,9 +108,11 @@ def split_gain(left_g: Any, left_h: Any, l2: Any, penalties: Any, leaf: Any, mon
 @kernel(error_model="numpy")
 def best_threshold(
     below_g: Array, below_h: Array, n_bins: Any, missing_g: Any, missing_h: Any, has_missing: Any, only: Any,
-    monotone: Any, leaf: Any, penalties: Any, gains: Array,
+    monotone: Any, leaf: Any, own: Any, least: Any, penalties: Any, gains: Array,
 ) -> Any:  # fmt: skip
     """Return (gain, bin, whether missing values go left) of the best split: bins 0 … bin go left.
+
+    Gains are above ``own``, that of the leaf itself; if none is above ``least``, where it is does not matter.
 
     ``only`` ≥ 0 allows no other bin (extra trees). Splitting behind the last bin parts the missing values from all
     others. Of equal gains the first counts: missing values to the right, then the lower bin.
@@ -107,18 +124,17 @@ def best_threshold(
         if n < 1:
             continue
         if penalties.plain and only < 0:
-            found = _plain_gains(below_g, below_h, n, more_g, more_h, leaf.g, leaf.h, leaf.need, penalties.l2, gains)
+            _plain_gains(below_g, below_h, n, more_g, more_h, leaf.g, leaf.h, leaf.need, penalties.l2, gains)
         else:
-            found = NO_SPLIT
             for b in range(n):
                 gains[b] = NO_SPLIT
                 if only < 0 or b == min(only, n - 1):
                     gains[b] = split_gain(
                         below_g[b] + more_g, below_h[b] + more_h, penalties.l2, penalties, leaf, monotone
                     )
-                found = max(found, gains[b])
-        if found > best:
-            best, best_left = found, missing_left == 1
+        found = _largest(gains, n)
+        if found - own > max(least, best):
+            best, best_left = found - own, missing_left == 1
             for b in range(n):
                 if gains[b] == found:
                     best_bin = b
