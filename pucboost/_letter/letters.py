@@ -10,12 +10,12 @@ import numpy as np
 from .._arrays import Array
 from .._engines import boosters_of
 from .._models.anchored import AnchoredModel
+from .._nesting import shared_counts
 from .._prediction.best_subset import favourable_sign
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.sharing import shapley_weights
 from .._prediction.subsets import people_by_mask, submasks_of
 from .._tables.names import did_you_mean
-from .._virtual.plan import shared_counts
 from .numbers import PERCENT, amount_like
 from .results import Letter
 from .text import LetterText

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from .._arrays import Array
-from .._virtual.plan import shared_counts
+from .._nesting import shared_counts
 from .predictor import MaskedPredictor
 from .subsets import people_by_mask, submasks_of
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import JOINED_BY, NOTHING, Consent
+from .._consent import Consent
+from .._declarations import JOINED_BY, NOTHING
 
 MAX_GROUPS_OF_ALL_SUBSETS = 6
 PEOPLE_WORTH_A_LIST = 32

@@ -19,7 +19,7 @@ import pucboost as puc
 from pucboost._dask.collections import Part
 from pucboost._dask.placing import group_parts, place
 from pucboost._dask.stacking import training_part
-from pucboost._virtual.plan import shared_counts
+from pucboost._nesting import shared_counts
 from pucboost._virtual.shared_plan import PartTable
 from pucboost.simulate import BinaryFamily
 

@@ -150,8 +150,8 @@ def _several(data: Path) -> ValueError:
 def _check_counts(given: argparse.Namespace, predictor: Any, first_row: int) -> None:
     """Raise as puc.letters does, but with the row number in the file."""
     from ..._letter.letters import MAX_SHARED, too_many
+    from ..._nesting import shared_counts
     from ..._tables.files import DataError
-    from ..._virtual.plan import shared_counts
 
     counts = shared_counts(predictor.shared)
     row = int(counts.argmax())

@@ -103,8 +103,8 @@ class _Predictions:
 
     def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
         """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
+        from ..._nesting import shared_counts
         from ..._tables.files import DataError
-        from ..._virtual.plan import shared_counts
 
         counts = shared_counts(self._model.consent.presence(people))
         row = int(counts.argmax())

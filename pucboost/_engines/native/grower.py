@@ -16,7 +16,7 @@ from ..._kernels.native.categories import CategoryRules
 from ..._kernels.native.growth import grow_tree
 from ..._kernels.native.histograms import MEAN_LEVELS, MOST_LEVELS, STRIDE, gradient_sizes, pack_gradients
 from ..._kernels.native.leaf_outputs import Penalties
-from ..._virtual.plan import seed_bits
+from ..._virtual.allocation import seed_bits
 from .bins import Bins
 from .bundles import Layout
 from .losses import Filler, Picks
