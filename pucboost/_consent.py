@@ -287,6 +287,19 @@ class Consent:
             stacklevel=users_level(),
         )
 
+    def without_lacking(self, rows: Array) -> Array:
+        """Return a matrix without values in groups that lack a group that they need; rows are copied if there are any.
+
+        These values count as withheld, so no prediction may know them.
+        """
+        if self.nesting.is_free:
+            return rows
+        shown = self.with_values(row_source(rows))
+        lacking = shown & ~self.nesting.largest(shown)
+        if not lacking.any():
+            return rows
+        return np.where((self.column_bits & lacking[:, None]) != 0, np.nan, rows).astype(rows.dtype)
+
     def _check_available(self, available: Any, source: RowSource) -> Array:
         if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
             available = available[list(self.group_names)]  # a DataFrame names the group of each column

@@ -87,3 +87,21 @@ def copy_mask(scheme: str, seed: int, row: int, copy: int, available: int, needs
     if scheme == "balanced":
         return ideal_at(antithetic_order(seed, row, count, copy + 1)[copy], available, needs)
     return available
+
+
+def orders(mask: int, needs: Needs) -> list[tuple[int, ...]]:
+    """All orders in which the groups of a mask can be shared, each after the one it needs."""
+    every = itertools.permutations(groups_of(mask))
+    return [one for one in every if all(needs[g] in one[:i] for i, g in enumerate(one) if g in needs)]
+
+
+def shapley_values(value: Mapping[int, float], mask: int, needs: Needs) -> dict[int, float]:
+    """What each group adds to the value of those before it, averaged over all orders."""
+    every = orders(mask, needs)
+    total = dict.fromkeys(groups_of(mask), 0.0)
+    for order in every:
+        before = 0
+        for g in order:
+            total[g] += (value[before | 1 << g] - value[before]) / len(every)
+            before |= 1 << g
+    return total

@@ -14,7 +14,7 @@ from .._nesting import shared_counts
 from .._prediction.best_subset import favourable_sign
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.sharing import shapley_weights
-from .._prediction.subsets import people_by_mask, submasks_of
+from .._prediction.subsets import people_by_mask
 from .._tables.names import did_you_mean
 from .numbers import PERCENT, amount_like
 from .results import Letter
@@ -150,12 +150,12 @@ def each_letter(
     sign = _sign_of_best(sharing, favourable)
     check_groups(text, predictor.consent)
     _check_counts(predictor.shared)
-    probabilities = _objective_of(predictor.model) in _PROBABILITIES
+    probabilities, nesting = _objective_of(predictor.model) in _PROBABILITIES, predictor.consent.nesting
     for mask, people in people_by_mask(predictor.shared):
         shared = predictor.consent.groups_of(mask)
         withheld = tuple(group for group in predictor.consent.group_names if group not in shared)
-        weights = shapley_weights(len(shared))
-        for some, told in predictor.all_subsets(people, submasks_of(mask)):
+        weights = shapley_weights(mask, nesting)
+        for some, told in predictor.all_subsets(people, nesting.submasks(mask)):
             quotes = np.asarray(told, dtype=np.float64)
             if sign is not None:
                 quotes = sign * _best_within(sign * quotes)
