@@ -269,23 +269,32 @@ class Consent:
         num_threads: int | None = None,
     ) -> None:
         """Warn if people share a group, but not the one that it needs: it counts as withheld, and may be an error."""
-        if self.nesting.is_free or not source.n_rows:
+        if self.nesting.is_free:
             return
         shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        lacking = shown & ~self.nesting.largest(shown)
-        rows = np.flatnonzero(lacking)
+        rows = np.flatnonzero(shown != self.nesting.largest(shown))
         if not len(rows):
             return
         first, needed = int(shown[rows[0]]), self.nesting.needed
         g = next(h for h in range(self.n_groups) if first >> h & 1 and needed[h] >= 0 and not first >> needed[h] & 1)
         group = self.group_names[g]
-        warnings.warn(
-            f"{len(rows):,} of {source.n_rows:,} people have values in a group without one that it needs (row "
-            f"{rows[0]} in {group!r}, but not in {self.needs[group]!r}). These values count as withheld and are "
-            "erased. Are they an error in the data?",
-            UserWarning,
-            stacklevel=users_level(),
-        )
+        warn_of_lacking(len(rows), source.n_rows, f" (row {rows[0]} in {group!r}, but not in {self.needs[group]!r})")
+
+    def count_lacking(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
+    ) -> int:
+        """Return how many people have values in a group, but not in the one that it needs."""
+        if self.nesting.is_free:
+            return 0
+        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return int((shown != self.nesting.largest(shown)).sum())
+
+    def lacking(self, source: RowSource) -> Array:
+        """Return the groups that have values, but lack a group that they need; one mask per row."""
+        if self.nesting.is_free:
+            return np.zeros(source.n_rows, dtype=np.uint64)
+        shown = self.with_values(source)
+        return np.asarray(shown & ~self.nesting.largest(shown))
 
     def without_lacking(self, rows: Array) -> Array:
         """Return a matrix without values in groups that lack a group that they need; rows are copied if there are any.
@@ -294,8 +303,7 @@ class Consent:
         """
         if self.nesting.is_free:
             return rows
-        shown = self.with_values(row_source(rows))
-        lacking = shown & ~self.nesting.largest(shown)
+        lacking = self.lacking(row_source(rows))
         if not lacking.any():
             return rows
         return np.where((self.column_bits & lacking[:, None]) != 0, np.nan, rows).astype(rows.dtype)
@@ -370,6 +378,16 @@ class Consent:
 
 OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | int] | Levels | Needs] | Consent | None
 """What people may withhold: a list of columns, by name or position, or groups of them; None for nothing."""
+
+
+def warn_of_lacking(lacking: int, everybody: int, where: str = "") -> None:
+    """Warn of people with values in a group without the one that it needs."""
+    warnings.warn(
+        f"{lacking:,} of {everybody:,} people have values in a group without one that it needs{where}. These values "
+        "count as withheld and are erased. Are they an error in the data?",
+        UserWarning,
+        stacklevel=users_level(),
+    )
 
 
 def declares_something(optional: Any) -> bool:

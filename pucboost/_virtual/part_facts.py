@@ -39,6 +39,8 @@ class PartFacts:
     consent: Consent | None = None
     columns: ColumnTypes | None = None
     """None for a part without rows."""
+    lacking: int = 0
+    """How many people have values in a group, but not in the one that it needs."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def facts_of(
         tuple(seen.tolist()) if len(seen) <= MAX_MASKS_TOLD else None,
         consent,
         source.columns,
+        consent.count_lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads),
     )
 
 

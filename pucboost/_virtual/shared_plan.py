@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent, OptionalColumns
+from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.threads import run_in_ranges, thread_count
 from .._tables.containers import as_weight, eager, row_source
@@ -144,6 +144,9 @@ class SharedPlan:
         assert consent is not None
         sizes, how_many = all_sizes(parts)
         limit = None if max_virtual_rows is None else check_max_virtual_rows(max_virtual_rows)
+        lacking = sum(part.lacking for part in parts)
+        if lacking:
+            warn_of_lacking(lacking, sum(part.n_rows for part in parts))
         return cls(
             allocate(how_many, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, sizes=sizes),
             augmentation,
