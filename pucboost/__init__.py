@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent
+    from ._declarations import Levels, Needs
     from ._encoded_silence.findings import EncodedSilenceWarning
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
@@ -47,6 +48,8 @@ _HOME = {
     "Letter": "_letter.results",
     "LetterNumber": "_letter.numbers",
     "LetterText": "_letter.text",
+    "Levels": "_declarations",
+    "Needs": "_declarations",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "PickledByAnotherVersionWarning": "_pickles",
@@ -81,6 +84,8 @@ __all__ = [
     "Letter",
     "LetterNumber",
     "LetterText",
+    "Levels",
+    "Needs",
     "PUCClassifier",
     "PUCRegressor",
     "PickledByAnotherVersionWarning",

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from numbers import Integral
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ._arrays import Array
+from ._callers import users_level
+from ._declarations import Levels, Needs, all_columns, checked_groups, checked_names, checked_needs, resolved
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
+from ._nesting import Nesting
 from ._pickles import pickled
-from ._plain_data import is_whole
 from ._tables.containers import row_source
 from ._tables.masked_arrays import check_no_mask
-from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, are_default_names
-
-MAX_GROUPS = 64
-"""One bit per group in a 64-bit mask."""
-
-NOTHING, JOINED_BY = "nothing", " + "
-"""How quotes and audits call the sets of groups that people share: ``nothing``, ``app``, ``app + blood``."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +35,8 @@ class Consent:
         Group name → positions of its columns. At most 64 groups; a column belongs to one of them at most.
     feature_names
         Names of all columns of the table, in order.
+    needs
+        Group name → the group without which it is not shared (:class:`Levels`, :class:`Needs`); no circles.
 
     Examples
     --------
@@ -55,12 +51,15 @@ class Consent:
 
     groups: Mapping[str, tuple[int, ...]]
     feature_names: tuple[str, ...]
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = _checked_names(self.feature_names)
-        groups = _checked_groups(self.groups, names)
+        names = checked_names(self.feature_names)
+        groups = checked_groups(self.groups, names)
+        needs = checked_needs(self.needs, tuple(groups))
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "groups", MappingProxyType(groups))  # nobody changes what was checked
+        object.__setattr__(self, "needs", MappingProxyType(needs))
 
     @classmethod
     def declare(cls, optional: Any, feature_names: Sequence[str]) -> Consent:
@@ -69,8 +68,8 @@ class Consent:
         Parameters
         ----------
         optional
-            A list of columns, each a group of its own, or a dict group → columns. Columns are names or integer
-            positions. A :class:`Consent` is checked against the names and returned.
+            A list of columns, each a group of its own, or a dict group → columns, :class:`Levels` or :class:`Needs`.
+            Columns are names or integer positions. A :class:`Consent` is checked against the names and returned.
         feature_names
             Names of all columns, in order.
         """
@@ -78,26 +77,8 @@ class Consent:
         if isinstance(optional, Consent):
             optional.check_columns(names)
             return optional
-        if isinstance(optional, (str, Integral)):
-            raise ValueError(
-                f"optional must be a list of columns or a dict of groups, got {optional!r}; write [{optional!r}]."
-            )
-        if isinstance(optional, Mapping):
-            wanted = {str(group): _columns_of(group, columns) for group, columns in optional.items()}
-            if len(wanted) != len(optional):
-                raise ValueError("optional has two groups with the same name.")
-            groups = {group: tuple(_position(c, names) for c in columns) for group, columns in wanted.items()}
-        elif isinstance(optional, (list, tuple)) or hasattr(optional, "tolist"):  # also arrays and pandas indexes
-            positions = [_position(column, names) for column in optional]
-            _check_used_once([(names[p], (p,)) for p in positions], names)
-            groups = {names[p]: (p,) for p in positions}
-        else:
-            raise ValueError(
-                f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
-            )
-        for group in groups:
-            _check_group_name(group)
-        return cls(groups, names)
+        groups, needs = resolved(optional, names)
+        return cls(groups, names, needs)
 
     @classmethod
     def of(cls, optional: Any, source: RowSource, feature_names: Sequence[str] | None = None) -> Consent:
@@ -185,6 +166,11 @@ class Consent:
         bits[self.group_columns] = np.uint64(1) << self.column_groups.astype(np.uint64)
         return bits
 
+    @cached_property
+    def nesting(self) -> Nesting:
+        """Which groups need others, by number, and so which masks are admissible."""
+        return Nesting.of(self.group_names, self.needs)
+
     def groups_of(self, mask: int) -> tuple[str, ...]:
         """Return the names of the groups in a mask."""
         return tuple(group for g, group in enumerate(self.group_names) if mask >> g & 1)
@@ -210,7 +196,7 @@ class Consent:
         """Return who shares what, one 64-bit mask per row; bit g is set if group g is shared.
 
         ``available`` decides which groups are shared. Without it, a group is shared if at least one of its columns
-        has a value.
+        has a value. A group whose needed group is not shared counts as withheld.
 
         Parameters
         ----------
@@ -228,13 +214,21 @@ class Consent:
         source = row_source(X)
         if available is None:
             return self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return self.nesting.largest(self._declared(source, available, zero_as_missing))
+
+    def _declared(self, source: RowSource, available: Any, zero_as_missing: bool) -> Array:
+        """Return which groups ``available`` says are shared."""
         shared = self._check_available(available, source)
         self._check_denied_have_no_values(shared, source, zero_as_missing)
         bits = np.uint64(1) << np.arange(self.n_groups, dtype=np.uint64)
         return np.asarray((shared * bits).sum(axis=1, dtype=np.uint64))
 
     def presence(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
-        """Return which groups have at least one value, one mask per row."""
+        """Return which groups have at least one value, and so has what they need; one mask per row."""
+        return self.nesting.largest(self.with_values(source, zero_as_missing=zero_as_missing, num_threads=num_threads))
+
+    def with_values(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
+        """Return which groups have at least one value, whatever they need; one mask per row."""
         self.check_width(source.n_columns)
         masks = np.zeros(source.n_rows, dtype=np.uint64)
         threads = thread_count(num_threads)
@@ -258,11 +252,61 @@ class Consent:
         withholds it. If such a group counted as shared, that row would have two equal copies where everybody else
         has one, which breaks the weight law.
         """
-        present = self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        if available is None:
-            return present
-        shared = self.availability(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return np.asarray(shared & present)
+        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return self.nesting.largest(shown)
+
+    def _shown(self, source: RowSource, available: Any, *, zero_as_missing: bool, num_threads: int | None) -> Array:
+        """Return the groups that are shared and have at least one value, whatever they need."""
+        present = self.with_values(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return present if available is None else present & self._declared(source, available, zero_as_missing)
+
+    def warn_of_lacking(
+        self,
+        source: RowSource,
+        available: Any = None,
+        *,
+        zero_as_missing: bool = False,
+        num_threads: int | None = None,
+    ) -> None:
+        """Warn if people share a group, but not the one that it needs: it counts as withheld, and may be an error."""
+        if self.nesting.is_free:
+            return
+        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        rows = np.flatnonzero(shown != self.nesting.largest(shown))
+        if not len(rows):
+            return
+        first, needed = int(shown[rows[0]]), self.nesting.needed
+        g = next(h for h in range(self.n_groups) if first >> h & 1 and needed[h] >= 0 and not first >> needed[h] & 1)
+        group = self.group_names[g]
+        warn_of_lacking(len(rows), source.n_rows, f" (row {rows[0]} in {group!r}, but not in {self.needs[group]!r})")
+
+    def count_lacking(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
+    ) -> int:
+        """Return how many people have values in a group, but not in the one that it needs."""
+        if self.nesting.is_free:
+            return 0
+        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return int((shown != self.nesting.largest(shown)).sum())
+
+    def lacking(self, source: RowSource) -> Array:
+        """Return the groups that have values, but lack a group that they need; one mask per row."""
+        if self.nesting.is_free:
+            return np.zeros(source.n_rows, dtype=np.uint64)
+        shown = self.with_values(source)
+        return np.asarray(shown & ~self.nesting.largest(shown))
+
+    def without_lacking(self, rows: Array) -> Array:
+        """Return a matrix without values in groups that lack a group that they need; rows are copied if there are any.
+
+        These values count as withheld, so no prediction may know them.
+        """
+        if self.nesting.is_free:
+            return rows
+        lacking = self.lacking(row_source(rows))
+        if not lacking.any():
+            return rows
+        return np.where((self.column_bits & lacking[:, None]) != 0, np.nan, rows).astype(rows.dtype)
 
     def _check_available(self, available: Any, source: RowSource) -> Array:
         if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
@@ -298,134 +342,52 @@ class Consent:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as plain data."""
-        return {"groups": {g: list(c) for g, c in self.groups.items()}, "feature_names": list(self.feature_names)}
+        """Return the schema as plain data; ``needs`` only if there are any."""
+        groups = {group: list(columns) for group, columns in self.groups.items()}
+        needs = {"needs": dict(self.needs)} if self.needs else {}
+        return {"groups": groups, "feature_names": list(self.feature_names), **needs}
 
     @classmethod
     def from_dict(cls, schema: Mapping[str, Any]) -> Consent:
         """Inverse of :meth:`to_dict`."""
-        return cls(schema["groups"], schema["feature_names"])
+        return cls(schema["groups"], schema["feature_names"], schema.get("needs", {}))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"groups": dict(self.groups), "feature_names": self.feature_names}  # plain data, for skops too
+        # Plain data, for skops too. Versions that know nothing of needs must not find groups.
+        groups, needs = dict(self.groups), dict(self.needs)
+        kept: dict[str, Any] = {"nested_groups": groups, "needs": needs} if needs else {"groups": groups}
+        return {**kept, "feature_names": self.feature_names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__init__(state["groups"], state["feature_names"])  # type: ignore[misc]
+        groups = state["nested_groups"] if "nested_groups" in state else state["groups"]
+        self.__init__(groups, state["feature_names"], state.get("needs", {}))  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
-        return pickled("Consent", self.__getstate__())
+        return pickled("NestedConsent" if self.needs else "Consent", self.__getstate__())
 
     def __hash__(self) -> int:
-        return hash((tuple(self.groups.items()), self.feature_names))
+        return hash((tuple(self.groups.items()), self.feature_names, tuple(self.needs.items())))
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{g}: [{', '.join(self.feature_names[c] for c in cs)}]" for g, cs in self.groups.items())
+        members = {group: ", ".join(self.feature_names[c] for c in columns) for group, columns in self.groups.items()}
+        needs = {group: f" needs {self.needs[group]}" if group in self.needs else "" for group in members}
+        inner = ", ".join(f"{group}{needs[group]}: [{names}]" for group, names in members.items())
         base = len(self.feature_names) - len(self.group_columns)
         return f"Consent({inner}; {base} base column{'' if base == 1 else 's'})"
 
 
-def _check_group_name(group: str) -> None:
-    """Raise if a set of other groups would be called like this one. Models of earlier versions may have such groups."""
-    if group in ("", NOTHING) or JOINED_BY in group:
-        meaning = "a set of several groups" if group and group != NOTHING else "the set without any group"
-        raise ValueError(
-            f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
-            "optional={'another name': [columns]}."
-        )
-
-
-def _checked_names(names: Any) -> tuple[str, ...]:
-    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
-        raise ValueError(f"feature_names of a consent schema must be a list of names, got {type(names).__name__}.")
-    checked = tuple(names)
-    for position, name in enumerate(checked):
-        if not isinstance(name, str):
-            raise ValueError(f"Column {position} of a consent schema has the name {name!r}, which is not text.")
-    return checked
-
-
-def _checked_groups(groups: Any, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Return the groups if every position is a column of its own; else raise."""
-    if not isinstance(groups, Mapping):
-        raise ValueError(f"groups of a consent schema must be a dict group -> positions, got {type(groups).__name__}.")
-    if len(groups) > MAX_GROUPS:
-        raise ValueError(
-            f"The consent schema has {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
-            "shared together into one group."
-        )
-    checked = {group: _checked_positions(group, columns, len(names)) for group, columns in groups.items()}
-    _check_used_once(list(checked.items()), names)
-    if checked and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"Two columns of the consent schema are called {twice!r}; it goes by names. Rename one.")
-    return checked
-
-
-def _checked_positions(group: Any, columns: Any, n_columns: int) -> tuple[int, ...]:
-    if not isinstance(group, str):
-        raise ValueError(f"Group {group!r} of the consent schema has a name that is not text.")
-    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
-        raise ValueError(f"Group {group!r} of the consent schema must list positions of columns, got {columns!r:.60}.")
-    positions = tuple(columns)
-    if not positions:
-        raise ValueError(f"Group {group!r} of the consent schema has no columns.")
-    for position in positions:
-        if not is_whole(position):
-            raise ValueError(f"Group {group!r} of the consent schema has column {position!r:.60}, not an integer.")
-        if not 0 <= position < n_columns:
-            raise ValueError(
-                f"Group {group!r} of the consent schema has column {position!r:.60}, but there are {n_columns} "
-                f"columns, 0 to {n_columns - 1}."
-            )
-    return tuple(int(position) for position in positions)
-
-
-def _columns_of(group: Any, columns: Any) -> list[Any]:
-    if isinstance(columns, (str, Integral)):
-        columns = [columns]
-    if not isinstance(columns, (list, tuple, np.ndarray)):
-        raise ValueError(f"Group {group!r} of optional must list its columns, got {type(columns).__name__}.")
-    if len(columns) == 0:
-        raise ValueError(f"Group {group!r} of optional has no columns; name at least one or drop the group.")
-    return list(columns)
-
-
-def _position(column: Any, names: tuple[str, ...]) -> int:
-    if isinstance(column, Integral) and not isinstance(column, (bool, np.bool_)):
-        position = int(column)
-        if not 0 <= position < len(names):
-            raise ValueError(
-                f"optional names column {position}, but the table has {len(names)} feature(s), columns 0 to "
-                f"{len(names) - 1}."
-            )
-        return position
-    if not isinstance(column, str):
-        raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
-    return position_of_name(column, names, "optional")
-
-
-def position_of_name(column: str, names: Sequence[str], argument: str) -> int:
-    """Return the position of a column that an ``argument`` names; raise if there is none, and say what may be meant."""
-    if column not in names:
-        raise ValueError(_unknown_column(column, names, argument))
-    return names.index(column)
-
-
-def _unknown_column(column: str, names: Sequence[str], argument: str) -> str:
-    if are_default_names(names):
-        return (
-            f"{argument} names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
-            "let the previous step return one with set_output(transform='pandas')), or give positions instead of names."
-        )
-    renamed = [name for name in names if name.endswith(f"__{column}")]
-    hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
-    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    rest = did_you_mean(column, names, cutoff=0.8) or f" Its columns are: {known}.{hint}"
-    return f"{argument} names column {column!r}, which the table does not have.{rest}"
-
-
-OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | int]] | Consent | None
+OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | int] | Levels | Needs] | Consent | None
 """What people may withhold: a list of columns, by name or position, or groups of them; None for nothing."""
+
+
+def warn_of_lacking(lacking: int, everybody: int, where: str = "") -> None:
+    """Warn of people with values in a group without the one that it needs."""
+    warnings.warn(
+        f"{lacking:,} of {everybody:,} people have values in a group without one that it needs{where}. These values "
+        "count as withheld and are erased. Are they an error in the data?",
+        UserWarning,
+        stacklevel=users_level(),
+    )
 
 
 def declares_something(optional: Any) -> bool:
@@ -439,24 +401,10 @@ def _check_positions(optional: Any, source: RowSource) -> None:
     """Raise for integers that could be either labels or positions."""
     if not source.has_other_integer_labels or isinstance(optional, Consent):
         return
-    columns = (
-        [c for group in optional.values() for c in np.atleast_1d(group)] if hasattr(optional, "values") else optional
-    )
+    columns = all_columns(optional)
     for column in columns if hasattr(columns, "__iter__") else ():
         if isinstance(column, (int, np.integer)):
             raise ValueError(
                 f"optional names column {column}, but the table has integer labels that are not positions, so this "
                 f"may be a label or a position. Write the label as a string, {str(column)!r}."
             )
-
-
-def _check_used_once(groups: Sequence[tuple[str, tuple[int, ...]]], names: tuple[str, ...]) -> None:
-    owner: dict[int, str] = {}
-    for group, columns in groups:
-        for column in columns:
-            if column in owner:
-                raise ValueError(
-                    f"Column {names[column]!r} is declared optional twice (groups {owner[column]!r} and {group!r}); "
-                    "a column belongs to one group."
-                )
-            owner[column] = group

@@ -18,7 +18,7 @@ from ._engines import EngineName
 from ._prediction.best_subset import Favourable, Search
 from ._prediction.quotes import Sharing
 from ._training.datasets import TrainingSet
-from ._virtual.plan import Augmentation
+from ._virtual.allocation import Augmentation
 
 if TYPE_CHECKING:
     from ._models.trained import LightGBMBooster, XGBoostBooster

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CERTIFIED, VIOLATED, INCONCLUSIVE, NOT_TESTABLE = "certified", "violated", "inconclusive", "not testable"
 VIOLATED_FOR_SOME = "violated for some"
@@ -349,6 +349,8 @@ class Provenance:
     versions: Mapping[str, str]
     nuisance: str
     seconds: float
+    needs: Mapping[str, str] = field(default_factory=dict)
+    """Groups that are shared only with another one."""
 
 
 @dataclass(frozen=True)

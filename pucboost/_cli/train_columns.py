@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .shared import flat, names
 
@@ -18,7 +18,8 @@ class Columns:
     """The features of a table file, and the groups people may withhold."""
 
     features: list[Feature]
-    groups: dict[str, list[str]]
+    optional: dict[str, Any]
+    """The groups, as training takes them."""
 
 
 def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
@@ -71,8 +72,9 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
             raise DataError(f"{error}. Convert it, or leave it out with --ignore {column}") from None
     for column in not_features:
         file.kind(column)
-    Consent.declare(groups, [feature.name for feature in features])  # raises now, before the file is read
-    return Columns(features, groups)
+    optional = declaration(groups, given.needs)
+    Consent.declare(optional, [feature.name for feature in features])  # raises now, before the file is read
+    return Columns(features, optional)
 
 
 def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
@@ -88,6 +90,24 @@ def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
         check_columns(file, columns, "--optional")
         groups[group] = columns
     return groups
+
+
+def declaration(groups: dict[str, list[str]], needs: list[str] | None) -> dict[str, Any]:
+    """Return groups as training takes them, with what ``--needs`` says about them."""
+    from .._declarations import Needs
+    from .._tables.files import DataError
+
+    declared: dict[str, Any] = dict(groups)
+    for text in needs or ():
+        group, equals, other = text.partition("=")
+        if not equals or not other:
+            raise DataError(f"--needs {text}: write --needs GROUP=OTHER")
+        if group not in groups:
+            raise DataError(f"--needs {text}: --optional names no group {group!r}; its groups are {list(groups)}")
+        if isinstance(declared[group], Needs):
+            raise DataError(f"--needs says twice what group {group!r} needs; a group needs one other at most")
+        declared[group] = Needs(other, groups[group])
+    return declared
 
 
 def _group(text: str, file: TableFile) -> tuple[str, list[str]]:

@@ -34,6 +34,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a group of columns that people share or withhold together, or COL for a single column; repeat the option "
         "for more groups",
     )
+    columns.add_argument(
+        "--needs",
+        action="append",
+        metavar="GROUP=OTHER",
+        help="a group that people share only with another one, such as a further level; repeat the option for more",
+    )
     columns.add_argument("--ignore", type=names, action="append", metavar="COL,COL", help="columns to leave out")
     columns.add_argument(
         "--categorical", type=names, action="append", metavar="COL,COL", help="columns to read as text, as categories"

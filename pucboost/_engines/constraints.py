@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from .._consent import position_of_name
+from .._declarations import position_of_name
 from .names import aliases
 
 MONOTONE, INTERACTION = aliases("monotone_constraints"), aliases("interaction_constraints")

@@ -15,7 +15,7 @@ from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation.words import loss_name
 from .._prediction.best_subset import Favourable
 from .._prediction.quotes import Sharing
-from .._virtual.plan import Augmentation
+from .._virtual.allocation import Augmentation
 from .base import PUCModel
 from .reading import EvalSets
 

@@ -10,12 +10,12 @@ import numpy as np
 from .._arrays import Array
 from .._engines import boosters_of
 from .._models.anchored import AnchoredModel
+from .._nesting import Nesting
 from .._prediction.best_subset import favourable_sign
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.sharing import shapley_weights
-from .._prediction.subsets import people_by_mask, submasks_of
+from .._prediction.subsets import people_by_mask
 from .._tables.names import did_you_mean
-from .._virtual.plan import shared_counts
 from .numbers import PERCENT, amount_like
 from .results import Letter
 from .text import LetterText
@@ -49,7 +49,8 @@ def letter(
     model
         As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
     X
-        A table with one row, the person, and the columns of training. They may share up to 10 groups.
+        A table with one row, the person, and the columns of training. They may share up to 10 groups, or have 1,024
+        choices where groups need others; a switch then moves those that need it, or that it needs.
     text
         Words, names of the groups, and how numbers look.
     reference
@@ -149,34 +150,53 @@ def each_letter(
         raise ValueError(f"text must be a pucboost.LetterText, got {type(text).__name__}.")
     sign = _sign_of_best(sharing, favourable)
     check_groups(text, predictor.consent)
-    _check_counts(predictor.shared)
-    probabilities = _objective_of(predictor.model) in _PROBABILITIES
+    too_many = no_room(predictor.shared, predictor.consent.nesting)
+    if too_many is not None:
+        raise ValueError(f"Row {too_many[0]} {too_many[1]}")
+    probabilities, nesting = _objective_of(predictor.model) in _PROBABILITIES, predictor.consent.nesting
     for mask, people in people_by_mask(predictor.shared):
         shared = predictor.consent.groups_of(mask)
         withheld = tuple(group for group in predictor.consent.group_names if group not in shared)
-        weights = shapley_weights(len(shared))
-        for some, told in predictor.all_subsets(people, submasks_of(mask)):
+        weights, needs = shapley_weights(mask, nesting), _needs_within(shared, predictor.consent)
+        for some, told in predictor.all_subsets(people, nesting.submasks(mask)):
             quotes = np.asarray(told, dtype=np.float64)
             if sign is not None:
-                quotes = sign * _best_within(sign * quotes)
+                quotes = sign * _best_within(sign * quotes, mask, nesting)
             values = quotes @ weights
             for row, own, moved in zip(some.tolist(), quotes.tolist(), values.tolist(), strict=True):
                 number = text.number or (PERCENT if probabilities else amount_like(own))
                 yield (
                     row,
-                    Letter(shared, withheld, tuple(own), tuple(moved), sign is not None, number, text, references[row]),
+                    Letter(
+                        shared,
+                        withheld,
+                        tuple(own),
+                        tuple(moved),
+                        sign is not None,
+                        number,
+                        text,
+                        references[row],
+                        needs,
+                    ),
                 )
 
 
-def _best_within(values: Array) -> Array:
-    """Return min_{t ⊆ s} v(t) for every subset s, given v for all subsets in ascending order of their masks."""
-    best = values.copy()
-    subsets = np.arange(values.shape[1])
-    bit = 1
-    while bit < len(subsets):
-        larger = subsets[(subsets & bit) != 0]
-        best[:, larger] = np.minimum(best[:, larger], best[:, larger ^ bit])
-        bit *= 2
+def _needs_within(shared: tuple[str, ...], consent: Consent) -> tuple[int, ...]:
+    """Return the place of the group that each shared group needs, −1 for none; empty if none needs another."""
+    if not any(group in consent.needs for group in shared):
+        return ()
+    return tuple(shared.index(consent.needs[group]) if group in consent.needs else -1 for group in shared)
+
+
+def _best_within(values: Array, mask: int, nesting: Nesting) -> Array:
+    """Return min_{t ⊆ s} v(t) for every admissible subset s, given v for all of them in ascending order."""
+    best, subsets = values.copy(), nesting.submasks(mask).tolist()
+    place = {subset: number for number, subset in enumerate(subsets)}
+    for subset in subsets:  # smaller ones come first
+        for g in range(subset.bit_length()):
+            smaller = subset ^ 1 << g
+            if smaller < subset and smaller in place:
+                best[:, place[subset]] = np.minimum(best[:, place[subset]], best[:, place[smaller]])
     return best
 
 
@@ -209,18 +229,19 @@ def check_groups(text: LetterText, consent: Consent) -> None:
         seen[name] = group
 
 
-def _check_counts(shared: Array) -> None:
-    counts = shared_counts(shared)
-    if len(counts) and counts.max() > MAX_SHARED:
-        row = int(counts.argmax())
-        raise ValueError(too_many(f"Row {row}", int(counts[row])))
-
-
-def too_many(who: str, count: int) -> str:
-    """Return the error about a person who shares too many groups for a letter."""
-    return (
-        f"{who} shares {count} groups, so there are 2^{count} choices; a letter has room for {MAX_SHARED} groups. "
-        "Train with larger groups, or choose some subsets and use puc.quote."
+def no_room(shared: Array, nesting: Nesting) -> tuple[int, str] | None:
+    """Return the row with most choices, and what to say of it, if these are too many for a letter; else None."""
+    counts = nesting.counts(shared)
+    if not len(counts) or counts.max() <= 1 << MAX_SHARED:
+        return None
+    row = int(counts.argmax())
+    k = int(shared[row]).bit_count()
+    choices, room = f"2^{k}", f"{MAX_SHARED} groups"
+    if not nesting.is_free:
+        choices, room = f"{counts[row]:,}", f"{1 << MAX_SHARED:,}"
+    return row, (
+        f"shares {k} groups, so there are {choices} choices; a letter has room for {room}. Train with larger groups, "
+        "or choose some subsets and use puc.quote."
     )
 
 

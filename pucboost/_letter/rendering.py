@@ -59,7 +59,10 @@ def render_html(letter: Contents) -> str:
             title=text.fill("title"),
             reference=letter.reference,
             bonus=letter.bonus,
-            switches=[names[group] for group in letter.shared],
+            switches=[
+                (names[group], needed)
+                for group, needed in zip(letter.shared, letter.needs or (-1,) * len(letter.shared), strict=True)
+            ],
             withheld=[names[group] for group in letter.withheld],
             now=rows[-1],
             rows=rows,
@@ -77,8 +80,8 @@ def _rows(letter: Contents, names: dict[str, str]) -> list[Row]:
     """Return all choices, those with fewest groups first, so that what is shared today comes last."""
     text, number, today = letter.text, letter.number, letter.quotes[-1]
     rows = []
-    for mask in sorted(range(len(letter.quotes)), key=int.bit_count):
-        told = letter.quotes[mask]
+    choices = sorted(zip(letter.subsets, letter.quotes, strict=True), key=lambda choice: choice[0].bit_count())
+    for mask, told in choices:
         groups = [names[group] for g, group in enumerate(letter.shared) if mask >> g & 1]
         difference = number.difference(told, today)
         compared = {
@@ -86,7 +89,7 @@ def _rows(letter: Contents, names: dict[str, str]) -> list[Row]:
             1: text.fill("compared_more", difference=difference),
             -1: text.fill("compared_less", difference=difference),
         }[number.compare(told, today)]
-        is_today = mask == len(letter.quotes) - 1
+        is_today = mask.bit_count() == len(letter.shared)
         rows.append(
             Row(
                 mask,

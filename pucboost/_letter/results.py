@@ -16,8 +16,8 @@ from .rendering import render_html
 class Letter(Contents):
     """A letter to one person, as :func:`pucboost.letter` returns it.
 
-    ``shared`` and ``withheld`` are groups, ``quotes`` what the person would be told for each subset of ``shared``, and
-    ``values`` how much each shared group moves it. ``to_html`` writes the page.
+    ``shared`` and ``withheld`` are groups, ``quotes`` what the person would be told for each subset of ``shared``
+    (``subsets``), and ``values`` how much each shared group moves it. ``to_html`` writes the page.
 
     Examples
     --------
@@ -33,13 +33,17 @@ class Letter(Contents):
     """
 
     def told(self, groups: Sequence[str] | None = None) -> float:
-        """Return what the person would be told if they shared these of their groups; None for all of them."""
+        """Return what the person would be told if they shared these of their groups; None for all of them.
+
+        What these groups need is shared with them.
+        """
         if groups is None:
             return self.quotes[-1]
         for group in groups:
             if group not in self.shared:
                 raise ValueError(f"The person does not share group {group!r}; they share {list(self.shared)}.")
-        return self.quotes[sum(1 << self.shared.index(group) for group in set(groups))]
+        mask = self.nesting.closed(sum(1 << self.shared.index(group) for group in set(groups)))
+        return self.quotes[self.subsets.index(mask)]
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""

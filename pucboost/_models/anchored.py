@@ -112,7 +112,12 @@ class AnchoredModel:
         if pred_contrib:
             return self._contributions(source, start, rounds)
         parts = [
-            self.add_trees(start.of(slice(lo, hi)), source.window(lo, hi), raw_score=raw_score, rounds=rounds)
+            self.add_trees(
+                start.of(slice(lo, hi)),
+                self.consent.without_lacking(source.window(lo, hi)),
+                raw_score=raw_score,
+                rounds=rounds,
+            )
             for lo, hi in source.blocks()
         ]
         return np.concatenate(parts)
@@ -133,7 +138,7 @@ class AnchoredModel:
         out = np.zeros((source.n_rows, self.objective.n_scores, width))
         out[:, :, -1] = start.raw.reshape(source.n_rows, -1)
         for lo, hi in source.blocks():
-            rows = source.window(lo, hi)
+            rows = self.consent.without_lacking(source.window(lo, hi))
             some = self._sharing(rows)
             if len(some):
                 values = boosters_of(self.booster).contributions(self.booster, rows[some], start.raw[lo + some], rounds)

@@ -21,14 +21,16 @@ from .._pickles import pickled
 from .._plain_data import NotValidError, is_whole, whole_numbers
 from .._tables.containers import SourceTable
 from .._tables.sources import Categories
-from .._virtual.plan import PlanSummary, check_augmentation
+from .._virtual.allocation import check_augmentation
+from .._virtual.plan import PlanSummary
 from .._virtual.rows import VirtualTable
 from .._virtual.shared_plan import SharedPlan
 from .._virtual.sketch import RowSketch
 
 logger = logging.getLogger("pucboost")
 
-FORMAT = 1
+FORMAT, FORMAT_WITH_NEEDS = 1, 2
+"""Versions that do not know of groups that need others would offer sets that nobody can share, so they must refuse."""
 
 MAX_MASKS_KEPT = 4_096
 """How many distinct masks a model file keeps."""
@@ -117,7 +119,8 @@ def label_hash(label: Any) -> str:
 
 def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str, Any]:
     """Return consent and summary as plain data."""
-    return {"format": FORMAT, "consent": consent.to_dict(), "summary": None if summary is None else _to_dict(summary)}
+    number = FORMAT_WITH_NEEDS if consent.needs else FORMAT
+    return {"format": number, "consent": consent.to_dict(), "summary": None if summary is None else _to_dict(summary)}
 
 
 def _to_dict(summary: TrainingSummary) -> dict[str, Any]:
@@ -136,12 +139,16 @@ def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary | Non
     """
     with valid_in(where):
         _check_entries(schema, "the schema", ("format", "consent", "summary"))
-    if schema["format"] != FORMAT:
+    if schema["format"] not in (FORMAT, FORMAT_WITH_NEEDS):
         raise ValueError(
-            f"{where!r} has consent schema format {schema['format']}; this version of pucboost reads {FORMAT}."
+            f"{where!r} has consent schema format {schema['format']}; this version of pucboost reads {FORMAT} and "
+            f"{FORMAT_WITH_NEEDS}."
         )
     with valid_in(where, ValueError, TypeError):
-        _check_entries(schema["consent"], "consent", ("groups", "feature_names"))
+        needs = ("needs",) if schema["format"] == FORMAT_WITH_NEEDS else ()
+        _check_entries(schema["consent"], "consent", ("groups", "feature_names", *needs))
+        if not needs and "needs" in schema["consent"]:
+            raise NotValidError(f"consent has needs, which format {FORMAT} does not have")
         consent, summary = Consent.from_dict(schema["consent"]), schema["summary"]
         return consent, None if summary is None else _read_summary(summary, consent)
 

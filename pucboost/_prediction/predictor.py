@@ -223,7 +223,7 @@ class MaskedPredictor:
         """Return whether the engine predicts the same bits for some people."""
         everything = (1 << self.consent.n_groups) - 1
         halves = (everything & int(digit * 16, 16) for digit in "5a3c")
-        masks = np.array(sorted({0, everything, *halves}), dtype=np.uint64)
+        masks = np.unique(self.consent.nesting.largest(np.array([0, everything, *halves], dtype=np.uint64)))
         block = self.block_of(np.linspace(0, self.n_rows - 1, COMPARED_ROWS).astype(np.int64))
         rows = np.repeat(np.arange(COMPARED_ROWS), len(masks))
         wanted = self._masked(self._by_engine, block, rows, np.tile(masks, COMPARED_ROWS))

@@ -37,7 +37,8 @@ def quote(
         A table with the columns of training.
     subsets
         None for all subsets, with up to 6 groups. Otherwise a list whose items are ``"nothing"``, ``"alone"``,
-        ``"all_but_one"``, ``"all"`` or lists of group names.
+        ``"all_but_one"``, ``"all"`` or lists of group names. Of groups that need others (:class:`Levels`,
+        :class:`Needs`) there are only the subsets that can be shared, up to 64 without being asked for.
     raw_score
         Return raw scores instead of predictions.
     num_threads
@@ -50,7 +51,8 @@ def quote(
         sharing just these groups, NaN where they do not share all of them.
 
         - ``nothing``: everything withheld
-        - the name of a group, or several joined by `` + ``, such as ``app + blood``: these groups and no others
+        - the name of a group, or several joined by `` + ``, such as ``app + blood``: these groups and no others, but
+          for those that they need: ``fitness 2`` stands for both levels
 
         With several classes the columns have two levels, ``shared`` (as above) and ``class``.
 
@@ -142,7 +144,7 @@ def predict(
     sharing
         ``"as_given"``: use everything that is shared. ``"withheld"``: erase everything optional. ``"best"``: the bonus
         system, the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a
-        premium. Sharing more then never hurts.
+        premium; of groups that need others, over those that can be shared. Sharing more then never hurts.
     favourable
         ``"lower"`` (premiums) or ``"higher"`` (approval).
     raw_score

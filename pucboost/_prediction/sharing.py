@@ -11,15 +11,16 @@ import numpy as np
 
 from .._arrays import Array
 from .._kernels.threads import engine_threads
+from .._nesting import FREE, Nesting
 from .best_subset import Favourable, best_predictions, favourable_sign
 from .predictor import MaskedPredictor
 from .quotes import DEFAULT_MAX_SUBSETS
-from .subsets import people_by_mask, submasks_of
+from .subsets import people_by_mask
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_GROUPS_OF_SHAPLEY = 12
+MAX_SUBSETS_OF_SHAPLEY = 2**12
 
 
 def sharing_value(
@@ -30,10 +31,13 @@ def sharing_value(
     φ_g = Σ_{s ⊆ a∖g} |s|!·(k−|s|−1)!/k! · [f(b, s ∪ g) − f(b, s)], k = |a|. The values of a person add up to the
     difference between the prediction as given and the one with everything withheld.
 
+    It is the average of f(b, s ∪ g) − f(b, s) over all orders in which the groups can be shared. Where some need others
+    (:class:`Levels`, :class:`Needs`), only orders count in which each group comes after the one it needs.
+
     Parameters
     ----------
     booster
-        As in :func:`predict`; at most 12 groups.
+        As in :func:`predict`; at most 12 groups, or 4,096 admissible subsets.
     X
         A table with the columns of training.
     raw_score
@@ -70,14 +74,19 @@ def sharing_value(
 
 def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
     """Return the table of :func:`sharing_value` for everybody that a predictor knows."""
-    r = predictor.consent.n_groups
-    if r > MAX_GROUPS_OF_SHAPLEY:
-        raise ValueError(f"Shapley values need all 2^r subsets; {r} groups are more than {MAX_GROUPS_OF_SHAPLEY}.")
+    r, nesting = predictor.consent.n_groups, predictor.consent.nesting
+    if nesting.count((1 << r) - 1) > MAX_SUBSETS_OF_SHAPLEY:
+        needed = (
+            f"all 2^r subsets; {r} groups are more than 12"
+            if nesting.is_free
+            else (f"all subsets; {nesting.count((1 << r) - 1):,} are more than {MAX_SUBSETS_OF_SHAPLEY:,}")
+        )
+        raise ValueError(f"Shapley values need {needed}.")
     out = np.zeros((predictor.n_rows, r + 2))
     for mask, people in people_by_mask(predictor.shared):
-        submasks = submasks_of(mask)
+        submasks = nesting.submasks(mask)
         groups = [g for g in range(r) if mask >> g & 1]
-        weights = shapley_weights(len(groups))
+        weights = shapley_weights(mask, nesting)
         for some, values in predictor.all_subsets(people, submasks):
             out[some, 0], out[some, r + 1] = values[:, 0], values[:, -1]
             # Contiguous, because the last bits of a matrix product depend on the memory layout.
@@ -85,9 +94,40 @@ def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
     return predictor.frame(out, ["withheld", *predictor.consent.group_names, "as_given"])
 
 
+def shapley_weights(mask: int, nesting: Nesting = FREE) -> Array:
+    """Return the matrix that turns the values of all admissible subsets (ascending masks) into Shapley values."""
+    return _weights_of_all(mask.bit_count()) if nesting.is_free else _weights_of_admissible(mask, nesting)
+
+
 @cache
-def shapley_weights(k: int) -> Array:
-    """Return the matrix that turns the values of all 2^k subsets (ascending masks) into k Shapley values."""
+def _weights_of_admissible(mask: int, nesting: Nesting) -> Array:
+    """Faigle and Kern's value: the average over all orders in which each group comes after the one it needs.
+
+    With e(s) the number of such orders of a set s, the group g is added to s in e(s)·e(a∖s∖g) of the e(a) orders. In
+    a forest e(s) = |s|! / ∏ h, where h of a group is how many groups of s are not shared without it, itself included.
+    """
+    subsets = nesting.submasks(mask).tolist()
+    groups = [g for g in range(mask.bit_length()) if mask >> g & 1]
+    place = {subset: number for number, subset in enumerate(subsets)}
+
+    @cache
+    def orders(s: int) -> int:
+        hooks = math.prod((nesting.below[g] & s).bit_count() for g in groups if s >> g & 1)
+        return math.factorial(s.bit_count()) // hooks
+
+    weights = np.zeros((len(subsets), len(groups)))
+    for subset in subsets:
+        for column, g in enumerate(groups):
+            larger = subset | 1 << g
+            if larger != subset and larger in place:
+                weight = orders(subset) * orders(mask & ~larger) / orders(mask)
+                weights[place[larger], column] += weight
+                weights[place[subset], column] -= weight
+    return weights
+
+
+@cache
+def _weights_of_all(k: int) -> Array:
     weights = np.zeros((2**k, k))
     for subset in range(2**k):
         size = subset.bit_count()
@@ -137,7 +177,8 @@ def monotonicity(
         - ``people``: how many there are
         - ``share_worse_than_withheld``: share who do worse with all they share than with nothing
         - ``largest_loss_against_withheld``: the most that anybody loses that way, in units of the prediction
-        - ``share_worse_than_best``: share for whom some subset of what they share would have been more favourable
+        - ``share_worse_than_best``: share for whom some subset of what they share would have been more favourable;
+          where groups need others, an admissible one
         - ``largest_loss_against_best``: the most that anybody loses that way
         - ``share_worse_with_bonus``: share who would do better with less under the bonus system; 0 by construction
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import JOINED_BY, NOTHING, Consent
+from .._consent import Consent
+from .._declarations import JOINED_BY, NOTHING
 
-MAX_GROUPS_OF_ALL_SUBSETS = 6
+MAX_SUBSETS = 64
+"""How many subsets are listed without being asked for: those of 6 groups, or of 63 levels."""
 PEOPLE_WORTH_A_LIST = 32
 FAMILIES = (NOTHING, "alone", "all_but_one", "all")
 
@@ -24,21 +26,23 @@ def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
         The schema.
     subsets
         None for all 2^r (up to 6 groups), or a list whose items are families (``"nothing"``, ``"alone"`` for each group
-        alone, ``"all_but_one"``, ``"all"``) or lists of group names.
+        alone, ``"all_but_one"``, ``"all"``) or lists of group names. Groups that need others come with these: only
+        admissible subsets are returned.
     """
-    r = consent.n_groups
+    r, nesting = consent.n_groups, consent.nesting
     everything = (1 << r) - 1
     if subsets is None:
-        if r > MAX_GROUPS_OF_ALL_SUBSETS:
+        if nesting.count(everything) > MAX_SUBSETS:
+            how_many = f"2^{r} subsets" if nesting.is_free else f"{nesting.count(everything):,} admissible subsets"
             raise ValueError(
-                f"There are 2^{r} subsets of {r} groups. Choose some: subsets=['nothing', 'alone', 'all_but_one', "
+                f"There are {how_many} of {r} groups. Choose some: subsets=['nothing', 'alone', 'all_but_one', "
                 "'all'], or lists of group names."
             )
-        return list(range(everything + 1))
+        return [int(mask) for mask in nesting.submasks(everything)]
     families = {
         NOTHING: [0],
-        "alone": [1 << g for g in range(r)],
-        "all_but_one": [everything ^ (1 << g) for g in range(r)],
+        "alone": list(nesting.above),
+        "all_but_one": [everything & ~below for below in nesting.below],
         "all": [everything],
     }
     masks: list[int] = []
@@ -55,20 +59,23 @@ def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
 
 
 def mask_of(groups: Iterable[str], consent: Consent) -> int:
-    """Return the mask of some groups, given by name."""
+    """Return the mask of some groups, given by name, and of all that these need."""
     mask = 0
     for group in groups:
         if group not in consent.groups:
             raise ValueError(
                 f"Group {group!r} is not in the consent schema; its groups are {list(consent.group_names)}."
             )
-        mask |= 1 << consent.group_names.index(group)
+        mask |= consent.nesting.above[consent.group_names.index(group)]
     return mask
 
 
 def subset_name(mask: int, consent: Consent) -> str:
-    """Return the name of a subset in tables: its groups, joined by `` + ``, or ``nothing``."""
-    return JOINED_BY.join(consent.groups_of(mask)) or NOTHING
+    """Return the name of a subset in tables: its groups, joined by `` + ``, or ``nothing``.
+
+    Groups that others of the subset need go without saying: ``fitness: full`` stands for all levels up to it.
+    """
+    return JOINED_BY.join(consent.groups_of(consent.nesting.topmost(mask))) or NOTHING
 
 
 def subset_names(masks: Iterable[int], consent: Consent) -> list[str]:
@@ -81,15 +88,6 @@ def subset_names(masks: Iterable[int], consent: Consent) -> list[str]:
             f"{list(consent.group_names)}. Train it with other names of groups, or choose subsets."
         )
     return names
-
-
-def submasks_of(mask: int) -> Array:
-    """Return all sub-masks, in ascending order."""
-    subs, sub = [0], 0
-    while sub != mask:
-        sub = (sub - mask) & mask
-        subs.append(sub)
-    return np.array(subs, dtype=np.uint64)
 
 
 def people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:

@@ -175,7 +175,7 @@ def _mapped(wrapped: Wrapped, table: Any, source: RowSource) -> Consent:
         )
         for group, columns in wrapped.consent.groups.items()
     }
-    consent = Consent(groups, tuple(source.names))
+    consent = Consent(groups, tuple(source.names), wrapped.consent.needs)
     _try_out(wrapped, consent, table, source)
     return consent
 

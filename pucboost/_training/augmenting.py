@@ -16,8 +16,9 @@ from .._engines.base import Engine, EngineParams, RunOptions, Validation
 from .._kernels.threads import thread_count
 from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
+from .._virtual.allocation import ENGINE_MAX_ROWS, default_copies
 from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
-from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
+from .._virtual.plan import child_seed, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable, shown_table
 from .._virtual.shared_plan import PartTable
 from .._virtual.sketch import RowSketch
@@ -130,7 +131,8 @@ class Augmenter:
             table, shared = merge_people(table, shared, request.objective, threads)
             # The budget still counts people before merging; it then usually covers every virtual row.
             copies = max(1.0, copies * people / len(shared))
-        plan = plan_masks(shared, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, num_threads=threads)
+        given: dict[str, Any] = {"max_virtual_rows": limit, "num_threads": threads, "nesting": request.consent.nesting}
+        plan = plan_masks(shared, augmentation, copies=copies, seed=seed, **given)
         logger.info("%s: %s", what, plan.summary(table.weight))
         virtual = VirtualTable(MaskedRows(table.source, request.consent, plan, num_threads=threads), table)
         return replace(merge_virtual_rows(virtual, people, request.objective), before=before) if merge else virtual
@@ -180,7 +182,7 @@ def calibration_table(
     people, threads = len(shared), options.num_threads
     rows = min(CALIBRATION_COPIES * people, max(default_copies(people) * people, CALIBRATION_ROWS), float(max_rows))
     copies, seed = max(1.0, rows / people), child_seed(options.seed, CALIBRATION_SEED)
-    plan = plan_masks(shared, "balanced", copies=copies, seed=seed, num_threads=threads)
+    plan = plan_masks(shared, "balanced", copies=copies, seed=seed, num_threads=threads, nesting=consent.nesting)
     return VirtualTable(MaskedRows(table.source, consent, plan, num_threads=threads), table)
 
 

@@ -12,7 +12,8 @@ from .._models.anchored import AnchoredModel
 from .._models.loss import loss_of
 from .._models.schema import TrainingSummary, attach_schema, categories_of, kept_of
 from .._tables.containers import SourceTable, eager, row_source
-from .._virtual.plan import check_augmentation, check_copies, plan_masks
+from .._virtual.allocation import check_augmentation, check_copies
+from .._virtual.plan import plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
 from .._virtual.sketch import RowSketch
 from .augmenting import calibration_table
@@ -105,7 +106,7 @@ def refit(
     table = as_rates(SourceTable.of(source, y, sample_weight, name="X", feature_name=names, exposure=exposure))
     zero = boosters.reads_zero_as_missing(booster)
     shared = consent.visible(source, available, zero_as_missing=zero, num_threads=num_threads)
-    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads)
+    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, nesting=consent.nesting)
     virtual = VirtualTable(MaskedRows(source, consent, plan, num_threads=num_threads), table)
     # The constants per mask are no leaves to be refitted a little: they are made again for the refitted trees.
     strength = 0.0 if before is None else before.mask_calibration

@@ -35,7 +35,7 @@ from .._tables.containers import (
 from .._tables.identifying_text import warn_of_identifying_text
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
-from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
+from .._virtual.allocation import check_augmentation, check_copies, check_max_virtual_rows
 from .._virtual.shared_plan import PlanPart
 from .contents import read_content
 from .datasets import is_read_by_us, whole_of
@@ -241,6 +241,8 @@ class TrainingRequest:
         expected, zero = self.settings.expect_shared, self.options.zero_as_missing
         if self.settings.plan is not None:
             return  # who shares what may well differ between parts
+        threads, available = self.options.num_threads, self.table.available
+        self.consent.warn_of_lacking(self.table.source, available, zero_as_missing=zero, num_threads=threads)
         warn_of_encoded_silence(self.table.source, self.consent, shared, expected, zero_as_missing=zero)
         if self.consent.n_groups:
             warn_of_identifying_text(self.table.source)
@@ -313,9 +315,9 @@ def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "tr
 
 def _consent_of_plan(part: PlanPart, declared: Consent) -> Consent:
     consent = part.plan.consent
-    if declared.n_groups and declared.groups != consent.groups:
+    if declared.n_groups and (declared.groups, declared.needs) != (consent.groups, consent.needs):
         raise ValueError(f"This call declares {declared}, but the plan was made for {consent}. Declare only one.")
-    return Consent(consent.groups, declared.feature_names)
+    return replace(consent, feature_names=declared.feature_names)
 
 
 def _optional_of(dataset: lgb.Dataset) -> Any:
@@ -435,7 +437,7 @@ def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTa
 
 def _in_order_of(consent: Consent, own: Consent, table: SourceTable, number: int) -> SourceTable:
     """Return the table with the columns of ``available`` in the order of the training set's groups."""
-    if own.groups != consent.groups:
+    if (own.groups, own.needs) != (consent.groups, consent.needs):
         raise ValueError(f"Validation set {number} declares other groups than train_set: {own} and {consent}.")
     if table.available is None or own.group_names == consent.group_names:
         return table

@@ -79,7 +79,8 @@ def train(
     params : dict
         LightGBM's parameters, and pucboost's own:
 
-        - ``optional``: list of columns, or dict group → columns (or on ``puc.Dataset``)
+        - ``optional``: list of columns, or dict group → columns, :class:`Levels` or :class:`Needs` (or on
+          ``puc.Dataset``)
         - ``augmentation``: ``"balanced"`` (default), ``"exhaustive"``, ``"fixed"``, ``"none"``
         - ``copies``: virtual rows per row for ``"balanced"``; default 4, and 2 above 200,000 rows; 8 with ``"native"``
         - ``valid_augmentation``: scheme for the validation sets; default: the same as ``augmentation``. On raw

@@ -13,7 +13,8 @@ from .._encoded_silence.warning import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import RowSource
-from .plan import Augmentation, MaskPlan, check_augmentation, plan_masks
+from .allocation import Augmentation, check_augmentation
+from .plan import MaskPlan, plan_masks
 from .rows import MaskedRows
 
 
@@ -97,8 +98,11 @@ def augment(
     labels, user_weight = _labels_and_weights(y, sample_weight, source.n_rows)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
     warn_of_encoded_silence(source, consent, shared, expect_shared)
+    consent.warn_of_lacking(source, available, num_threads=num_threads)
     limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
-    plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, **limit)
+    plan = plan_masks(
+        shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, nesting=consent.nesting, **limit
+    )
     given: dict[str, Any] = {"fill_value": fill_value, "indicators": indicators, "num_threads": num_threads}
     return augmented(X, source, consent, plan, labels, user_weight, **given)
 

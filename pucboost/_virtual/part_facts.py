@@ -1,8 +1,8 @@
 """What the parts of a table tell each other, so that everybody makes slices of one plan.
 
-Two rounds of small messages suffice. First each part says how many of its people share how many groups, and what its
-columns hold (:class:`PartFacts`). With the copies per k that follow from all histograms together, each part counts its
-virtual rows, and adds some of them for the engine's bins (:class:`PartCount`).
+Two rounds of small messages suffice. First each part says how many of its people stand for how many virtual rows, and
+what its columns hold (:class:`PartFacts`). With the copies that follow from all histograms together, each part counts
+its virtual rows, and adds some of them for the engine's bins (:class:`PartCount`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .._arrays import Array
 from .._consent import Consent, OptionalColumns
 from .._tables.containers import as_vector, eager, row_source
 from .._tables.sources import ColumnTypes
-from .plan import shared_counts
+from .allocation import size_classes
 
 MAX_MASKS_TOLD = 4_096
 """How many distinct masks a part tells the others of."""
@@ -29,7 +29,9 @@ class PartFacts:
 
     n_rows: int
     how_many: tuple[int, ...] = ()
-    """How many rows share k = 0 … 64 groups."""
+    """How many rows stand for each of the ``sizes``."""
+    sizes: tuple[int, ...] = ()
+    """For how many virtual rows people stand, in ascending order: 2^0 … 2^64 where no group needs another."""
     positives: int = 0
     """How many labels are above 0."""
     masks_seen: tuple[int, ...] | None = ()
@@ -37,6 +39,8 @@ class PartFacts:
     consent: Consent | None = None
     columns: ColumnTypes | None = None
     """None for a part without rows."""
+    lacking: int = 0
+    """How many people have values in a group, but not in the one that it needs."""
 
 
 @dataclass(frozen=True)
@@ -78,21 +82,32 @@ def facts_of(
     source = row_source(X)
     consent = Consent.of(optional, source)
     shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-    seen = np.unique(shared)
+    seen, (sizes, place) = np.unique(shared), size_classes(shared, consent.nesting)
     label = None if y is None else as_vector(y, "y", source.n_rows)
     return PartFacts(
         source.n_rows,
-        tuple(np.bincount(shared_counts(shared), minlength=65).tolist()),
+        tuple(np.bincount(place, minlength=len(sizes)).tolist()),
+        sizes,
         0 if label is None else int((label > 0).sum()),
         tuple(seen.tolist()) if len(seen) <= MAX_MASKS_TOLD else None,
         consent,
         source.columns,
+        consent.count_lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads),
     )
 
 
 def is_empty(X: Any) -> bool:
     """Return whether a table has no rows."""
     return getattr(X, "shape", (1,))[0] == 0
+
+
+def all_sizes(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], Array]:
+    """Return for how many virtual rows people of any part stand, in ascending order, and how many people do."""
+    total: dict[int, int] = {}
+    for part in parts:
+        for size, count in zip(part.sizes, part.how_many, strict=True):
+            total[size] = total.get(size, 0) + count
+    return tuple(sorted(total)), np.array([total[size] for size in sorted(total)])
 
 
 def union_of_masks(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:

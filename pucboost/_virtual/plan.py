@@ -1,86 +1,40 @@
 """Mask plans: which (row, mask, weight) make up the virtual table.
 
-Row i with availability mask a_i, k = |a_i|, stands for one virtual row per sub-mask s ⊆ a_i. Every scheme obeys
-the weight law: the expected total weight given to the virtual row (i, s) does not depend on i.
+Row i with availability mask a_i stands for one virtual row per admissible sub-mask s ⊆ a_i, I_i of them: I = 2^k with
+k = |a_i| where no group needs another, I = k + 1 for k levels. Every scheme obeys the weight law: the expected total
+weight given to the virtual row (i, s) does not depend on i.
 
 =============  ==========================================================  ================
 scheme         copies of row i                                             weight of a copy
 =============  ==========================================================  ================
-`exhaustive`   all 2^k sub-masks                                           1
-`fixed`        multinomial: N draws, row i with probability ∝ 2^k;         1
-               each shared group is kept with probability ½
-`balanced`     c_i ≈ max(1, τ·2^k), τ such that Σ c_i = copies·N;          2^k / c_i
+`exhaustive`   all I sub-masks                                             1
+`fixed`        multinomial: N draws, row i with probability ∝ I; each      1
+               a sub-mask drawn at random (each group is kept with
+               probability ½ where none needs another)
+`balanced`     c_i ≈ max(1, τ·I), τ such that Σ c_i = copies·N;            I / c_i
                distinct sub-masks in antithetic order
 `none`         the row itself                                              1
 =============  ==========================================================  ================
 
-Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the 2^k sub-masks, so a given
-s is among them with probability c_i / 2^k, and then weighs 2^k / c_i.
+Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the I sub-masks, so a given s is
+among them with probability c_i / I, and then weighs I / c_i.
 """
 
 from __future__ import annotations
 
-import math
-import warnings
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._arrays import Array
 from .._kernels import masks as kernel
+from .._kernels.ideals import copy_ideals
 from .._kernels.threads import run_in_ranges, thread_count
-
-Augmentation: TypeAlias = Literal["balanced", "exhaustive", "fixed", "none"]
-
-SCHEMES: dict[str, Any] = {
-    "none": kernel.SCHEME_NONE,
-    "exhaustive": kernel.SCHEME_EXHAUSTIVE,
-    "fixed": kernel.SCHEME_FIXED,
-    "balanced": kernel.SCHEME_BALANCED,
-}
-
-ENGINE_MAX_ROWS = 2**31 - 1
-"""LightGBM counts rows in 32 bits."""
-
-LARGE_TABLE_ROWS = 200_000
+from .._nesting import FREE, Nesting
+from .allocation import ENGINE_MAX_ROWS, SCHEMES, Allocation, allocate, check_max_virtual_rows, seed_bits, size_classes
 
 _NO_IDS = np.empty(0, dtype=np.uint64)
-
-
-def default_copies(n_rows: int) -> float:
-    """Return the default of ``copies``: 4 virtual rows per row, 2 for large tables."""
-    return 4.0 if n_rows <= LARGE_TABLE_ROWS else 2.0
-
-
-def check_augmentation(value: Any, name: str = "augmentation") -> str:
-    """Return ``value`` if it names a scheme, else raise."""
-    if not isinstance(value, str) or value not in SCHEMES:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, SCHEMES))}; got {value!r}.")
-    return value
-
-
-def check_copies(value: Any) -> float:
-    """Return ``copies`` as a float if it is a finite number ≥ 1, else raise."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise ValueError(f"copies must be a number of at least 1 (virtual rows per row on average), got {value!r}.")
-    if not math.isfinite(value) or value < 1:
-        raise ValueError(f"copies must be finite and at least 1 (virtual rows per row on average), got {value!r}.")
-    return float(value)
-
-
-def check_max_virtual_rows(value: Any) -> int:
-    """Return the row budget as an int if it is a whole number ≥ 1, else raise."""
-    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if not (number.is_integer() and number >= 1):
-        raise ValueError(f"max_virtual_rows must be a whole number of at least 1, got {value!r}.")
-    return int(value)
-
-
-def seed_bits(seed: int) -> int:
-    """Return a seed of any size or sign as 64 bits."""
-    return int(seed) % 2**64
 
 
 def child_seed(seed: int, number: int) -> int:
@@ -102,7 +56,7 @@ class PlanSummary:
     source_rows: int
     virtual_rows: int
     complete_rows: int
-    """Number of source rows that have all their 2^k virtual rows in the table."""
+    """Number of source rows that have all their virtual rows in the table."""
     effective_sample_size: float
     """(Σ w)² / Σ w² over the virtual rows, w the weight of a copy."""
 
@@ -133,6 +87,8 @@ class MaskPlan:
         Weight of each copy of row i, scaled to a mean of 1 over the virtual rows (float64), or None if all are 1.
     ids
         By which number each row is hashed (uint64); None for its place in the table.
+    nesting
+        Which groups need others, so that masks are admissible sets.
     """
 
     scheme: str
@@ -141,6 +97,7 @@ class MaskPlan:
     offsets: Array
     copy_weight: Array | None
     ids: Array | None = None
+    nesting: Nesting = FREE
 
     @property
     def n_source(self) -> int:
@@ -173,11 +130,12 @@ class MaskPlan:
     def _masks(self, rows: Array, copies: Array, threads: int) -> Array:
         masks = np.empty(len(rows), dtype=np.uint64)
         code, seed, ids = SCHEMES[self.scheme], np.uint64(self.seed), _NO_IDS if self.ids is None else self.ids
-        run_in_ranges(
-            lambda lo, hi: kernel.copy_masks(code, seed, self.available, ids, rows, copies, lo, hi, masks),
-            len(rows),
-            threads,
-        )
+        args = (self.available, ids, rows, copies)
+        if self.nesting.is_free:
+            run_in_ranges(lambda lo, hi: kernel.copy_masks(code, seed, *args, lo, hi, masks), len(rows), threads)
+        else:
+            forest = self.nesting.forest
+            run_in_ranges(lambda lo, hi: copy_ideals(code, seed, *forest, *args, lo, hi, masks), len(rows), threads)
         return masks
 
     def spread(self, values: Array) -> Array:
@@ -197,27 +155,19 @@ class MaskPlan:
     def summary(self, user_weight: Array | None = None) -> PlanSummary:
         """Return the size of the plan."""
         copies = self.copies
-        shared = shared_counts(self.available)
         weight = np.ones(self.n_source) if self.copy_weight is None else self.copy_weight
         if user_weight is not None:
             weight = weight * user_weight
         total, squares = float(copies @ weight), float(copies @ weight**2)
-        distinct = self.scheme != "fixed"
+        complete = self.available == 0 if self.scheme == "fixed" else copies == self.nesting.counts(self.available)
         return PlanSummary(
             augmentation=self.scheme,
             seed=self.seed,
             source_rows=self.n_source,
             virtual_rows=len(self),
-            complete_rows=int((copies == np.ldexp(1.0, shared)).sum()) if distinct else int((shared == 0).sum()),
+            complete_rows=int(complete.sum()),
             effective_sample_size=total**2 / squares if squares > 0 else 0.0,
         )
-
-
-def shared_counts(available: Array, threads: int = 1) -> Array:
-    """Return k_i, how many groups each row shares."""
-    counts = np.empty(len(available), dtype=np.int64)
-    run_in_ranges(lambda lo, hi: kernel.count_shared(available, lo, hi, counts), len(available), threads)
-    return counts
 
 
 def plan_masks(
@@ -228,6 +178,7 @@ def plan_masks(
     seed: int = 0,
     max_virtual_rows: int = ENGINE_MAX_ROWS,
     num_threads: int | None = None,
+    nesting: Nesting = FREE,
 ) -> MaskPlan:
     """Return a plan: how many copies each row gets, and their weights.
 
@@ -245,6 +196,8 @@ def plan_masks(
         Row budget: beyond it ``balanced`` warns and reduces ``copies``, and the other schemes raise.
     num_threads
         Threads to use; None means all cores.
+    nesting
+        Which groups need others; ``available`` must be admissible.
 
     Examples
     --------
@@ -256,98 +209,28 @@ def plan_masks(
     available = np.ascontiguousarray(available, dtype=np.uint64)
     limit = min(check_max_virtual_rows(max_virtual_rows), ENGINE_MAX_ROWS)
     threads = thread_count(num_threads)
-    shared = shared_counts(available, threads)
-    whole = allocate(np.bincount(shared, minlength=65), augmentation, copies=copies, seed=seed, max_virtual_rows=limit)
+    sizes, place = size_classes(available, nesting, threads=threads)
+    how_many = np.bincount(place, minlength=len(sizes))
+    whole = allocate(how_many, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, sizes=sizes)
     if whole.scheme == "fixed":
-        # 2^k relative to the largest: 2^64 itself would do in float64, but not its sum's rounding.
-        chance = np.ldexp(1.0, shared - int(shared.max()))
+        chance = whole.relative_sizes[place]
         # Never seeded with the user's own number: data made with default_rng(seed) would repeat the same uniforms,
         # and who is drawn would depend on who they are.
         generator = np.random.default_rng(_random_bits(whole.seed, kernel.STREAM_DRAWS))
         draws = generator.multinomial(len(available), chance / chance.sum())
-        return MaskPlan("fixed", whole.seed, available, _offsets(draws), None)
-    return plan_slice(whole, available, shared, threads=threads)
-
-
-@dataclass(frozen=True)
-class Allocation:
-    """How many copies people get, by how many groups they share: all that the plan of a whole table depends on.
-
-    It is a function of the histogram of k, so that the parts of a table can agree on it, wherever they are.
-    """
-
-    scheme: str
-    seed: int
-    how_many: tuple[int, ...]
-    """How many rows share k = 0 … 64 groups."""
-    expected: tuple[float, ...] | None = None
-    """E[c] for k = 0 … 64, for ``balanced`` and ``fixed``."""
-
-    @property
-    def rows(self) -> int:
-        """N, the number of source rows."""
-        return sum(self.how_many)
-
-    @property
-    def all_virtual(self) -> int:
-        """Σ 2^k, the number of virtual rows of ``exhaustive``."""
-        return sum(count << k for k, count in enumerate(self.how_many))
-
-    @property
-    def expected_rows(self) -> float:
-        """E[V], the number of virtual rows before copies are rounded at random."""
-        if self.scheme == "exhaustive":
-            return float(self.all_virtual)
-        each = (1.0,) * len(self.how_many) if self.expected is None else self.expected
-        return math.fsum(count * c for count, c in zip(self.how_many, each, strict=True))
-
-
-def allocate(
-    how_many: Array,
-    augmentation: str = "balanced",
-    *,
-    copies: float | None = None,
-    seed: int = 0,
-    max_virtual_rows: int | None = None,
-) -> Allocation:
-    """Return how many copies people get; the parameters are those of :func:`plan_masks`.
-
-    ``how_many[k]`` rows share k groups. Without ``max_virtual_rows`` there is no budget.
-    """
-    augmentation = check_augmentation(augmentation)
-    n = int(how_many.sum())
-    wanted_copies = default_copies(n) if copies is None else check_copies(copies)
-    if max_virtual_rows is not None and n > max_virtual_rows:
-        raise ValueError(
-            f"The table has {n:,} rows, more than max_virtual_rows = {max_virtual_rows:,}; every row needs at least "
-            "one virtual row."
-        )
-    whole = Allocation(augmentation, seed_bits(seed), tuple(how_many.tolist()))
-    if augmentation == "balanced":
-        if max_virtual_rows is not None:
-            wanted_copies = _fit_to_budget(wanted_copies, n, whole.all_virtual, max_virtual_rows)
-        if wanted_copies * n < whole.all_virtual:
-            return replace(whole, expected=tuple(_balanced_copies(how_many, wanted_copies * n).tolist()))
-        whole = replace(whole, scheme="exhaustive")
-    if whole.scheme == "exhaustive" and max_virtual_rows is not None and whole.all_virtual > max_virtual_rows:
-        raise ValueError(
-            f"augmentation='exhaustive' makes {whole.all_virtual:,} virtual rows of {n:,} rows, more than "
-            f"max_virtual_rows = {max_virtual_rows:,}. Use augmentation='balanced', whose size does not depend on the "
-            "number of groups."
-        )
-    if augmentation == "fixed":
-        return replace(whole, expected=tuple((n << k) / whole.all_virtual for k in range(len(how_many))))
-    return whole
+        return MaskPlan("fixed", whole.seed, available, _offsets(draws), None, nesting=nesting)
+    return plan_slice(whole, available, place, threads=threads, nesting=nesting)
 
 
 def plan_slice(
     whole: Allocation,
     available: Array,
-    shared: Array,
+    place: Array,
     *,
     ids: Array | None = None,
     virtual_rows: int | None = None,
     threads: int = 1,
+    nesting: Nesting = FREE,
 ) -> MaskPlan:
     """Return the plan of some rows of a table, bit for bit those of the plan of the whole table.
 
@@ -355,40 +238,42 @@ def plan_slice(
     ----------
     whole
         The allocation of the whole table.
-    available, shared
-        What these rows share, as masks and as numbers of groups.
+    available, place
+        What these rows share, as masks, and the place of each row's I among the sizes of the allocation.
     ids
         By which numbers these rows are hashed: their places in the whole table, or any that stay with them.
     virtual_rows
         V, the number of virtual rows of the whole table; None if this is the whole table.
     threads
         Threads to use.
+    nesting
+        Which groups need others.
     """
-    copies = _slice_copies(whole, available, shared, ids, threads)
+    copies = _slice_copies(whole, place, ids, threads)
     offsets = np.arange(len(available) + 1, dtype=np.int64) if copies is None else _offsets(copies)
     weight = None
     if whole.scheme == "balanced" and copies is not None:
-        # Σ 2^k as an integer, so that it does not depend on the order in which parts are added up.
-        largest = max(k for k, count in enumerate(whole.how_many) if count)
-        total = whole.all_virtual / (1 << largest)
-        weight = np.ldexp(1.0, shared - largest) / copies
+        # Σ I as an integer, so that it does not depend on the order in which parts are added up.
+        largest = max(size for size, count in zip(whole.sizes, whole.how_many, strict=True) if count)
+        total = whole.all_virtual / largest
+        weight = whole.relative_sizes[place] / copies
         weight = weight * ((int(offsets[-1]) if virtual_rows is None else virtual_rows) / total)
-    return MaskPlan(whole.scheme, whole.seed, available, offsets, weight, ids)
+    return MaskPlan(whole.scheme, whole.seed, available, offsets, weight, ids, nesting)
 
 
-def _slice_copies(whole: Allocation, available: Array, shared: Array, ids: Array | None, threads: int) -> Array | None:
+def _slice_copies(whole: Allocation, place: Array, ids: Array | None, threads: int) -> Array | None:
     """Return c_i for some rows of a table; None if every row has one copy."""
     if whole.scheme == "none":
         return None
     if whole.scheme == "exhaustive":
-        return np.asarray(np.int64(1) << shared)
-    n, bits = len(available), np.uint64(whole.seed)
+        return np.array([min(size, 1 << 62) for size in whole.sizes])[place]
+    n, bits = len(place), np.uint64(whole.seed)
     expected, names = np.array(whole.expected), _NO_IDS if ids is None else ids
     if whole.scheme == "fixed":
-        return _poisson_draws(bits, expected[shared], np.arange(n, dtype=np.uint64) if ids is None else ids, threads)
+        return _poisson_draws(bits, expected[place], np.arange(n, dtype=np.uint64) if ids is None else ids, threads)
     copies = np.empty(n, dtype=np.int64)
     run_in_ranges(
-        lambda lo, hi: kernel.round_at_random(bits, expected, shared, names, lo, hi, copies),
+        lambda lo, hi: kernel.round_at_random(bits, expected, place, names, lo, hi, copies),
         n,
         threads,
     )
@@ -399,7 +284,7 @@ def _poisson_draws(seed: Any, rate: Array, ids: Array, threads: int) -> Array:
     """Return Poisson numbers with the given rates, each a pure function of seed and id.
 
     N draws among all rows cannot be made part by part. Independent Poisson numbers with the same expectations
-    N·2^k / Σ2^k can, and obey the weight law as well; given their sum they are such draws.
+    N·I / ΣI can, and obey the weight law as well; given their sum they are such draws.
     """
     from scipy.stats import poisson
 
@@ -413,33 +298,3 @@ def _poisson_draws(seed: Any, rate: Array, ids: Array, threads: int) -> Array:
 
 def _offsets(copies: Array) -> Array:
     return np.concatenate(([0], np.cumsum(copies, dtype=np.int64)))
-
-
-def _fit_to_budget(copies: float, n: int, all_virtual: int, limit: int) -> float:
-    """Return the largest number of copies, up to ``copies``, whose virtual rows fit into the budget."""
-    if min(copies * n, all_virtual) <= limit:
-        return copies
-    # Rounding at random adds at most N/4 of variance to the total: five standard deviations stay free.
-    fitting = max(1.0, (limit - 2.5 * math.sqrt(n)) / n)
-    warnings.warn(
-        f"copies = {copies:g} would make {min(copies * n, all_virtual):,.0f} virtual rows of {n:,} rows, more than "
-        f"max_virtual_rows = {limit:,}; copies is reduced to {fitting:.3g}.",
-        UserWarning,
-        stacklevel=2,
-    )
-    return fitting
-
-
-def _balanced_copies(how_many: Array, budget: float) -> Array:
-    """Return E[c] for k = 0 … 64: max(1, τ·2^k), with τ < 1 such that the budget is met.
-
-    ``how_many[k]`` rows share k groups. If exactly the rows with k ≤ K get the minimum of one copy, then
-    τ = (budget − #rows with k ≤ K) / Σ_{k > K} how_many[k]·2^k. The smallest K with τ·2^(K+1) ≥ 1 is the right one.
-    """
-    power = np.ldexp(1.0, np.arange(len(how_many)))
-    for cut in range(len(how_many) - 1):
-        above = float((how_many * power)[cut + 1 :].sum())
-        tau = (budget - float(how_many[: cut + 1].sum())) / above if above > 0 else 0.0
-        if tau * power[cut + 1] >= 1.0:
-            return np.maximum(1.0, tau * power)
-    return np.ones(len(how_many))

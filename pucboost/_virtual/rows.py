@@ -89,6 +89,9 @@ class MaskedRows:
         consent.check_width(source.n_columns)
         if plan.n_source != source.n_rows:
             raise ValueError(f"The plan is for {plan.n_source} rows, but the table has {source.n_rows}.")
+        same = plan.nesting == consent.nesting or (plan.nesting.is_free and consent.nesting.is_free)
+        if plan.scheme != "none" and not same:
+            raise ValueError("The plan was made for groups that need others than those of the schema.")
         self.source, self.consent, self.plan = source, consent, plan
         self.threads = thread_count(num_threads)
         self.fill_value = fill_value

@@ -16,24 +16,16 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent, OptionalColumns
+from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.threads import run_in_ranges, thread_count
 from .._tables.containers import as_weight, eager, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import Categories, ColumnTypes, RowSource
+from .allocation import ENGINE_MAX_ROWS, Allocation, Augmentation, allocate, check_max_virtual_rows, size_classes
 from .augment import augmented
-from .part_facts import BinSample, PartCount, PartFacts, common_columns, facts_of, is_empty, union_of_masks
-from .plan import (
-    ENGINE_MAX_ROWS,
-    Allocation,
-    Augmentation,
-    MaskPlan,
-    allocate,
-    check_max_virtual_rows,
-    plan_slice,
-    shared_counts,
-)
+from .part_facts import BinSample, PartCount, PartFacts, all_sizes, common_columns, facts_of, is_empty, union_of_masks
+from .plan import MaskPlan, plan_slice
 from .row_ids import as_ids
 from .rows import MaskedRows, VirtualTable
 
@@ -150,10 +142,13 @@ class SharedPlan:
             if part.n_rows and part.consent != consent:
                 raise ValueError(f"Part {number} has {part.consent}, the first one {consent}. Declare the same.")
         assert consent is not None
-        how_many = np.sum([part.how_many for part in parts], axis=0)
+        sizes, how_many = all_sizes(parts)
         limit = None if max_virtual_rows is None else check_max_virtual_rows(max_virtual_rows)
+        lacking = sum(part.lacking for part in parts)
+        if lacking:
+            warn_of_lacking(lacking, sum(part.n_rows for part in parts))
         return cls(
-            allocate(how_many, augmentation, copies=copies, seed=seed, max_virtual_rows=limit),
+            allocate(how_many, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, sizes=sizes),
             augmentation,
             copies,
             consent,
@@ -389,11 +384,13 @@ class PlanPart:
 
     def plan_of(self, shared: Array, threads: int, virtual_rows: int | None = None) -> MaskPlan:
         """Return the slice for people who share these groups."""
-        whole, counts = self.plan.allocation, shared_counts(shared, threads)
-        if whole.scheme == "exhaustive":  # before 2^k copies of anybody are thought of
-            self._check_size(sum(int(n) << k for k, n in enumerate(np.bincount(counts).tolist())))
+        whole, nesting = self.plan.allocation, self.plan.consent.nesting
+        sizes, place = size_classes(shared, nesting, whole.sizes, threads)
+        if whole.scheme == "exhaustive":  # before I copies of anybody are thought of
+            self._check_size(sum(n * size for n, size in zip(np.bincount(place).tolist(), sizes, strict=False)))
         total = self.plan.virtual_rows if virtual_rows is None else virtual_rows
-        plan = plan_slice(whole, shared, counts, ids=self.ids(len(shared)), virtual_rows=total, threads=threads)
+        ids = self.ids(len(shared))
+        plan = plan_slice(whole, shared, place, ids=ids, virtual_rows=total, threads=threads, nesting=nesting)
         self._check_size(len(plan))
         if self.numbers is not None and self.plan.part_virtual is not None:
             counted = sum(self.plan.part_virtual[number] for number in self.numbers)

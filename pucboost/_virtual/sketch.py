@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
+from .._nesting import shared_counts
 from .._pickles import pickled
+from .allocation import seed_bits
 from .hashing import hash_again, hash_people
-from .plan import seed_bits, shared_counts
 from .rows import VirtualTable
 
 SKETCH_SIZE = 256

@@ -69,6 +69,7 @@ class DiscreteFamily(Family):
         levels: int = 3,
         optional_levels: int = 2,
         label_effect: float = 0.4,
+        nested: bool = False,
     ) -> DiscreteFamily:
         """Return a family in which people tend to withhold values that point to one of the labels.
 
@@ -79,6 +80,8 @@ class DiscreteFamily(Family):
             Levels of each base and of each optional feature.
         label_effect : float
             How much the label itself moves the log odds of sharing; 0 makes Y ⟂ A | b, z.
+        nested : bool
+            Let people share an optional feature only with the one before it: ordered consent.
         """
         rng = parameter_rng(n_base, n_optional, seed)
         require(levels >= 1, f"levels must be at least 1, got {levels}")
@@ -100,7 +103,23 @@ class DiscreteFamily(Family):
         share = rng.normal(0, 0.3, (r, 1, 1, 1)) + by_value[:, :, None, None]
         share = share + label_effect * np.array([[0.5], [-0.5]]) + 0.8 * np.array([-0.5, 0.5])
         cell = rng.dirichlet(np.full(cells, 5.0)).reshape((levels,) * n_base)
-        return cls(cell, value / value.sum(axis=-1, keepdims=True), expit(label), expit(share))
+        chance = expit(share)
+        if nested:
+            chance[1:, :, :, 0] = 0.0
+        return cls(cell, value / value.sum(axis=-1, keepdims=True), expit(label), chance)
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether people share an optional feature only with the one before it."""
+        return self.n_optional > 1 and not self.share[1:, :, :, 0].any()
+
+    @property
+    def optional(self) -> Any:
+        """Positions of the optional columns, as :class:`pucboost.Levels` if the family is nested."""
+        from .._declarations import Levels
+
+        positions = super().optional
+        return {"z": Levels(*([position] for position in positions))} if self.is_nested else positions
 
     def _sizes(self) -> tuple[int, int]:
         return self.cell.ndim, len(self.share)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,8 @@ class Family(ABC):
         return self._sizes()[1]
 
     @property
-    def optional(self) -> list[int]:
-        """Positions of the optional columns."""
+    def optional(self) -> Any:
+        """What is optional: the positions of the optional columns, each its own consent group."""
         return list(range(self.n_base, self.n_base + self.n_optional))
 
     @property

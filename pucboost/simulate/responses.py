@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .._consent import Consent
     from .._prediction.best_subset import Favourable
 
-MAX_GROUPS = 12
+MAX_SUBSETS = 2**12
 """Every person is quoted all 2^r subsets."""
 
 
@@ -54,7 +54,8 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
     X : float ndarray or pandas DataFrame
         The values people have, shared or not; every person has a value in every group. Not changed.
     optional
-        As in :func:`pucboost.train`; None means the model's own schema. At most 12 groups.
+        As in :func:`pucboost.train`; None means the model's own schema. At most 12 groups, or 4,096 subsets that can
+        be shared where groups need others.
     favourable : "lower" or "higher"
 
     Examples
@@ -86,7 +87,7 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
             yield some, quotes
 
     everything = np.full(len(X), 2**consent.n_groups - 1, dtype=np.uint64)
-    best, used = best_subsets(everything, all_subsets, factor)
+    best, used = best_subsets(everything, all_subsets, factor, nesting=consent.nesting)
     return Response(best, ((used[:, None] >> groups) & np.uint64(1)).astype(np.bool_), withheld)
 
 
@@ -106,10 +107,11 @@ def consent_for(optional: Any, model: Any, X: Any) -> Consent:
     else:
         consent = Consent.of(optional, row_source(X))
     require(consent.n_groups >= 1, "optional must name at least one column")
-    require(
-        consent.n_groups <= MAX_GROUPS,
-        f"strategic users see all 2^r quotes; {consent.n_groups} groups are more than {MAX_GROUPS}",
-    )
+    quotes = consent.nesting.count(2**consent.n_groups - 1)
+    how_many = f"all 2^r quotes; {consent.n_groups} groups are more than 12"
+    if not consent.nesting.is_free:
+        how_many = f"all quotes; {quotes:,} are more than {MAX_SUBSETS:,}"
+    require(quotes <= MAX_SUBSETS, f"strategic users see {how_many}")
     return consent
 
 

@@ -262,7 +262,12 @@ def _draw(draw: Draw, n: int, seed: int, number: int) -> tuple[Any, FloatArray]:
 
 def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -> BoolArray:
     """Return who shares what at the start, from a stream that no population is drawn from."""
-    return np.random.default_rng([seed, number, 1]).random((len(X), consent.n_groups)) < start
+    shared = np.random.default_rng([seed, number, 1]).random((len(X), consent.n_groups)) < start
+    if consent.nesting.is_free:
+        return shared
+    groups = np.arange(consent.n_groups, dtype=np.uint64)
+    masks = consent.nesting.largest((shared * (np.uint64(1) << groups)).sum(axis=1, dtype=np.uint64))
+    return ((masks[:, None] >> groups) & np.uint64(1)).astype(np.bool_)
 
 
 def _stack(tables: list[Any]) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
-def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int) -> Table:
+def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int, optional: Any = None) -> Table:
     """Withhold values at random; higher (or lower) ones more often.
 
     P(A = 0 | z) = σ(λ (z − mean(z))), independently for each column, as in the paper's real-data experiments.
@@ -30,6 +30,9 @@ def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int) -> Tabl
         Column (name in a DataFrame, position in an array) to λ.
     seed : int
         What happens to a column depends only on the seed and its position, not on the other columns.
+    optional
+        As in :func:`pucboost.train`, if some groups need others: whoever withholds a group then also withholds those
+        that are not shared without it.
 
     Returns
     -------
@@ -49,6 +52,22 @@ def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int) -> Tabl
         centre = z[~np.isnan(z)].mean() if not np.isnan(z).all() else 0.0
         draw = np.random.default_rng([seed, position]).random(len(z))
         columns[column] = np.where(draw < expit(lam * (z - centre)), np.nan, z)
+    withheld = with_columns(X, columns)
+    return withheld if optional is None else _without_lacking(withheld, optional)
+
+
+def _without_lacking(X: Table, optional: Any) -> Table:
+    """Return a table without groups that are not shared without another one, which is withheld."""
+    from .._consent import Consent
+    from .._tables.containers import row_source
+
+    source = row_source(X)
+    consent = Consent.of(optional, source)
+    lacking = consent.lacking(source)
+    columns = {}
+    for position in np.flatnonzero(consent.column_bits):
+        name = cast(Any, X).columns[position] if is_pandas(X) else int(position)
+        columns[name] = np.where((lacking & consent.column_bits[position]) != 0, np.nan, read_column(X, name)[0])
     return with_columns(X, columns)
 
 

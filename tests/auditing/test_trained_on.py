@@ -22,9 +22,9 @@ from pucboost._auditing.estimate.verdict import on_people_seen
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, TrainedOn
 from pucboost._consent import Consent
 from pucboost._models.schema import label_hash, model_schema, read_schema
+from pucboost._nesting import shared_counts
 from pucboost._tables.containers import SourceTable, row_source
 from pucboost._virtual.hashing import hash_people
-from pucboost._virtual.plan import shared_counts
 from pucboost._virtual.rows import VirtualTable, shown_table
 from pucboost._virtual.sketch import RowSketch
 
@@ -276,8 +276,8 @@ def test_what_later_versions_may_add_is_ignored(booster: Any) -> None:
     kept = json.loads(json.dumps(model_schema(booster.consent, booster.puc_summary)))
     kept["summary"] |= {"of_tomorrow": [1, 2]}
     assert read_schema(kept, "here") == (booster.consent, booster.puc_summary)
-    kept["format"] = 2
-    with pytest.raises(ValueError, match="'here' has consent schema format 2; this version of pucboost reads 1"):
+    kept["format"] = 3
+    with pytest.raises(ValueError, match="'here' has consent schema format 3; this version of pucboost reads 1"):
         read_schema(kept, "here")
 
 

@@ -19,7 +19,7 @@ import pucboost as puc
 from pucboost._dask.collections import Part
 from pucboost._dask.placing import group_parts, place
 from pucboost._dask.stacking import training_part
-from pucboost._virtual.plan import shared_counts
+from pucboost._nesting import shared_counts
 from pucboost._virtual.shared_plan import PartTable
 from pucboost.simulate import BinaryFamily
 
@@ -363,3 +363,22 @@ def test_encoded_silence_is_found_in_the_whole_table_only(client: Client) -> Non
         puc.dask.train(
             client, {"optional": OPTIONAL, "verbosity": -1}, *arrays(np.nan_to_num(X, nan=-999.0), y, 200), 2
         )
+
+
+@every_distributed_engine
+def test_levels(client: Client, kit: EngineKit) -> None:
+    """The plan counts the sets that can be shared; values without what they need are withheld in every partition."""
+    X, y = make_table(600)
+    optional = {"fitness": puc.Levels([3], [4], [5])}
+    clean = X.copy()
+    for column in (4, 5):
+        clean[np.isnan(clean[:, column - 1]), column] = np.nan
+    order = np.argsort(np.isnan(clean[:, 3:]).sum(axis=1), kind="stable")
+    params = params_of(kit, optional=optional, augmentation="exhaustive", expect_shared=["fitness 1"])
+    with pytest.warns(UserWarning, match=r"\d+ of 600 people have values in a group without one that it needs"):
+        booster = puc.dask.train(client, params, *arrays(X[order], y[order], 200), 5)
+    assert booster.consent.needs == {"fitness 2": "fitness 1", "fitness 3": "fitness 2"}
+    shared = (~np.isnan(clean[:, 3:])).sum(axis=1)
+    assert booster.puc_summary.virtual_rows == (shared + 1).sum()
+    again = puc.dask.train(client, params, *arrays(clean[order], y[order], 200), 5)
+    assert kit.trees(again) == kit.trees(booster)

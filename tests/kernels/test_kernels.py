@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from pucboost._kernels import masks as kernel
 from pucboost._kernels import naive, rows, threads
-from pucboost._virtual.plan import SCHEMES
+from pucboost._virtual.allocation import SCHEMES
 
 uint64 = st.integers(0, 2**64 - 1)
 

@@ -16,7 +16,8 @@ from tools import make_table
 
 import pucboost as puc
 from pucboost._kernels import naive
-from pucboost._virtual.plan import MaskPlan, _balanced_copies, plan_masks
+from pucboost._virtual.allocation import balanced_copies
+from pucboost._virtual.plan import MaskPlan, plan_masks
 
 
 def masks_of_every_size(r: int, repeat: int) -> Any:
@@ -147,7 +148,7 @@ def test_allocation_meets_the_budget(how_many: list[int], where: float) -> None:
     if n == 0:
         return
     budget = n + where * (min(everything, 1000.0 * n) - n)
-    expected = _balanced_copies(count, budget)
+    expected = balanced_copies(count, budget)
     assert (expected >= 1).all()
     assert (expected <= 2.0 ** np.arange(65) * (1 + 1e-9)).all()
     assert float(count @ expected) == pytest.approx(budget, rel=1e-9)

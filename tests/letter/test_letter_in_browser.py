@@ -85,6 +85,22 @@ def test_switches_show_what_quote_says(page: Page, pages: dict[str, Path]) -> No
     assert len(numbers) == 8
 
 
+def test_switches_move_what_they_need_and_what_needs_them(page: Page, tmp_path: Path) -> None:
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    y = X.sum(axis=1)
+    X[::2, 1:] = np.nan
+    levels = {"fitness": puc.Levels([1], [2], [3])}
+    booster = puc.train({"optional": levels, "verbosity": -1}, puc.Dataset(X, y), 20)
+    letter = puc.letter(booster, X[[1]])
+    letter.to_html(tmp_path / "levels.html")
+    page.open(tmp_path / "levels.html")
+    for place, level in ((1, 1), (2, 3), (0, 0), (1, 2), (2, 3), (2, 2)):
+        page.click(f"#switch-{place}")
+        on = page.evaluate("[...document.querySelectorAll('#switches input')].map(one => one.checked)")
+        assert on == [k < level for k in range(3)]
+        assert told(page)[0] == letter.number.show(letter.quotes[level])
+
+
 def test_label_and_reset(page: Page, pages: dict[str, Path]) -> None:
     page.open(pages["some"], width=360)
     before = told(page)

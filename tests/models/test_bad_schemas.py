@@ -97,6 +97,11 @@ BAD = {
     "no names": (edit("consent", to={"groups": {}}), "consent has no 'feature_names'"),
     "no consent": (edit("consent", to=None), "consent is None, not a set of named entries"),
     "no summary": (lambda text: json.dumps({"format": 1, "consent": {}}), "the schema has no 'summary'"),
+    "needs in format 1": (
+        edit("consent", "needs", to={"blood": "app"}),
+        "consent has needs, which format 1 does not have",
+    ),
+    "format 2 without needs": (edit("format", to=2), "consent has no 'needs'"),
     "mask": (edit("summary", "masks_seen", to=[0, 4]), r"masks_seen has the entry 4, which is not in 0 … 3"),
     "negative mask": (edit("summary", "masks_seen", to=[-1]), "masks_seen has the entry -1, which is not in 0 … 3"),
     "fractional mask": (edit("summary", "masks_seen", to=[0.5]), "masks_seen has the entry 0.5, which is not an int"),

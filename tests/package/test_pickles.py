@@ -76,7 +76,7 @@ def test_what_a_later_version_has_pickled_is_refused() -> None:
 def test_every_name_leads_to_a_class() -> None:
     for name in _pickles.HOMES:
         state = {"handle": None, "_handle": None, "groups": {}, "feature_names": ()}
-        assert type(_pickles.restore(name, puc.__version__, state)).__name__ in (name, "Booster")
+        assert type(_pickles.restore(name, puc.__version__, state)).__name__ in (name.removeprefix("Nested"), "Booster")
 
 
 class OwnRegressor(puc.PUCRegressor):

@@ -13,6 +13,7 @@ import pytest
 
 import pucboost as puc
 from pucboost._consent import Consent
+from pucboost._nesting import Nesting
 from pucboost._prediction import predictor, sharing
 from pucboost._prediction.people import read_people
 from pucboost._prediction.predictor import MaskedPredictor, predict_tables
@@ -108,7 +109,7 @@ class Table:
         self.values, self.shared = values, np.array(shared, dtype=np.uint64)
         self.n_rows = len(self.shared)
         names = tuple(f"g{g}" for g in range(n_groups))
-        self.consent = SimpleNamespace(n_groups=n_groups, group_names=names)
+        self.consent = SimpleNamespace(n_groups=n_groups, group_names=names, nesting=Nesting((-1,) * n_groups))
 
     def frame(self, values: Any, columns: Any) -> pd.DataFrame:
         return pd.DataFrame(values, columns=columns)

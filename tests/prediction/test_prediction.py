@@ -205,12 +205,12 @@ def test_sharing_values_are_symmetric() -> None:
         puc.Dataset(table, Y),
         40,
     )
-    weights = shapley_weights(2)
+    weights = shapley_weights(0b11)
     np.testing.assert_allclose(weights[:, 0], weights[[0, 2, 1, 3], 1])
     values = puc.sharing_value(twins, table)
     np.testing.assert_allclose(values["withheld"] + values["Column_3"] + values["Column_4"], twins.predict(table))
     for k in range(1, 8):
-        weights = shapley_weights(k)
+        weights = shapley_weights(2**k - 1)
         np.testing.assert_allclose(weights.sum(axis=0), 0, atol=1e-12)
         np.testing.assert_allclose(weights[-1].sum(), 1)
     wide, y = make_table(60, n_base=1, n_optional=13)

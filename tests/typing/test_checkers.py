@@ -26,7 +26,7 @@ from pucboost._engines.names import MAIN_NAME
 from pucboost._engines.xgboost_names import PARAMETERS
 from pucboost._models import trained
 from pucboost._training.request import OWN_KEYS
-from pucboost._virtual.plan import SCHEMES
+from pucboost._virtual.allocation import SCHEMES
 
 ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")

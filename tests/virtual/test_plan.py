@@ -10,17 +10,15 @@ import numpy as np
 import pytest
 
 from pucboost._kernels import naive
-from pucboost._virtual.plan import (
+from pucboost._virtual.allocation import (
     ENGINE_MAX_ROWS,
-    MaskPlan,
-    _balanced_copies,
+    balanced_copies,
     check_copies,
     check_max_virtual_rows,
-    child_seed,
     default_copies,
-    plan_masks,
     seed_bits,
 )
+from pucboost._virtual.plan import MaskPlan, child_seed, plan_masks
 
 AVAILABLE = np.array([0, 0, 1, 3, 7, 15, 15, 31, 31, 63] * 30, dtype=np.uint64)
 SHARED = np.array([m.bit_count() for m in AVAILABLE.tolist()])
@@ -45,7 +43,7 @@ def test_allocation_by_bisection(how_many: list[int], copies: float) -> None:
     full[: len(how_many)] = how_many
     budget = min(copies * sum(how_many), 0.999 * sum(n * 2**k for k, n in enumerate(how_many)))
     tau = tau_by_bisection(how_many, budget)
-    found = _balanced_copies(full, budget)
+    found = balanced_copies(full, budget)
     assert len(found) == 65
     present = [k for k, n in enumerate(how_many) if n]
     np.testing.assert_allclose(found[present], [max(1.0, tau * 2.0**k) for k in present], rtol=1e-9)
@@ -53,16 +51,16 @@ def test_allocation_by_bisection(how_many: list[int], copies: float) -> None:
 
 def test_a_budget_of_one_copy_each_leaves_everybody_one() -> None:
     how_many = np.bincount(SHARED, minlength=65)
-    assert _balanced_copies(how_many, float(N))[SHARED].tolist() == [1.0] * N
+    assert balanced_copies(how_many, float(N))[SHARED].tolist() == [1.0] * N
     nobody_shares = np.bincount([0] * 5, minlength=65)
-    assert _balanced_copies(nobody_shares, 5.0).tolist() == [1.0] * 65
+    assert balanced_copies(nobody_shares, 5.0).tolist() == [1.0] * 65
 
 
 def test_allocation_among_64_groups() -> None:
     """Only who shares all 64 gets more than one copy; those who share 63 would get three quarters of one."""
     how_many = np.zeros(65, dtype=np.int64)
     how_many[63:] = 9, 1
-    assert _balanced_copies(how_many, 10.5)[63:].tolist() == [1.0, 1.5]
+    assert balanced_copies(how_many, 10.5)[63:].tolist() == [1.0, 1.5]
 
 
 def test_masks_of_other_types_and_strides_are_read() -> None:
@@ -77,7 +75,7 @@ def test_masks_of_other_types_and_strides_are_read() -> None:
 
 
 def test_copies_are_the_allocation_rounded_up_or_down() -> None:
-    wanted = _balanced_copies(np.bincount(SHARED, minlength=65), 2.5 * N)[SHARED]
+    wanted = balanced_copies(np.bincount(SHARED, minlength=65), 2.5 * N)[SHARED]
     runs = [plan_masks(AVAILABLE, "balanced", copies=2.5, seed=seed) for seed in range(200)]
     for plan in runs:
         assert ((plan.copies == np.floor(wanted)) | (plan.copies == np.ceil(wanted))).all()

@@ -61,7 +61,18 @@ class AuditedModel:
                 "In a sparse table withheld values are zeros to a model that is not a booster. Pass a dense table "
                 "with NaN."
             )
-        return self._ask(np.arange(len(self._people)), self._people.everything)
+        lacking = self._people.consent.lacking(self._people.source)
+        if not lacking.any():
+            return self._ask(np.arange(len(self._people)), self._people.everything)
+        # Values without what they need count as withheld, so the model is not shown them.
+        sets = [(self._people.everything, np.flatnonzero(lacking == 0))]
+        sets += [
+            (mask, np.flatnonzero((lacking != 0) & (self._people.shared == np.uint64(mask))))
+            for mask in np.unique(self._people.shared[lacking != 0]).tolist()
+        ]
+        told = [self._ask(rows, mask) for mask, rows in sets if len(rows)]
+        order = np.concatenate([rows for _, rows in sets])
+        return np.concatenate(told)[np.argsort(order)]
 
     def _ask(self, rows: Array, mask: int) -> Array:
         return predict_tables(self._call, self._people.container, rows, self._people.consent, mask)

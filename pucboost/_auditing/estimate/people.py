@@ -23,6 +23,11 @@ from .labels import read_clusters, read_subgroups
 
 RESERVED = ("nothing", "everything", "overall", "everybody")
 
+_LACKING = (
+    "{} values in a group without one that it needs. These values count as withheld, and the model was not shown them. "
+    "Does it see them in use?"
+)
+
 
 @dataclass(frozen=True)
 class AuditPeople(People):
@@ -110,6 +115,10 @@ def read_audit_people(
     if not weights.any():
         raise ValueError("All weights are 0; nobody is left to audit.")
     members, cluster = read_subgroups(subgroups, n), read_clusters(clusters, n)
+    lacking = people.consent.count_lacking(
+        people.source, available, zero_as_missing=zero_as_missing, num_threads=num_threads
+    )
+    notes = [_LACKING.format(counted(lacking, "person has", "people have"))] if lacking else []
     if weights.all():
         audited = AuditPeople(
             **{**vars(people), "weight": weights / weights.mean()},
@@ -118,7 +127,7 @@ def read_audit_people(
             cluster=cluster,
             exposure=None if units is None else float(units.sum()),
         )
-        return audited, []
+        return audited, notes
     keep = np.flatnonzero(weights)
     audited = AuditPeople(
         container=rows_of(people.container, keep),
@@ -133,14 +142,15 @@ def read_audit_people(
         kept=keep,
         exposure=None if units is None else float(units[keep].sum()),
     )
-    return audited, [f"{counted(n - len(keep), 'row with weight 0 is', 'rows with weight 0 are')} left out."]
+    left_out = f"{counted(n - len(keep), 'row with weight 0 is', 'rows with weight 0 are')} left out."
+    return audited, [*notes, left_out]
 
 
 def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent:
     if known is not None:
         if declares_something(optional):
             declared = Consent.of(optional, source, source.feature_names or known.feature_names)
-            if declared.groups != known.groups:
+            if (declared.groups, declared.needs) != (known.groups, known.needs):
                 raise _contradiction(declared, known)
         return known
     if not declares_something(optional):
@@ -164,11 +174,17 @@ def _consent_of_wrapped(model: Any, table: Any, optional: Any, source: RowSource
         known = consent_within(model, table, source)
     except ConsentError:
         return declared
-    if known is not None and set(map(frozenset, known.groups.values())) != set(
-        map(frozenset, declared.groups.values())
-    ):
+    if known is not None and _by_columns(known) != _by_columns(declared):
         raise _contradiction(declared, known)
     return declared
+
+
+def _by_columns(consent: Consent) -> set[tuple[frozenset[int], frozenset[int]]]:
+    """Return each group and the one it needs by their columns, whatever they are called."""
+    columns = {group: frozenset(positions) for group, positions in consent.groups.items()}
+    nobody: frozenset[int] = frozenset()
+    needed = {group: columns[consent.needs[group]] if group in consent.needs else nobody for group in columns}
+    return {(own, needed[group]) for group, own in columns.items()}
 
 
 def _contradiction(declared: Consent, known: Consent) -> ValueError:

@@ -58,4 +58,5 @@ def provenance(
         versions=versions,
         nuisance=described,
         seconds=round(seconds, 1),
+        needs=dict(consent.needs),
     )

@@ -13,7 +13,7 @@ from ..findings import Histogram, SharingEffect
 from .audited_model import AuditedModel
 from .people import AuditPeople
 
-MAX_GROUPS_OF_SUBSETS = 6
+MAX_SUBSETS = 64
 
 N_HISTOGRAM_BINS = 30
 
@@ -46,7 +46,8 @@ def _bonus(
     people: AuditPeople, model: AuditedModel, who: Array, withheld: Array, sign: float
 ) -> tuple[Array | None, Array | None]:
     """Return what the best subset of each person would gain, and whether it is better than all they share."""
-    if people.consent.n_groups > MAX_GROUPS_OF_SUBSETS:
+    nesting = people.consent.nesting
+    if nesting.count(people.everything) > MAX_SUBSETS:
         return None, None
 
     @cache
@@ -68,7 +69,7 @@ def _bonus(
         between = [told(int(mask))[some] for mask in submasks[1:-1]]
         yield rows, np.column_stack([withheld[some], *between, model.given[some]])
 
-    best, _ = best_subsets(people.shared[who], all_subsets, sign)
+    best, _ = best_subsets(people.shared[who], all_subsets, sign, nesting=nesting)
     gain = sign * (model.given[who] - best)
     return gain, gain > 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..model_columns import features_of
 from ..shared import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
 from ..streams import say
-from ..train_columns import read_groups
+from ..train_columns import declaration, read_groups
 
 if TYPE_CHECKING:
     from ..._auditing.results import AuditReport
@@ -63,6 +63,9 @@ def add_parser(commands: Commands) -> None:
         action="append",
         metavar="COL or GROUP=COL,COL",
         help="what is optional, for a plain LightGBM or XGBoost model; models of pucboost know it",
+    )
+    parser.add_argument(
+        "--needs", action="append", metavar="GROUP=OTHER", help="with --optional: a group shared only with another one"
     )
     parser.add_argument("--relative", action="store_true", help="read --margin as a share of the mean prediction")
     parser.add_argument("--weight", metavar="COL", help="column with sample weights")
@@ -166,12 +169,15 @@ def _labels(file: TableFile, column: str | None) -> Any:
 
 def _load(given: argparse.Namespace, file: TableFile) -> Any:
     """Return the model; with --optional a plain LightGBM or XGBoost model, which does not know what is optional."""
+    from ..._tables.files import DataError
+
     if not given.optional:
+        if given.needs:
+            raise DataError("--needs goes with --optional; models of pucboost know which groups need others")
         return load(given.model)
     from ..._consent import Consent
     from ..._engines import boosters_of
     from ..._models.files import load_engine_model
-    from ..._tables.files import DataError
 
     try:
         model, consent = load_engine_model(given.model)
@@ -182,5 +188,7 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
     if consent is not None:
         raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
     feature_names, _ = boosters_of(model).columns(model)
-    model.consent = Consent.declare(read_groups(given.optional, file), feature_names or file.columns)
+    model.consent = Consent.declare(
+        declaration(read_groups(given.optional, file), given.needs), feature_names or file.columns
+    )
     return model

@@ -149,14 +149,12 @@ def _several(data: Path) -> ValueError:
 
 def _check_counts(given: argparse.Namespace, predictor: Any, first_row: int) -> None:
     """Raise as puc.letters does, but with the row number in the file."""
-    from ..._letter.letters import MAX_SHARED, too_many
+    from ..._letter.letters import no_room
     from ..._tables.files import DataError
-    from ..._virtual.plan import shared_counts
 
-    counts = shared_counts(predictor.shared)
-    row = int(counts.argmax())
-    if counts[row] > MAX_SHARED:
-        raise DataError(too_many(f"{given.data}, row {first_row + row}: this person", int(counts[row])))
+    too_many = no_room(predictor.shared, predictor.consent.nesting)
+    if too_many is not None:
+        raise DataError(f"{given.data}, row {first_row + too_many[0]}: this person {too_many[1]}")
 
 
 def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:

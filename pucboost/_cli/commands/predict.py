@@ -103,13 +103,14 @@ class _Predictions:
 
     def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
         """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
+        from ..._prediction.best_subset import who_has_too_many
         from ..._tables.files import DataError
-        from ..._virtual.plan import shared_counts
 
-        counts = shared_counts(self._model.consent.presence(people))
-        row = int(counts.argmax())
-        if 2.0 ** int(counts[row]) > self._given.max_subsets:
+        consent = self._model.consent
+        too_many = who_has_too_many(consent.presence(people), consent.nesting, self._given.max_subsets)
+        if too_many is not None:
+            row, what = too_many
             raise DataError(
-                f"{self._given.data}, row {first_row + row}: this person shares {counts[row]} groups, 2^{counts[row]} "
-                f"subsets, more than --max-subsets {self._given.max_subsets}. Raise it, or allow --search greedy"
+                f"{self._given.data}, row {first_row + row}: this person shares {what}, more than --max-subsets "
+                f"{self._given.max_subsets}. Raise it, or allow --search greedy"
             )

@@ -155,7 +155,7 @@ def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[s
         note(f"{why}, so the objective is {objective} (--objective chooses another)", given.quiet)
     params = {
         "objective": objective,
-        "optional": columns.groups,
+        "optional": columns.optional,
         "engine": given.engine,
         "augmentation": given.augmentation,
         "seed": given.seed,
@@ -198,6 +198,7 @@ def _summary(
     for g, (group, columns) in enumerate(booster.consent.groups.items()):
         members = [booster.consent.feature_names[c] for c in columns]
         inside = "" if members == [group] else f"  ({', '.join(members)})"
+        inside += f"  needs {booster.consent.needs[group]}" if group in booster.consent.needs else ""
         lines.append(f"  {group:{width}}  {(shared >> g & 1).mean():6.1%}{inside}")
     trees = getattr(booster, "booster", booster)
     boosters = boosters_of(trees)

@@ -17,7 +17,7 @@ from ..._kernels.native.gradients import SOFTMAX
 from ..._kernels.native.histograms import CHUNK_ROWS, STRIDE
 from ..._kernels.native.leaf_outputs import Penalties
 from ..._kernels.native.scores import PLANE
-from ..._virtual.plan import seed_bits
+from ..._virtual.allocation import seed_bits
 from .bins import Bins
 from .bundles import Layout
 from .crew import Crew, Memory

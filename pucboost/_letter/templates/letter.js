@@ -4,12 +4,12 @@
   const element = (id) => document.getElementById(id);
   const switches = [...document.querySelectorAll("#switches input")];
   const table = element("table");
-  const rows = new Map([...table.querySelectorAll("tr[data-set]")].map((row) => [Number(row.dataset.set), row]));
+  const rows = new Map([...table.querySelectorAll("tr[data-set]")].map((row) => [row.dataset.set, row]));
   let shown = null;
 
   const show = () => {
-    const set = switches.reduce((sum, one, place) => sum + (one.checked ? 2 ** place : 0), 0);
-    const row = rows.get(set);
+    const set = switches.reduce((sum, one, place) => sum + (one.checked ? 1n << BigInt(place) : 0n), 0n);
+    const row = rows.get(set.toString());
     if (row === shown) return;
     if (shown) shown.classList.remove("chosen");
     row.classList.add("chosen");
@@ -18,8 +18,18 @@
     shown = row;
   };
 
-  switches.forEach((one) => {
-    one.addEventListener("change", show);
+  // A switch and all that it needs: these go on with it, and off goes whatever needs it.
+  const above = (place) => {
+    const needed = switches[place].dataset.needs;
+    return needed === undefined ? [place] : [place, ...above(Number(needed))];
+  };
+
+  switches.forEach((one, place) => {
+    one.addEventListener("change", () => {
+      if (one.checked) above(place).forEach((other) => { switches[other].checked = true; });
+      else switches.forEach((other, its) => { if (above(its).includes(place)) other.checked = false; });
+      show();
+    });
     // A checkbox answers to the space bar; people also try Enter on what looks like a switch.
     one.addEventListener("keydown", (event) => {
       if (event.key === "Enter") one.click();

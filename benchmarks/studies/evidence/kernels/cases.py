@@ -12,7 +12,7 @@ from benchmarks.harness.types import Array
 from pucboost._kernels import cells, masks, naive, rows
 from pucboost._kernels import losses as objectives
 from pucboost._kernels import naive_losses as naive_objectives
-from pucboost._virtual.plan import SCHEMES
+from pucboost._virtual.allocation import SCHEMES
 
 from .case import SEED, Case, people, size, virtual_rows
 

@@ -137,12 +137,16 @@ def method(findings: Findings) -> Section:
 
 def provenance(findings: Findings) -> Section:
     """Say what was audited, and with which data, settings and versions."""
-    consent = findings.provenance.consent
+    consent, needs = findings.provenance.consent, findings.provenance.needs
+    headings = ("Optional data", "Columns", *(("Shared only with",) if needs else ()))
     table = Table(
         "Consent schema: what people may withhold",
-        ("Optional data", "Columns"),
-        tuple((Cell(group), Cell(", ".join(columns))) for group, columns in consent.items()),
-        frozenset({"Optional data", "Columns"}),
+        headings,
+        tuple(
+            (Cell(group), Cell(", ".join(columns)), *((Cell(needs.get(group, "")),) if needs else ()))
+            for group, columns in consent.items()
+        ),
+        frozenset(headings),
     )
     return Section(
         "provenance", "Provenance", (Facts(tuple(provenance_facts(findings))), *((table,) if consent else ()))
