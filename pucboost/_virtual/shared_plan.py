@@ -23,7 +23,7 @@ from .._tables.containers import as_weight, eager, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import Categories, ColumnTypes, RowSource
 from .augment import augmented
-from .part_facts import BinSample, PartCount, PartFacts, common_columns, facts_of, is_empty, union_of_masks
+from .part_facts import BinSample, PartCount, PartFacts, checked_facts, common_columns, facts_of, is_empty, masks_in
 from .plan import (
     ENGINE_MAX_ROWS,
     Allocation,
@@ -141,7 +141,7 @@ class SharedPlan:
             Say that every part is a random sample of the whole table. Absolute errors and quantiles need it: engines
             average the leaves that workers find for these losses.
         """
-        given = list(facts)
+        given = [checked_facts(part, number) for number, part in enumerate(facts)]
         parts = [part for part in given if part.n_rows]
         if not parts:
             raise ValueError("No part has any rows.")
@@ -160,7 +160,7 @@ class SharedPlan:
             common_columns(parts),
             tuple(part.n_rows for part in given),
             sum(part.positives for part in parts),
-            union_of_masks(parts),
+            masks_in(parts),
             zero_as_missing,
             shuffled,
         )
