@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from . import metrics, objectives, simulate, testing, typing
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
+    from ._callers import ProtectionLostWarning
     from ._consent import Consent
     from ._declarations import Levels, Needs
     from ._encoded_silence.findings import EncodedSilenceWarning
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ._letter.text import LetterText
     from ._models.anchored import AnchoredModel
     from ._models.files import consent_of, load_model, save_model
-    from ._models.schema import ProtectionLostWarning
     from ._pickles import PickledByAnotherVersionWarning
     from ._prediction.balance import balance
     from ._prediction.quotes import predict, quote
@@ -53,7 +53,7 @@ _HOME = {
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "PickledByAnotherVersionWarning": "_pickles",
-    "ProtectionLostWarning": "_models.schema",
+    "ProtectionLostWarning": "_callers",
     "SharedPlan": "_virtual.shared_plan",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",

@@ -16,6 +16,24 @@ SECOND_LEARNERS = {
 """Modules of scikit-learn that fit something to the predictions of another estimator."""
 
 
+class ProtectionLostWarning(UserWarning):
+    """The protection of a model is lost, or may be, by what others have done with it.
+
+    - XGBoost copies what a booster says about itself into every model that it makes of it, also into one that it has
+      continued (``xgb.train(..., xgb_model=booster)``) or refreshed on rows as they are. Such a model may read silence,
+      and counts as a model without consent schema.
+    - ``lgb.train(..., init_model=booster)`` and ``lgb.cv`` grow further trees on rows as they are.
+    - ``CalibratedClassifierCV`` and stacking estimators fit a second learner to the predictions of one of our
+      estimators for rows as they are. It learns from them what silence tells.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import pucboost as puc
+    >>> warnings.filterwarnings("error", category=puc.ProtectionLostWarning)  # stop, in place of going on without
+    """
+
+
 def _callers() -> Iterator[FrameType]:
     """Yield the frames from the caller of our caller outwards."""
     frame: FrameType | None = sys._getframe(2)

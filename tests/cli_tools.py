@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -97,7 +98,13 @@ def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
     command = [sys.executable, "-W", "error", "-m", "pucboost", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
     # Tables are small, and threads that wait for one another are slow on a busy machine.
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, **{**pipes, **options})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    # What a shell starts in the background ignores Ctrl-C, and so would the command; a handler is not inherited.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(command, cwd=ROOT, env=environment, **{**pipes, **options})
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,8 +89,7 @@ def people_in_batches(
 
     columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
-    with progress(what, quiet) as report:
-        batches = file.batches([*wanted, *further], report)
+    with progress(what, quiet) as report, closing(file.batches([*wanted, *further], report)) as batches:
         yield ((batch, ArraySource(encode(features, batch), columns_of_model)) for batch in batches)
     for feature in features:
         if isinstance(feature, Known) and feature.n_unknown:

@@ -14,6 +14,7 @@ from .._engines import boosters_of, engine_named
 from .._engines.base import Engine, EngineParams, Hooks
 from .._models.files import load_model
 from .._training.augmenting import MEMORY_SHARE
+from .._training.continuing import check_is_of, check_same_consent
 from .._training.request import Settings, check_known, split_params
 from .._training.setting_checks import check_possible_in_parts
 from .._virtual.part_facts import PartCount, PartFacts
@@ -117,8 +118,6 @@ def train(
         init_model, num_boost_round = _resumed(checkpoint, init_model, num_boost_round)
     if isinstance(init_model, (str, Path)):
         init_model = load_model(init_model)
-    if num_boost_round <= 0 and init_model is not None:
-        return init_model
     fields = {"label": y, "sample_weight": sample_weight, "init_score": init_score, "row_id": row_id,
               "available": available, "exposure": exposure}  # fmt: skip
     pairs = valid_pairs(valid_sets)
@@ -130,6 +129,10 @@ def train(
         valid = [_valid_parts(client, pair) for pair in pairs]
         workers = _workers(client)
         plan = _agree(client, parts, settings, engine, given, workers, shuffled)
+        if num_boost_round <= 0 and init_model is not None:
+            check_is_of(engine, init_model)
+            check_same_consent(init_model, plan.consent)
+            return init_model
         holders, sizes = client.who_has(parts), plan.part_virtual or ()
         groups = group_parts(sizes, len(workers))
         where = dict(

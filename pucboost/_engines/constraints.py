@@ -7,7 +7,7 @@ would still be used by XGBoost, but not by LightGBM.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -66,7 +66,8 @@ def _lists_names(key: str, given: Any) -> bool:
     if isinstance(given, str) or not isinstance(given, Sequence):
         return False
     for columns in given:
-        if isinstance(columns, str) and not columns.lstrip().startswith("["):  # LightGBM takes ["[0,1]", "[2]"]
+        named = isinstance(columns, str) and not columns.lstrip().startswith("[")  # LightGBM takes ["[0,1]", "[2]"]
+        if named or not isinstance(columns, Iterable):
             raise ValueError(f"{key} must be a list of lists of columns; it contains {columns!r}. Write [[...], ...].")
     return any(isinstance(column, str) for columns in given if not isinstance(columns, str) for column in columns)
 

@@ -15,7 +15,7 @@ from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
 from .lightgbm_rounds import with_round
-from .lightgbm_text import check_complete, schema_in, sealed, unsealed, with_schema
+from .lightgbm_text import check_complete, check_trees, schema_in, sealed, unsealed, with_schema
 from .lightgbm_trees import forest_of_text
 from .mask_tree import MaskTree
 from .names import main_objective, value_of
@@ -161,8 +161,10 @@ class LightGBMBoosters(Boosters):
         return self.from_text(text), schema
 
     def from_plain_file(self, content: bytes) -> Any:
-        """Return the booster."""
-        return self.from_text(_decoded(content))
+        """Return the booster; raise if a part of its trees is missing, at which LightGBM would stop the process."""
+        text = _decoded(content)
+        check_trees(text)
+        return self.from_text(text)
 
 
 def _decoded(content: bytes) -> str:

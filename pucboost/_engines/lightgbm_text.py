@@ -97,3 +97,22 @@ def check_complete(text: str, has_categories: bool) -> None:
     if (last and rest.endswith("\n")) or (not has_categories and text.endswith(_END)):
         return
     raise DamagedFileError("its end is missing. Copy it again, as a binary file")
+
+
+def check_trees(text: str) -> None:
+    """Raise unless a text of LightGBM has all its trees where it says that they are, and the end of its parameters.
+
+    LightGBM finds trees by ``tree_sizes``, in bytes, and stops the process if there is something else.
+    """
+    _, found, rest = text.partition("\ntree_sizes=")
+    if not text.startswith("tree\n") or not (found or "\nend of trees\n" in text):
+        raise DamagedFileError("it does not begin as LightGBM's models do")
+    sizes, _, trees = rest.partition("\n\n")
+    place, content = 0, trees.encode()
+    parts = [(f"Tree={number}\n", size) for number, size in enumerate(sizes.split())]
+    for begin, size in [*parts, ("end of trees\n", "0")] if found else ():
+        if not size.isdecimal() or not content.startswith(begin.encode(), place):
+            raise DamagedFileError("a part of its trees is missing. Copy it again, as a binary file")
+        place += int(size)
+    if "\nparameters:\n" in text and _END not in text:
+        raise DamagedFileError("its end is missing. Copy it again, as a binary file")

@@ -11,9 +11,8 @@ import warnings
 
 import numpy as np
 
-from .._callers import second_learner, users_level
+from .._callers import ProtectionLostWarning, second_learner, users_level
 from .._consent import Consent
-from .._models.schema import ProtectionLostWarning
 from .._tables.sources import RowSource
 
 FIRST_ROWS = 20_000

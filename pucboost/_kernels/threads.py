@@ -20,9 +20,15 @@ MIN_ITEMS_PER_THREAD = 2_048
 """With fewer items, a second thread costs more than it saves."""
 
 
+MOST_THREADS = 1_024
+"""More are refused, unless there are as many cores: OpenMP ends the process if the system does not give it threads."""
+
+
 def thread_count(requested: int | None) -> int:
     """Return how many threads an engine's thread parameter means: None, 0 and negatives mean all cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    if requested is not None and requested > max(MOST_THREADS, cores):
+        raise ValueError(f"num_threads is {requested}, but at most {max(MOST_THREADS, cores):,} are possible.")
     return cores if requested is None or requested <= 0 else requested
 
 

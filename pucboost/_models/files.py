@@ -139,9 +139,7 @@ def consent_of(model: Any) -> Consent | None:
     True
     """
     if isinstance(model, (str, Path)):
-        content = Path(model).read_bytes()
-        if content.startswith(_ANCHORED):
-            raise ValueError(f"{str(model)!r} is an anchored model, which cannot be continued.")
+        content = _of_booster(model)
         loaded = _from_file(content, str(model))
         return None if loaded is None else _protected(*loaded, str(model))[0]
     while not is_booster(model) and (inner := _inner(model)) is not None:
@@ -177,11 +175,20 @@ def _anchored_from_dict(kept: dict[str, Any], where: str, trusted: Sequence[str]
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
     """Return the booster in a model file of any engine, and its consent schema (None if it has none)."""
-    content = Path(filename).read_bytes()
+    content = _of_booster(filename)
     loaded = _from_file(content, str(filename))
     if loaded is None:
-        return _boosters_that_wrote(content).from_plain_file(content), None
+        with _intact(str(filename)):
+            return _boosters_that_wrote(content).from_plain_file(content), None
     return loaded[0], _protected(*loaded, str(filename))[0]
+
+
+def _of_booster(filename: str | Path) -> bytes:
+    """Return the content of a file; raise if it is not that of a booster."""
+    content = Path(filename).read_bytes()
+    if content.startswith(_ANCHORED):
+        raise ValueError(f"{str(filename)!r} is an anchored model, which cannot be continued.")
+    return content
 
 
 def _protected(booster: Any, schema: dict[str, Any], where: str) -> tuple[Consent | None, TrainingSummary | None]:

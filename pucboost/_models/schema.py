@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._callers import ProtectionLostWarning
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
@@ -22,6 +22,7 @@ from .._plain_data import NotValidError, is_whole, whole_numbers
 from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.allocation import check_augmentation
+from .._virtual.part_facts import common_masks
 from .._virtual.plan import PlanSummary
 from .._virtual.rows import VirtualTable
 from .._virtual.shared_plan import SharedPlan
@@ -34,9 +35,6 @@ FORMAT, FORMAT_WITH_NEEDS = 1, 2
 
 MAX_MASKS_KEPT = 4_096
 """How many distinct masks a model file keeps."""
-
-MIN_PEOPLE_OF_MASK = 5
-"""A set that fewer people share is not kept: it would tell whoever knows one of them what that person shared."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,6 @@ class TrainingSummary(PlanSummary):
 
     def __reduce__(self) -> Any:
         return pickled("TrainingSummary", vars(self))
-
-
-def common_masks(shared: Array) -> tuple[int, ...]:
-    """Return the masks that at least :data:`MIN_PEOPLE_OF_MASK` people have, in ascending order."""
-    masks, people = np.unique(shared, return_counts=True)
-    return tuple(masks[people >= MIN_PEOPLE_OF_MASK].tolist())
 
 
 def label_hash(label: Any) -> str:
@@ -246,23 +238,6 @@ def attach_schema(booster: Any, boosters: Boosters, consent: Consent, summary: T
     boosters.keep_schema(booster, model_schema(consent, summary), categories)
     booster.consent, booster.puc_summary = consent, summary
     return booster
-
-
-class ProtectionLostWarning(UserWarning):
-    """The protection of a model is lost, or may be, by what others have done with it.
-
-    - XGBoost copies what a booster says about itself into every model that it makes of it, also into one that it has
-      continued (``xgb.train(..., xgb_model=booster)``) or refreshed on rows as they are. Such a model may read silence,
-      and counts as a model without consent schema.
-    - ``CalibratedClassifierCV`` and stacking estimators fit a second learner to the predictions of one of our
-      estimators for rows as they are. It learns from them what silence tells.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import pucboost as puc
-    >>> warnings.filterwarnings("error", category=puc.ProtectionLostWarning)  # stop, in place of going on without
-    """
 
 
 TREES_ARE_OTHERS = (

@@ -16,6 +16,9 @@ from .other_sources import OtherArraySource, SequenceSource, SparseSource, Stack
 from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
 from .stored_tables import is_stored, read_whole
 
+LARGEST = float(np.finfo(np.float32).max)
+"""The engines keep labels and weights in single precision."""
+
 
 def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | None = None) -> RowSource:
     """Return the :class:`RowSource` of a table.
@@ -34,6 +37,8 @@ def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | Non
     source = _dispatch(data, categories)
     if source.n_rows == 0:
         raise ValueError("The feature table has no rows.")
+    if source.n_columns == 0:
+        raise ValueError("The feature table has no columns.")
     return source
 
 
@@ -123,9 +128,12 @@ def _is_sequence(data: Any) -> bool:
 def as_weight(values: Any, name: str, n_rows: int) -> Array:
     """Return weights as a vector of finite, non-negative float64; errors mention ``name`` and the row."""
     vector = as_vector(values, name, n_rows, np.float64)
-    bad = np.flatnonzero(~(np.isfinite(vector) & (vector >= 0)))
+    bad = np.flatnonzero(~((vector >= 0) & (vector <= LARGEST)))
     if len(bad):
-        raise ValueError(f"The {name} is {vector[bad[0]]} in row {bad[0]}; weights must be finite and not negative.")
+        raise ValueError(
+            f"The {name} is {vector[bad[0]]} in row {bad[0]}; weights must be finite and not negative, and at most "
+            f"{LARGEST:.2g}."
+        )
     return vector
 
 
@@ -316,4 +324,9 @@ def read_init_score(init_score: Any, name: str, n: int) -> Array | None:
         raise ValueError(
             f"init_score of {name} must have one value per row and class for {n} rows, got shape {scores.shape}."
         )
+    bad = np.flatnonzero(~(np.abs(scores) <= LARGEST))
+    if len(bad):
+        # Flat scores come class after class.
+        row = bad[0] % n if scores.ndim == 1 else bad[0] // scores.shape[1]
+        raise ValueError(f"init_score of {name} is {scores.flat[bad[0]]} in row {row}; initial scores must be finite.")
     return scores

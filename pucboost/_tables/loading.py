@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,10 +66,11 @@ def load_table(
     further = {role: column for role, column in roles.items() if column is not None}
     parts: dict[str, list[Array]] = {role: [] for role in further}
     wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
-    for batch in file.batches(list(dict.fromkeys([*wanted, *further.values()])), report):
-        rows.append(encode(features, batch))
-        for role, column in further.items():
-            parts[role].append(_READ[role](batch, column))
+    with closing(file.batches(list(dict.fromkeys([*wanted, *further.values()])), report)) as batches:
+        for batch in batches:
+            rows.append(encode(features, batch))
+            for role, column in further.items():
+                parts[role].append(_READ[role](batch, column))
     matrix = rows.matrix()
     _recode(matrix, features)
     settled = [feature.settled() if isinstance(feature, Learned) else feature for feature in features]

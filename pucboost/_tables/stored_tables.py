@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ class LazyTable(TableFile):
         """Run the query in memory."""
         return self._frame.collect()
 
-    def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
         with tempfile.TemporaryDirectory(prefix="pucboost-") as folder:
             file = Path(folder, "query.parquet")
             self._frame.select(columns).sink_parquet(file)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import logging
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,8 @@ from .names import similar
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+logger = logging.getLogger("pucboost")
 
 BATCH_BYTES = 2 << 20
 """Size of a batch, and the longest possible row of a CSV file. Arrow reads up to 32 batches ahead."""
@@ -55,11 +59,17 @@ class TableFile:
         """Return the table in memory."""
         raise NotImplementedError
 
-    def batches(self, columns: Sequence[str], report: Callable[[float], None] = lambda share: None) -> Iterator[Batch]:
-        """Yield all rows; raise if there are none. ``report`` is called with the share of the file read so far."""
+    def batches(
+        self, columns: Sequence[str], report: Callable[[float], None] = lambda share: None
+    ) -> Generator[Batch, None, None]:
+        """Yield all rows; raise if there are none. ``report`` is called with the share of the file read so far.
+
+        Whoever may stop half-way closes the generator (``contextlib.closing``), and so the file: an error that is kept
+        somewhere would keep it open.
+        """
         n_rows = 0
-        with self._errors():
-            for content, share in self._contents(list(dict.fromkeys(columns))):
+        with self._errors(), closing(self._contents(list(dict.fromkeys(columns)))) as contents:
+            for content, share in contents:
                 if content.num_rows:
                     yield self._batch(n_rows, content)
                     n_rows += content.num_rows
@@ -67,7 +77,7 @@ class TableFile:
         if n_rows == 0:
             raise DataError(f"{self.path} has columns, but no rows")
 
-    def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
         raise NotImplementedError
 
     def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
@@ -139,7 +149,7 @@ class ParquetTable(TableFile):
         with self._errors(), pq.ParquetFile(self.path) as file:
             return file.read()
 
-    def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
         import pyarrow.parquet as pq
 
         # With a buffer, row groups are read in pieces, however large.
@@ -179,7 +189,7 @@ class DatasetTable(TableFile):
         with self._errors():
             return self._dataset.to_table()
 
-    def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
         import pyarrow.dataset as ds
 
         given: dict[str, Any] = {}
@@ -219,12 +229,20 @@ def _folder(path: Path) -> DatasetTable:
     names: list[Any] = [str(file) for file in files]
     given: dict[str, Any] = {"format": "parquet", "partitioning": "hive", "partition_base_dir": str(path)}
     dataset = ds.dataset(names, **given)
-    schema = dataset.schema
+    schema, within = dataset.schema, Counter[str]()
     for file, fragment in zip(files, dataset.get_fragments(), strict=True):
         try:
-            schema = pa.unify_schemas([schema, fragment.physical_schema], promote_options="permissive")
+            own = fragment.physical_schema
+            schema = pa.unify_schemas([schema, own], promote_options="permissive")
         except (pa.ArrowException, OSError) as error:
             raise DataError(f"{file} cannot be read with the other files of {path}: {error}") from None
+        within.update(own.names)
+        # Arrow would read the name of the folder in place of the column.
+        for name in set(own.names) & set(ds.get_partition_keys(fragment.partition_expression)):
+            raise DataError(f"{file} has a column {name!r}, and its folder is called {name}=…; rename one of them")
+    partly = [f"{name!r} ({n} of {len(files)})" for name, n in within.items() if n < len(files)]
+    if partly:
+        logger.warning("%s: missing where a file lacks them: %s", path, ", ".join(partly))
     return DatasetTable(ds.dataset(names, schema=schema, **given), path)
 
 
@@ -298,7 +316,7 @@ class CsvTable(TableFile):
             raise DataError(f"{self.path}: the header is not UTF-8 text") from None
         return header
 
-    def _contents(self, columns: list[str]) -> Iterator[tuple[pa.RecordBatch, float]]:
+    def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
         import pyarrow as pa
         import pyarrow.csv as pa_csv
 

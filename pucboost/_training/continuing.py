@@ -1,4 +1,4 @@
-"""Checks whether training may continue an earlier model."""
+"""Whether training may continue an earlier model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Engine
-from .._models.files import consent_of, load_model, summary_of
-from .._models.schema import categories_of
+from .._models.files import consent_of, load_engine_model, summary_of
+from .._models.schema import TrainingSummary, categories_of
 from .rates import check_both_or_neither
 from .request import TrainingRequest
 
@@ -20,62 +20,50 @@ READS_SILENCE = (
 )
 
 
-def check_continues(request: TrainingRequest, init_model: Any) -> None:
-    """Raise if ``init_model`` was trained under another consent schema, or reads categories differently."""
+def model_to_continue(request: TrainingRequest, init_model: Any) -> Any:
+    """Return the booster to continue, read from its file if it is one; None for None.
+
+    Raise if it was trained under another consent schema, or reads categories differently.
+    """
     if init_model is None:
-        return
-    _check_is_of(request.engine, init_model)
-    known = check_same_consent(init_model, request.consent if request.consent.n_groups else None)
+        return None
+    # Read here, not by the engine: a file that was cut off would stop the process there.
+    model = load_engine_model(init_model)[0] if isinstance(init_model, (str, Path)) else init_model
+    check_is_of(request.engine, model)
+    known = check_same_consent(model, request.consent if request.consent.n_groups else None)
+    summary = summary_of(model) if known else None
     if request.consent.n_groups and not known:
         warnings.warn(
             "init_model has no consent schema: what its trees inferred from silence stays in the model.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    elif known and request.settings.augmentation != "none" and augmentation_of(init_model) == "none":
-        warnings.warn(f"init_model {READS_SILENCE}", UserWarning, stacklevel=3)
-    if known:
-        _check_same_exposure(request, init_model)
-        _check_no_loading(init_model)
-    if is_booster(init_model):
-        _check_same_categories(request, init_model)
+    if summary is not None:
+        if request.settings.augmentation != "none" and summary.augmentation == "none":
+            warnings.warn(f"init_model {READS_SILENCE}", UserWarning, stacklevel=4)
+        check_both_or_neither(summary.per_exposure, request.totals is not None, "train_set", "init_model")
+        _check_no_loading(summary)
+    _check_same_categories(request, model)
+    return model
 
 
-def _check_same_exposure(request: TrainingRequest, init_model: Any) -> None:
-    """Raise if one of ``init_model`` and this training predicts per unit of exposure and the other does not."""
-    before, now = summary_of(_loaded(init_model)), request.totals is not None
-    if before is not None:
-        check_both_or_neither(before.per_exposure, now, "train_set", "init_model")
-
-
-def _check_no_loading(init_model: Any) -> None:
+def _check_no_loading(summary: TrainingSummary) -> None:
     """Raise if new trees would take back what the model adds for everybody."""
-    before = summary_of(_loaded(init_model))
-    if before is not None and before.loading:
+    if summary.loading:
         raise ValueError(
             "init_model has a loading (balance), which further trees would take back. Continue the model it was made "
             "of, and balance the result."
         )
 
 
-def _check_is_of(engine: Engine, init_model: Any) -> None:
+def check_is_of(engine: Engine, init_model: Any) -> None:
     """Raise for what an engine ignores without a word: estimators, anchored models, boosters of another engine."""
-    if isinstance(init_model, (str, Path)) or (is_booster(init_model) and boosters_of(init_model) is engine.boosters):
+    if is_booster(init_model) and boosters_of(init_model) is engine.boosters:
         return
     hint = " Pass its booster_." if hasattr(init_model, "booster_") else ""
     raise TypeError(
         f"init_model must be a booster of {engine.title} or a model file, got {type(init_model).__name__!r}.{hint}"
     )
-
-
-def augmentation_of(init_model: Any) -> str | None:
-    """Return how a booster, or the one in a model file, was trained; None if it is not known."""
-    summary = summary_of(_loaded(init_model))
-    return None if summary is None else summary.augmentation
-
-
-def _loaded(init_model: Any) -> Any:
-    return load_model(init_model) if isinstance(init_model, (str, Path)) else init_model
 
 
 def _check_same_categories(request: TrainingRequest, init_model: Any) -> None:

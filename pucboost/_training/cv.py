@@ -16,7 +16,7 @@ from .._tables.containers import SourceTable
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .augmenting import Augmenter
-from .continuing import check_continues, check_same_consent
+from .continuing import check_same_consent, model_to_continue
 from .datasets import Dataset, TrainingSet, as_dataset
 from .rates import as_rates, has_exposure, plain_rates, totals_of
 from .request import TrainingRequest, check_validation, plain_call, read_dataset
@@ -93,7 +93,7 @@ def cv(
                 seed=seed, **vars(options),
             )
         )  # fmt: skip
-    check_continues(request, init_model)
+    options = replace(options, init_model=model_to_continue(request, init_model))
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")
     if request.calibrates:

@@ -8,10 +8,9 @@ from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
-from .._callers import called_by
+from .._callers import ProtectionLostWarning, called_by
 from .._consent import OptionalColumns, declares_something
 from .._engines.names import ITS_OWN_TRAINING
-from .._models.schema import ProtectionLostWarning
 from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
 from .._tables.stored_tables import is_stored

@@ -22,6 +22,9 @@ of :data:`PEOPLE_TRUSTED` people, divided by the number of groups, over which a 
 cancel in the difference. Person i moves ĉ(node) by Σ w·(y − f) / H over their rows in the node, H = Σ w·∂f/∂s. For
 |y − f| we take √(φ·V(f)), with the variance function V of the loss and φ from all rows: a mask in which nobody happened
 to have a claim would otherwise look certain.
+
+A node of fewer than five people has the constant of its parent, and no place in the tree: the model would tell whoever
+knows one of them what that person shared.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._losses import Objective, Softmax
+from .._virtual.part_facts import MIN_PEOPLE_OF_MASK
 
 MOST_NODES = 1_024
 """Groups are no longer refined when a depth would have more nodes."""
@@ -66,6 +70,10 @@ class Depth:
     weight: Array
     """H, nodes × outputs."""
 
+    def only(self, chosen: Array) -> Depth:
+        """Return some of the nodes."""
+        return Depth(self.keys[chosen], self.constant[chosen], self.rows[chosen], self.weight[chosen])
+
 
 @dataclass(frozen=True)
 class MaskConstants:
@@ -94,7 +102,7 @@ def mask_constants(rows: ScoredRows, objective: Objective, n_groups: int, streng
     order = _by_information(rows.masks, moves, n_groups)
     root = np.zeros(len(rows.masks), dtype=np.int64)
     exact = _solve(rows, objective, root, 1)
-    depths = [_depth(np.zeros(1, dtype=np.uint64), exact, root, moves)]
+    constant, depths = exact, [_depth(np.zeros(1, dtype=np.uint64), exact, root, moves)]
     parent, used = root, np.uint64(0)
     for g in order:
         used |= np.uint64(1) << np.uint64(g)
@@ -106,7 +114,11 @@ def mask_constants(rows: ScoredRows, objective: Objective, n_groups: int, streng
         difference = finer - exact[above]
         variance = moves.variance_of_difference(rows.person, node, parent, above)
         share = _reliable(difference, variance, moves.variance_of_one / (PEOPLE_TRUSTED * n_groups))
-        depths.append(_depth(keys, depths[-1].constant[above] + share * difference, node, moves))
+        constant = constant[above] + share * difference
+        enough = _people(rows.person, node, len(keys)) >= MIN_PEOPLE_OF_MASK
+        if not enough.any():
+            break
+        depths.append(_depth(keys, constant, node, moves).only(enough))
         parent, exact = node, finer
     scaled = [Depth(one.keys, strength * one.constant, one.rows, one.weight) for one in depths]
     return MaskConstants(tuple(order[: len(depths) - 1]), tuple(scaled))
@@ -162,6 +174,11 @@ def _inverse(values: Array) -> Array:
 def _told(objective: Objective, scores: Array) -> Array:
     """Return predictions, one column per output."""
     return objective.response(scores if scores.shape[1] > 1 else scores[:, 0]).reshape(scores.shape)
+
+
+def _people(person: Array, node: Array, n_nodes: int) -> Array:
+    """Return how many people each node has."""
+    return np.bincount(np.unique(person * n_nodes + node) % n_nodes, minlength=n_nodes)
 
 
 def _depth(keys: Array, constant: Array, node: Array, moves: _Moves) -> Depth:

@@ -15,7 +15,7 @@ from .._virtual.rows import VirtualTable
 from .anchored import train_anchored
 from .augmenting import Augmenter
 from .calibrating import calibrate, check_can_be_calibrated
-from .continuing import check_continues, check_same_consent
+from .continuing import check_same_consent, model_to_continue
 from .datasets import TrainingSet, as_dataset, as_datasets
 from .rates import plain_rates
 from .request import TrainingRequest, ValidationTables, plain_call, read_validation
@@ -175,8 +175,7 @@ def train_part(
 def _train_read(
     request: TrainingRequest, train_set: lgb.Dataset, valid_sets: Any, valid_names: Any, hooks: Hooks
 ) -> Any:
-    if hooks.init_model is not None:
-        check_continues(request, hooks.init_model)
+    hooks = replace(hooks, init_model=model_to_continue(request, hooks.init_model))
     valid_tables = read_validation(request, valid_sets, valid_names, train_set)
     return train_request(request, valid_tables, hooks)
 

@@ -7,6 +7,7 @@ its virtual rows, and adds some of them for the engine's bins (:class:`PartCount
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,9 @@ from .._consent import Consent, OptionalColumns
 from .._tables.containers import as_vector, eager, row_source
 from .._tables.sources import ColumnTypes
 from .allocation import size_classes
+
+MIN_PEOPLE_OF_MASK = 5
+"""A model keeps no set that fewer people share: it would tell whoever knows one of them what that person shared."""
 
 MAX_MASKS_TOLD = 4_096
 """How many distinct masks a part tells the others of."""
@@ -36,6 +40,8 @@ class PartFacts:
     """How many labels are above 0."""
     masks_seen: tuple[int, ...] | None = ()
     """The sets of groups that people share, as masks; None if there are too many."""
+    mask_people: tuple[int, ...] = ()
+    """How many people share each of these sets."""
     consent: Consent | None = None
     columns: ColumnTypes | None = None
     """None for a part without rows."""
@@ -82,18 +88,34 @@ def facts_of(
     source = row_source(X)
     consent = Consent.of(optional, source)
     shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-    seen, (sizes, place) = np.unique(shared), size_classes(shared, consent.nesting)
+    seen, people = np.unique(shared, return_counts=True)
+    few, (sizes, place) = len(seen) <= MAX_MASKS_TOLD, size_classes(shared, consent.nesting)
     label = None if y is None else as_vector(y, "y", source.n_rows)
     return PartFacts(
         source.n_rows,
         tuple(np.bincount(place, minlength=len(sizes)).tolist()),
         sizes,
         0 if label is None else int((label > 0).sum()),
-        tuple(seen.tolist()) if len(seen) <= MAX_MASKS_TOLD else None,
+        tuple(seen.tolist()) if few else None,
+        tuple(people.tolist()) if few else (),
         consent,
         source.columns,
         consent.count_lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads),
     )
+
+
+def checked_facts(part: Any, number: int) -> PartFacts:
+    """Return the facts of a part if they fit together; raise if another version of pucboost has made them."""
+    if not isinstance(part, PartFacts):
+        raise TypeError(f"Item {number} of facts must be what SharedPlan.facts returns, got {type(part).__name__!r}.")
+    fits = sum(part.how_many) == part.n_rows and len(part.sizes) == len(part.how_many)
+    fits = fits and len(part.masks_seen or ()) == len(part.mask_people)
+    if not fits or (part.n_rows and (part.consent is None or part.columns is None)):
+        raise ValueError(
+            f"The facts of part {number} do not fit together. Were they made by another version of pucboost? Use the "
+            "same one in every worker."
+        )
+    return part
 
 
 def is_empty(X: Any) -> bool:
@@ -110,14 +132,21 @@ def all_sizes(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], Array]:
     return tuple(sorted(total)), np.array([total[size] for size in sorted(total)])
 
 
-def union_of_masks(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:
-    """Return the masks that occur in any part; None if there are too many."""
-    seen: set[int] = set()
+def common_masks(shared: Array) -> tuple[int, ...]:
+    """Return the masks that at least :data:`MIN_PEOPLE_OF_MASK` people have, in ascending order."""
+    masks, people = np.unique(shared, return_counts=True)
+    return tuple(masks[people >= MIN_PEOPLE_OF_MASK].tolist())
+
+
+def masks_in(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:
+    """Return the masks that enough people of all parts have for a model to keep them; None if there are too many."""
+    people: Counter[int] = Counter()
     for part in parts:
         if part.masks_seen is None:
             return None
-        seen.update(part.masks_seen)
-    return tuple(sorted(seen)) if len(seen) <= MAX_MASKS_TOLD else None
+        people.update(dict(zip(part.masks_seen, part.mask_people, strict=True)))
+    kept = tuple(sorted(mask for mask, n in people.items() if n >= MIN_PEOPLE_OF_MASK))
+    return kept if len(kept) <= MAX_MASKS_TOLD else None
 
 
 def common_columns(parts: Sequence[PartFacts]) -> ColumnTypes:

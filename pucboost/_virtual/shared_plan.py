@@ -24,7 +24,17 @@ from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import Categories, ColumnTypes, RowSource
 from .allocation import ENGINE_MAX_ROWS, Allocation, Augmentation, allocate, check_max_virtual_rows, size_classes
 from .augment import augmented
-from .part_facts import BinSample, PartCount, PartFacts, all_sizes, common_columns, facts_of, is_empty, union_of_masks
+from .part_facts import (
+    BinSample,
+    PartCount,
+    PartFacts,
+    all_sizes,
+    checked_facts,
+    common_columns,
+    facts_of,
+    is_empty,
+    masks_in,
+)
 from .plan import MaskPlan, plan_slice
 from .row_ids import as_ids
 from .rows import MaskedRows, VirtualTable
@@ -133,7 +143,7 @@ class SharedPlan:
             Say that every part is a random sample of the whole table. Absolute errors and quantiles need it: engines
             average the leaves that workers find for these losses.
         """
-        given = list(facts)
+        given = [checked_facts(part, number) for number, part in enumerate(facts)]
         parts = [part for part in given if part.n_rows]
         if not parts:
             raise ValueError("No part has any rows.")
@@ -155,7 +165,7 @@ class SharedPlan:
             common_columns(parts),
             tuple(part.n_rows for part in given),
             sum(part.positives for part in parts),
-            union_of_masks(parts),
+            masks_in(parts),
             zero_as_missing,
             shuffled,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import signal
@@ -22,7 +23,10 @@ from cli_tools import (
 )
 
 import pucboost as puc
+from pucboost._cli.batches import people_in_batches
 from pucboost._tables import growing_matrix, table_files, table_writer
+from pucboost._tables.file_columns import Number
+from pucboost._tables.table_files import open_table
 
 
 def test_outputs_that_cannot_be_written_are_known_at_once(
@@ -141,7 +145,7 @@ def test_interrupted_training(tmp_path: Path, people: Path) -> None:
         assert training.stderr is not None
         assert "the objective is binary" in training.stderr.readline()  # training begins now
         training.send_signal(signal.SIGINT)
-        assert training.communicate() == ("", "pucboost: interrupted\n")
+        assert training.communicate(timeout=300) == ("", "pucboost: interrupted\n")
     assert training.returncode == 130
 
 
@@ -178,3 +182,21 @@ def test_progress_on_a_terminal(tmp_path: Path, people: Path) -> None:
     assert training.returncode == 0
     assert b"reading" in shown
     assert b"training" in shown
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="asks Linux which files are open")
+@pytest.mark.parametrize("name", ["people.csv", "people.csv.gz"])
+def test_a_file_is_closed_when_its_reader_fails(name: str, tmp_path: Path) -> None:
+    """Not when the error is forgotten, which a debugger or a test report may never do."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"a\n1\n") if name.endswith("gz") else b"a\n1\n")
+
+    def fail() -> None:
+        with people_in_batches([Number("a")], open_table(path), [], "reading", quiet=True) as batches:
+            for _ in batches:
+                raise KeyError
+
+    with pytest.raises(KeyError) as kept:
+        fail()
+    assert path not in [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    del kept

@@ -102,6 +102,10 @@ def test_checkpoints_and_resuming(client: Client, kit: EngineKit, tmp_path: Path
     by_hand = puc.dask.train(client, params_of(kit), rows, labels, 4, init_model=folder / "rounds-000000008.model")
     np.testing.assert_array_equal(puc.predict(by_hand, X), puc.predict(resumed, X))
     assert puc.dask.train(client, params_of(kit), rows, labels, 12, checkpoint=folder, resume=True) is not None
+    fewer = {**params_of(kit), "optional": OPTIONAL[:1]}  # also if no rounds are left to train
+    for rounds in (12, 13):
+        with pytest.raises(ValueError, match="init_model was trained under Consent"):
+            puc.dask.train(client, fewer, rows, labels, rounds, checkpoint=folder, resume=True)
 
 
 def test_checkpoints_elsewhere(client: Client) -> None:

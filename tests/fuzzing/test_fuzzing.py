@@ -9,7 +9,7 @@ import gzip
 import json
 import re
 import tempfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -138,9 +138,10 @@ def read_all(path: Path) -> int:
     file = open_table(path)
     features = [Learned(name, file.kind(name)) for name in file.columns]
     n = 0
-    for batch in file.batches(file.columns):
-        assert encode(features, batch).shape == (len(batch), len(file.columns))
-        n += len(batch)
+    with closing(file.batches(file.columns)) as batches:
+        for batch in batches:
+            assert encode(features, batch).shape == (len(batch), len(file.columns))
+            n += len(batch)
     return n
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from cli_tools import run
 from engine_kits import KITS
 from tools import make_table
 
@@ -184,3 +185,54 @@ def test_names_that_the_text_of_a_model_uses_itself(engine: str, place: str, nam
 def test_json_of_an_anchored_file_stays_plain(tmp_path: Path) -> None:
     kept = json.loads(saved("anchored", tmp_path).read_text())
     assert list(kept) == ["pucboost_anchored", "anchor", "trees", "objective", "pucboost_digest"]
+
+
+def cut(text: bytes) -> list[bytes]:
+    """Return a text cut off in its head, in and between trees, behind them and within its parameters."""
+    tree = text.index(b"\nTree=1")
+    return [text[: text.index(b"tree_sizes")], text[: tree - 50], text[: tree + 1], text[: text.index(b"end of trees")],
+            text[: text.index(b"[learning_rate")], b"", b"junk"]  # fmt: skip
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_a_model_to_continue_that_was_cut_off_does_not_reach_lightgbm(
+    protected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LightGBM would end the process. Without its end a file has no schema, and looks as if LightGBM had written it."""
+    table, y = people()
+    booster = trained("lightgbm")
+    path = tmp_path / "model.txt"
+    (puc.save_model if protected else lgb.Booster.save_model)(booster, path)
+    whole = path.read_bytes()
+    params = {"verbosity": -1, "objective": "binary", "optional": ["e", "f", "job"]}
+    for engine in ("lightgbm", "native", "auto"):
+        for part in cut(whole):
+            path.write_bytes(part)
+            with pytest.raises(
+                ValueError, match=r"model.txt' is damaged: (a part of its|its end is|it does not begin)"
+            ):
+                puc.train({**params, "engine": engine}, puc.Dataset(table, y), 1, init_model=path)
+
+
+def test_a_plain_model_that_was_cut_off_is_not_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, y = people()
+    table.assign(claim=y).to_csv(tmp_path / "people.csv", index=False)
+    path = tmp_path / "model.txt"
+    lgb.train({"verbosity": -1}, lgb.Dataset(table[["a", "e"]], y), 3).save_model(path)
+    path.write_bytes(cut(path.read_bytes())[1])
+    given = [path, tmp_path / "people.csv", "--label", "claim", "--optional", "e", "--margin", "0.1"]
+    assert run("audit", *given) == 3
+    assert "is damaged: a part of its trees is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "anchored"])
+def test_categories_of_a_model_file_are_compared_when_it_is_continued(kind: str, tmp_path: Path) -> None:
+    """The codes in its trees would mean other categories."""
+    table, y = people()
+    path = saved(kind, tmp_path)
+    kit = next(kit for kit in KITS if kit.name == kind.partition(",")[0])
+    renamed = table.assign(job=table.job.cat.rename_categories({"clerk": "artist"}))
+    params = {**kit.params, "optional": ["e", "f", "job"]}
+    with pytest.raises(ValueError, match=r"Column 'job' has the categories \['artist', 'nurse'\]"):
+        puc.train(params, puc.Dataset(renamed, y), 1, init_model=path)
+    assert puc.train(params, puc.Dataset(table, y), 1, init_model=path).consent is not None

@@ -57,6 +57,24 @@ def test_a_folder_is_read_file_after_file_with_the_columns_of_all(tmp_path: Path
     assert [value for b in batches for value in b.text("later").to_pylist()] == ["text", None, None, "more"]
 
 
+def test_columns_that_only_some_files_have_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """An optional column that is spelt otherwise in one file would be a base column there, and missing here."""
+    write(tmp_path / "a.parquet", x=[1.0], income=[5.0])
+    assert stored_table(tmp_path).columns == ["x", "income"]
+    assert not caplog.messages
+    write(tmp_path / "b.parquet", x=[2.0], Income=[6.0])
+    assert stored_table(tmp_path).columns == ["x", "income", "Income"]
+    assert caplog.messages == [f"{tmp_path}: missing where a file lacks them: 'income' (1 of 2), 'Income' (1 of 2)"]
+
+
+def test_a_column_that_a_folder_is_named_after_is_refused(tmp_path: Path) -> None:
+    """Arrow would read 1 and 2 in place of what people shared."""
+    write(tmp_path / "income=1" / "a.parquet", x=[1.0])
+    write(tmp_path / "income=2" / "b.parquet", x=[2.0], income=[5.0])
+    with pytest.raises(DataError, match=r"b.parquet has a column 'income', and its folder is called income=…"):
+        stored_table(tmp_path)
+
+
 def test_rows_of_a_folder_are_counted_within_their_file(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(table_files, "BATCH_BYTES", 80)
     for i in range(2):

@@ -63,7 +63,7 @@ print((peaks[1] - peaks[0]) * 2**20 / (rows[1] - rows[0]))
 """
 )
 CASES: dict[str, tuple[str, int, int, dict[str, Any]]] = {
-    "lightgbm": ("lightgbm", 30, 1, {}),
+    "lightgbm": ("lightgbm", 30, 1, {"force_row_wise": True}),  # else LightGBM chooses by time
     "lightgbm, by column": ("lightgbm", 30, 1, {"force_col_wise": True}),
     "lightgbm, classes": ("lightgbm", 6, 3, {}),
     "xgboost": ("xgboost", 30, 1, {}),

@@ -116,6 +116,19 @@ def test_masks_of_few_people_stay_with_their_parents() -> None:
     assert abs(found[1] - found[0]) < 0.7 * outcome[:3].mean()
 
 
+def test_a_set_of_fewer_than_five_people_has_no_place_in_the_tree() -> None:
+    """Its leaf would tell whoever knows one of them what that person shared; a fifth person gives it one."""
+    for people, places in ((4, [[0], [0]]), (5, [[0], [0, 1]])):
+        person = np.concatenate([np.arange(100), np.arange(people), np.arange(people)])  # two rows each
+        masks = (np.arange(len(person)) >= 100).astype(np.uint64)
+        outcome = 10.0 * (np.arange(100) < people)
+        rows = ScoredRows(np.zeros((len(person), 1)), outcome[person, None], np.ones(len(person)), masks, person)
+        found = mask_constants(rows, SquaredError(), 1)
+        assert [depth.keys.tolist() for depth in found.depths] == places
+        told = found.at(np.array([0, 1], dtype=np.uint64))[:, 0]
+        assert (told[1] == found.depths[0].constant[0, 0]) == (people < 5)
+
+
 def test_no_events_are_no_certainty() -> None:
     """Ten people without a claim, one in a hundred expected: their constant must not run off."""
     person = np.concatenate([np.arange(4_000), np.arange(10)])

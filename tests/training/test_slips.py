@@ -30,6 +30,28 @@ def test_lightgbm_itself_trains_on_a_dataset_with_optional_columns() -> None:
     assert puc.train(QUIET, data, 2).consent is not None
 
 
+@pytest.mark.parametrize("engine", ["lightgbm", "native"])
+def test_lightgbm_itself_continues_a_model(engine: str) -> None:
+    """Its trees would be grown on rows as they are; what pucboost continues itself is no slip."""
+    X, y = make_table(200)
+    params = {**QUIET, "objective": "binary"}
+    protected = puc.train({**params, "engine": engine, "optional": OPTIONAL}, puc.Dataset(X, y), 2)
+    estimator = lgb.LGBMClassifier(n_estimators=1, n_jobs=1, verbosity=-1)
+    for continued in (
+        lambda: lgb.train(params, lgb.Dataset(X, y), 1, init_model=protected),
+        lambda: lgb.cv(params, lgb.Dataset(X, y), 1, nfold=2, init_model=protected),
+        lambda: estimator.fit(X, y, init_model=protected),
+    ):
+        with pytest.warns(puc.ProtectionLostWarning, match="LightGBM itself continues a model of pucboost"):
+            continued()
+    for again in ("lightgbm", "native"):
+        model = puc.train({**params, "engine": again, "optional": OPTIONAL}, puc.Dataset(X, y), 1, init_model=protected)
+        assert model.num_trees() == 3
+    puc.cv({**params, "optional": OPTIONAL}, puc.Dataset(X, y), 1, nfold=2, init_model=protected)
+    with pytest.raises(TypeError, match=r"booster\.update has no data"):
+        protected.update()
+
+
 @every_engine
 def test_a_model_that_cannot_be_continued_is_not_ignored(kit: EngineKit) -> None:
     X, y = make_table(200)

@@ -254,7 +254,10 @@ def test_a_table_is_never_in_memory(tmp_path: Path) -> None:
             **os.environ,
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "ARROW_DEFAULT_MEMORY_POOL": "system",
-            "MALLOC_ARENA_MAX": "1",  # or what the C library keeps for every thread decides the result
+            # Or what the C library keeps, for every thread and of what was freed, decides the result.
+            "MALLOC_ARENA_MAX": "1",
+            "MALLOC_MMAP_THRESHOLD_": str(1 << 17),
+            "MALLOC_TRIM_THRESHOLD_": str(1 << 17),
         },
     )
     assert done.returncode == 0, done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -286,3 +287,27 @@ def test_one_worker_with_all_parts(kit: EngineKit) -> None:
         {**params, "plan": plan.part(1, 0)}, (np.vstack([X[300:], X[:300]]), np.r_[y[300:], y[:300]]), 10
     )
     assert swapped.puc_summary.virtual_rows == other.virtual_rows
+
+
+def test_rare_sets_are_not_kept() -> None:
+    """As in a training at one place: a set that fewer than five people of all parts share stays unknown."""
+    X = np.ones((24, 3))
+    X[:16, 1], X[8:, 2] = np.nan, np.nan  # nothing: 8 people; the first group alone: 8; the second alone: 8
+    X[20:, 1], X[:4, 2] = np.nan, np.nan  # 4 and 4 of these share nothing
+    parts = [X[:12], X[12:]]
+    plan = puc.SharedPlan.agree([puc.SharedPlan.facts(part, optional=[1, 2]) for part in parts])
+    whole = puc.train({"optional": [1, 2], "verbosity": -1, "num_threads": 1}, puc.Dataset(X, X[:, 0]), 1)
+    assert plan.masks_seen == whole.puc_summary.masks_seen == (0,)
+    with_one_more = [*parts, np.array([[1.0, 1.0, np.nan]])]
+    facts = [puc.SharedPlan.facts(part, optional=[1, 2]) for part in with_one_more]
+    assert puc.SharedPlan.agree(facts).masks_seen == (0, 1)  # four in one part and one in another
+
+
+def test_facts_that_do_not_fit_together_are_refused() -> None:
+    """As from a worker with another version of pucboost."""
+    facts = puc.SharedPlan.facts(np.ones((9, 2)), optional=[1])
+    for other in (replace(facts, n_rows=10), replace(facts, mask_people=()), replace(facts, consent=None)):
+        with pytest.raises(ValueError, match=r"facts of part 1 do not fit together. Were they made by another version"):
+            puc.SharedPlan.agree([facts, other])
+    with pytest.raises(TypeError, match=r"Item 1 of facts must be what SharedPlan.facts returns, got 'int'"):
+        puc.SharedPlan.agree([facts, 3])

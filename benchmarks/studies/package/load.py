@@ -1,5 +1,6 @@
 """A process that serves for long: right answers to many threads at once, and memory that stays flat.
 
+Speed is not measured, so the kinds of load may run side by side, in processes of their own (``--lanes``).
 ``PUCBOOST_BENCH_MINUTES`` says how long each engine is asked for predictions and quotes (10 if it is not set). Every
 answer is compared with the one that a single thread got before, bit for bit.
 """
@@ -35,6 +36,7 @@ CLIENTS, TRAININGS_AT_ONCE = 8, 4
 ENGINES: dict[str, dict[str, Any]] = {
     "lightgbm": {"objective": "binary", "verbosity": -1, "num_threads": 1},
     "xgboost": {"objective": "binary:logistic", "verbosity": 0, "nthread": 1, "max_depth": 5},
+    "native": {"objective": "binary", "verbosity": -1, "num_threads": 1},
 }
 
 
@@ -105,9 +107,9 @@ def units(quick: bool) -> list[Unit]:
         for engine in ENGINES
     ]
     return [
-        *served,
-        Unit({"what": f"{TRAININGS_AT_ONCE} trainings at once, {trainings} times"}, lambda: [train_at_once(trainings)]),
         Unit({"what": f"{audits} audits in a row"}, lambda: [audit_in_a_row(audits)]),
+        Unit({"what": f"{TRAININGS_AT_ONCE} trainings at once, {trainings} times"}, lambda: [train_at_once(trainings)]),
+        *served,
     ]
 
 
@@ -165,7 +167,7 @@ def _looking(tally: Tally) -> Iterator[None]:
 
 
 def train_at_once(times: int) -> Row:
-    """Train in several threads, half of them with each engine; the trees must be those of a training alone."""
+    """Train in several threads, with one engine after the other; the trees must be those of a training alone."""
     X, y, optional = insurance_like(5_000, 10, 4)
 
     def training(number: int) -> Any:
@@ -204,4 +206,4 @@ def audit_in_a_row(times: int) -> Row:
     return tally.row(time.monotonic() - start)
 
 
-STUDY = Study("load", units, alone=True, seed="0")
+STUDY = Study("load", units, seed="0")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._encoded_silence.detector import find_encoded_silence
 from ..._encoded_silence.findings import BASE_COLUMN, NOBODY, describe
-from ..._models.schema import MIN_PEOPLE_OF_MASK
+from ..._virtual.part_facts import MIN_PEOPLE_OF_MASK
 from ..findings import GroupSupport, Support
 from ..wording import counted
 from .people import AuditPeople

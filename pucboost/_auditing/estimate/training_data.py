@@ -12,12 +12,13 @@ from ..._consent import Consent
 from ..._kernels.threads import thread_count
 from ..._models.anchored import is_tree_model
 from ..._models.files import summary_of
-from ..._models.schema import TrainingSummary, categories_of, common_masks, label_hash
+from ..._models.schema import TrainingSummary, categories_of, label_hash
 from ..._nesting import shared_counts
 from ..._prediction.wrapped import Wrapped, models_within, transformed
 from ..._tables.containers import SourceTable, as_vector, eager, row_source
 from ..._tables.sources import RowSource
 from ..._virtual.hashing import hash_people
+from ..._virtual.part_facts import common_masks
 from ..._virtual.rows import shown_table
 from ..._virtual.sketch import RowSketch
 from ..findings import TrainedOn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,8 @@ def _labels(file: TableFile, column: str | None) -> Any:
 
     if column is None:
         return None
-    texts = (batch.text(column).fill_null("missing") for batch in file.batches([column]))
+    with closing(file.batches([column])) as batches:
+        texts = [batch.text(column).fill_null("missing") for batch in batches]
     return np.concatenate([np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_) for text in texts])
 
 

@@ -29,7 +29,7 @@ from .crew import Crew
 from .folds import cross_validate
 from .loop import best_scores, run_rounds, with_early_stopping
 from .metrics import metrics_of
-from .parameters import GrowthParams, check_only_here, read_bin_params
+from .parameters import MOST, GrowthParams, check_only_here, read_bin_params
 
 
 class Native(LightGBM):
@@ -45,8 +45,8 @@ class Native(LightGBM):
         of_data = lgb.Dataset(None, params=dict(dataset_params)).get_params()
         values = {name: value for name, value in of_data.items() if MAIN_NAME.get(name, name) not in given} | params
         rounds = whole_number("num_iterations", value_of(values, "num_iterations", num_boost_round))
-        if rounds <= 0:
-            raise ValueError(f"Number of boosting rounds must be greater than 0. Got {rounds}.")
+        if not 0 < rounds <= MOST:
+            raise ValueError(f"Number of boosting rounds must be greater than 0, and at most {MOST}. Got {rounds}.")
         return EngineParams(with_value(values, "num_iterations", rounds), rounds)
 
     def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:

@@ -6,10 +6,11 @@ so far. Only growing, evaluating and resetting parameters are the native engine'
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Never
 
 import lightgbm as lgb
 import numpy as np
@@ -114,6 +115,8 @@ class GrowingBooster(lgb.Booster):
 
         Such a round adds nothing to a model, except to an empty one.
         """
+        if train_set is not None or fobj is not None:
+            raise TypeError("booster.update with 'engine': 'native' takes neither data nor an objective of its own.")
         growth = self.growth
         trees = growth.grower.step(growth.next_round)
         growth.next_round += 1
@@ -145,6 +148,8 @@ class GrowingBooster(lgb.Booster):
                     f"{name!r} cannot change during a training with 'engine': 'native', only the learning rate can. "
                     "Use 'engine': 'lightgbm'."
                 )
+            if not (isinstance(value, (int, float)) and 0.0 < value < math.inf):
+                raise ValueError(f"learning_rate must be a number above 0, got {value!r}.")
             self.growth.grower.learning_rate = float(value)
         self.params.update(params)
         return self
@@ -162,6 +167,32 @@ class GrowingBooster(lgb.Booster):
         metrics, response = self.growth.metrics, self.growth.response
         return [result for rows, name in sets for result in rows.evaluate(name, metrics, functions, response)]
 
+    def _refuse(self, what: str) -> Never:
+        raise TypeError(
+            f"booster.{what} during a training with 'engine': 'native', whose trees LightGBM does not hold: it would "
+            "be forgotten. Call it on the booster that train returns, or use 'engine': 'lightgbm'."
+        )
+
+    def rollback_one_iter(self) -> Never:
+        """Raise: the trees so far stay."""
+        self._refuse("rollback_one_iter")
+
+    def shuffle_models(self, start_iteration: int = 0, end_iteration: int = -1) -> Never:
+        """Raise: the trees so far stay."""
+        self._refuse("shuffle_models")
+
+    def set_leaf_output(self, tree_id: int, leaf_id: int, value: float) -> Never:
+        """Raise: the trees so far stay."""
+        self._refuse("set_leaf_output")
+
+    def add_valid(self, data: lgb.Dataset, name: str) -> Never:
+        """Raise: validation sets are given to ``train``, which augments them."""
+        self._refuse("add_valid")
+
+    def __reduce__(self) -> Any:
+        """Pickle the trees so far, as LightGBM's own booster."""
+        return _booster_of, (self.model_to_string(),)
+
     def finished(self) -> lgb.Booster:
         """Return LightGBM's own booster with all trees, which this one becomes."""
         booster: Any = self
@@ -170,3 +201,7 @@ class GrowingBooster(lgb.Booster):
             booster.__dict__.pop(name, None)
         booster.__class__ = lgb.Booster
         return booster  # type: ignore[no-any-return]
+
+
+def _booster_of(text: str) -> lgb.Booster:
+    return lgb.Booster(model_str=text)

@@ -140,6 +140,8 @@ class CallableGradients(Filler):
     def begin_round(self) -> None:
         """Ask for the gradients of all pool rows."""
         found = self._gradient(self.raw_scores())
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            raise TypeError(f"The objective must return gradients and hessians, got {type(found).__name__!r}.")
         gradient, hessian = (self._in_pool_order(values, name) for values, name in zip(found, _NAMES, strict=True))
         self._by_pool_row = gradient, hessian
 
@@ -165,9 +167,17 @@ class CallableGradients(Filler):
 
 _NAMES = ("gradient", "hessian")
 
+_FARTHEST_LOG = 50.0
+"""How far the logarithm of the mean label may be from 0; the kernels keep exponents within ±60."""
+
 
 def gradients_of(objective: Objective, pool: Pool, start: Array) -> Filler:
     """Return what fills in the gradients of a built-in loss."""
+    if objective.link_name == "log" and abs(float(start[0])) > _FARTHEST_LOG:
+        raise ValueError(
+            f"The mean label is about {math.exp(float(start[0])):.2g}, which is too far from 1 for objective "
+            f"{objective.name!r} with 'engine': 'native'. Give labels in another unit."
+        )
     if isinstance(objective, Softmax):
         given, classes = objective.hessian_factor, objective.n_classes
         return _BuiltIn(pool, start, kernel.SOFTMAX, classes / (classes - 1) if given is None else float(given))

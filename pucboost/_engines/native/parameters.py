@@ -12,6 +12,9 @@ from ..._virtual.plan import child_seed
 from ..names import is_true, value_of, whole_number
 from .bins import BinParams
 
+MOST = 2**31 - 1
+"""LightGBM's whole numbers have 32 bits."""
+
 NOT_HERE: dict[str, tuple[Any, str]] = {
     "linear_tree": (False, "linear leaves"),
     "forcedsplits_filename": ("", "forced splits"),
@@ -79,7 +82,7 @@ class GrowthParams:
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> GrowthParams:
         """Read LightGBM's parameters, under any of their names; raise for values that make no sense."""
-        depth = whole_number("max_depth", value_of(params, "max_depth", -1))
+        depth = _at_least(params, "max_depth", -1, -MOST)
         leaves = _at_least(params, "num_leaves", 31, 2)
         if 0 < depth < 30:
             leaves = min(leaves, 2**depth)
@@ -97,7 +100,7 @@ class GrowthParams:
             feature_fraction=_number(params, "feature_fraction", 1.0, above=0.0, most=1.0),
             feature_fraction_bynode=_number(params, "feature_fraction_bynode", 1.0, above=0.0, most=1.0),
             bagging_fraction=_number(params, "bagging_fraction", 1.0, above=0.0, most=1.0),
-            bagging_freq=max(0, whole_number("bagging_freq", value_of(params, "bagging_freq", 0))),
+            bagging_freq=max(0, _at_least(params, "bagging_freq", 0, -MOST)),
             extra_trees=is_true(value_of(params, "extra_trees", False)),
             monotone_constraints=tuple(_signs(params)),
             intermediate=any(_signs(params)) and _monotone_method(params) == "intermediate",
@@ -157,8 +160,8 @@ def _number(
 ) -> float:  # fmt: skip
     given = value_of(params, name, default)
     try:
-        number = float(given)
-    except (TypeError, ValueError):
+        number = math.nan if isinstance(given, bool) else float(given)
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not (math.isfinite(number) and least <= number <= most and (above is None or number > above)):
         low = f"at least {least:g}" if above is None else f"above {above:g}"
@@ -168,9 +171,10 @@ def _number(
 
 
 def _at_least(params: Mapping[str, Any], name: str, default: int, least: int) -> int:
-    number = whole_number(name, value_of(params, name, default))
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {number}.")
+    given = value_of(params, name, default)
+    number = whole_number(name, given)
+    if isinstance(given, bool) or not least <= number <= MOST:
+        raise ValueError(f"{name} must be a whole number from {least} to {MOST}, got {given!r}.")
     return number
 
 
@@ -179,7 +183,10 @@ def _whole_numbers(name: str, given: Any) -> list[int]:
     if given is None or (isinstance(given, str) and not given.strip()):
         return []
     parts = given.split(",") if isinstance(given, str) else list(given)
-    return [whole_number(name, float(part) if isinstance(part, str) else part) for part in parts]
+    try:
+        return [whole_number(name, float(part) if isinstance(part, str) else part) for part in parts]
+    except ValueError:
+        raise ValueError(f"{name} must be a list of whole numbers, got {given!r}.") from None
 
 
 def _signs(params: Mapping[str, Any]) -> list[int]:
@@ -196,9 +203,19 @@ def _monotone_method(params: Mapping[str, Any]) -> str:
 def _sets(params: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:
     given = value_of(params, "interaction_constraints")
     if isinstance(given, str):
-        given = ast.literal_eval(f"[{given}]") if given.strip() else None
+        given = _listed(given) if given.strip() else None
         if given is not None and len(given) == 1 and given[0] and isinstance(given[0][0], list):
             given = given[0]
     if given is None or len(given) == 0:
         return None
+    if not all(hasattr(one, "__len__") for one in given):
+        raise ValueError(f"interaction_constraints must be a list of lists of columns, got {given!r}.")
     return tuple(tuple(_whole_numbers("interaction_constraints", one)) for one in given)
+
+
+def _listed(text: str) -> list[Any]:
+    """Read LightGBM's text of lists, with or without the outer brackets."""
+    try:
+        return list(ast.literal_eval(f"[{text}]"))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise ValueError(f"interaction_constraints must be lists of columns, got {text!r}.") from None

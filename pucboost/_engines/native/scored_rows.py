@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import lightgbm as lgb
@@ -98,8 +99,17 @@ class ScoredRows:
         results = [EvalResult(name, one.name, one.value(scores), one.higher_is_better) for one in metrics]
         for function in functions:
             got = function(prediction, self)
-            results += [EvalResult(name, *one) for one in (got if isinstance(got, list) else [got])]
+            results += [EvalResult(name, *_checked(one)) for one in (got if isinstance(got, list) else [got])]
         return results
+
+
+def _checked(result: Any) -> tuple[Any, ...]:
+    """Return one result of a user's metric; raise if it is not one."""
+    if not isinstance(result, (tuple, list)) or len(result) != 3 or not isinstance(result[1], Real):
+        raise TypeError(
+            f"feval must return a name, a number and whether higher is better, or a list of such; got {result!r}."
+        )
+    return tuple(result)
 
 
 class RowsOfObjective(ScoredRows):
