@@ -76,7 +76,8 @@ class SharedPlan:
     consent: Consent
     columns: ColumnTypes
     part_rows: tuple[int, ...]
-    positives: int
+    part_positives: tuple[int, ...]
+    """How many labels of each part are above 0."""
     masks_seen: tuple[int, ...] | None
     zero_as_missing: bool = False
     shuffled: bool = False
@@ -159,7 +160,7 @@ class SharedPlan:
             consent,
             common_columns(parts),
             tuple(part.n_rows for part in given),
-            sum(part.positives for part in parts),
+            tuple(part.positives for part in given),
             union_of_masks(parts),
             zero_as_missing,
             shuffled,
@@ -391,10 +392,10 @@ class PlanPart:
         """Return the slice for people who share these groups."""
         whole, counts = self.plan.allocation, shared_counts(shared, threads)
         if whole.scheme == "exhaustive":  # before 2^k copies of anybody are thought of
-            self._check_size(sum(int(n) << k for k, n in enumerate(np.bincount(counts).tolist())))
+            check_rows_per_worker(sum(int(n) << k for k, n in enumerate(np.bincount(counts).tolist())))
         total = self.plan.virtual_rows if virtual_rows is None else virtual_rows
         plan = plan_slice(whole, shared, counts, ids=self.ids(len(shared)), virtual_rows=total, threads=threads)
-        self._check_size(len(plan))
+        check_rows_per_worker(len(plan))
         if self.numbers is not None and self.plan.part_virtual is not None:
             counted = sum(self.plan.part_virtual[number] for number in self.numbers)
             if counted != len(plan):
@@ -405,12 +406,14 @@ class PlanPart:
                 )
         return plan
 
-    def _check_size(self, virtual_rows: int) -> None:
-        if virtual_rows > ENGINE_MAX_ROWS:
-            raise ValueError(
-                f"A worker would have {virtual_rows:,} virtual rows, more than the {ENGINE_MAX_ROWS:,} that engines "
-                "count. Use more workers, or fewer copies."
-            )
+
+def check_rows_per_worker(virtual_rows: int) -> None:
+    """Raise if engines cannot count so many rows."""
+    if virtual_rows > ENGINE_MAX_ROWS:
+        raise ValueError(
+            f"A worker would have {virtual_rows:,} virtual rows, more than the {ENGINE_MAX_ROWS:,} that engines "
+            "count. Use more workers, or fewer copies."
+        )
 
 
 @dataclass(frozen=True)
@@ -429,7 +432,8 @@ class PartTable(VirtualTable):
     def class_counts(self) -> tuple[int, int]:
         """How many labels of the whole table are above 0, and how many are not."""
         plan = self.part.plan
-        return plan.positives, plan.allocation.rows - plan.positives
+        positives = sum(plan.part_positives)
+        return positives, plan.allocation.rows - positives
 
     @property
     def bin_sample(self) -> BinSample | None:

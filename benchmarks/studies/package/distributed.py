@@ -63,7 +63,7 @@ STUDY = Study("distributed", units, table, alone=True, seed="0")
 def _cluster(n_workers: int = 2) -> Iterator[Client]:
     with (
         LocalCluster(
-            n_workers, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=None
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=None
         ) as cluster,
         Client(cluster) as client,
         warnings.catch_warnings(),
