@@ -43,7 +43,7 @@ PACKAGE = (
     *native.STUDIES,
     in_one("quotes", quotes.study, "0"),
     in_one("memory", memory.study, "0"),
-    in_one("distributed", distributed.study, "0"),
+    distributed.STUDY,
     Study("larger", larger.units, larger.table, alone=True, seed="0 to 199"),
     in_one("quality", quality.study, "0 to 5", in_short=quality.in_short),
     mask_calibration.STUDY,

@@ -15,7 +15,7 @@ from rich.table import Table
 from .catalogue import SETS, STUDIES
 from .harness import report
 from .harness.machine import CORES
-from .harness.running import run_study
+from .harness.running import OutOfTimeError, run_study
 from .harness.study import Study, from_study
 from .harness.types import Rows
 
@@ -32,6 +32,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--lanes", type=int, metavar="K",
         help="how many processes train side by side where speed is not the subject (default: 2, or 1 on one core)",
     )  # fmt: skip
+    parser.add_argument(
+        "--minutes", type=float, metavar="M", help="begin no unit of a study after so long; the next run resumes"
+    )
     given = parser.parse_args(arguments)
     if given.lanes is not None and given.lanes < 1:
         parser.error(f"--lanes must be at least 1, not {given.lanes}")
@@ -42,7 +45,11 @@ def main(arguments: list[str] | None = None) -> int:
         if given.draw:
             publish(study)
             continue
-        rows = run_study(study, given.quick, console, given.fresh, lanes)
+        try:
+            rows = run_study(study, given.quick, console, given.fresh, lanes, given.minutes)
+        except OutOfTimeError as stopped:
+            console.print(str(stopped))
+            return 1
         if given.quick:
             for other in study.reads:
                 rows += from_study(other, run_study(STUDIES[other], True, console))

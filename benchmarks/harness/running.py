@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -14,8 +15,18 @@ from .study import Study, Unit, run_unit
 from .types import Rows
 
 
-def run_study(study: Study, quick: bool, console: Console, fresh: bool = False, lanes: int = 1) -> Rows:
-    """Run the units that are not done yet, in ``lanes`` processes, and return all rows of the study."""
+class OutOfTimeError(Exception):
+    """A study was stopped between two units; what is done is kept."""
+
+
+def run_study(
+    study: Study, quick: bool, console: Console, fresh: bool = False, lanes: int = 1, minutes: float | None = None
+) -> Rows:
+    """Run the units that are not done yet, in ``lanes`` processes, and return all rows of the study.
+
+    After ``minutes``, no further unit is begun, and :class:`OutOfTimeError` is raised.
+    """
+    until = None if minutes is None else time.monotonic() + 60 * minutes
     units = list(study.units(quick))
     lanes = 1 if study.alone else lanes
     kept = None if quick else Kept(study, lanes)
@@ -34,6 +45,9 @@ def run_study(study: Study, quick: bool, console: Console, fresh: bool = False, 
             if kept is not None:
                 kept.add(units[place], rows)
             progress.update(bar, advance=1, description=", ".join(map(written, units[place].key.values())))
+            left = len(units) - sum(1 for rows in found.values() if rows)
+            if until is not None and left and time.monotonic() > until:
+                raise OutOfTimeError(f"{study.name}: {left} of {len(units)} units are left; the next run resumes")
     return [row for place in range(len(units)) for row in found[place]]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,31 @@ def as_content(model: Any) -> bytes:
         return path.read_bytes()
 
 
-def write_checkpoint(place: str | Path, rounds: int, content: bytes) -> None:
-    """Write the model after some rounds; whatever happens, there is never half a file under its name."""
-    name = f"{_PREFIX}{rounds:09d}{_ENDING}"
+def prepare_place(place: str | Path) -> None:
+    """Make sure that there is a folder, before anybody trains for hours."""
     if not _is_url(place):
         Path(place).mkdir(parents=True, exist_ok=True)
-        write_whole(Path(place) / name, content)
         return
     system, folder = _opened(place)
     system.makedirs(folder, exist_ok=True)
+
+
+def write_checkpoint(place: str | Path, rounds: int, content: bytes) -> None:
+    """Write the model after some rounds; whatever happens, there is never half a file under its name."""
+    name = f"{_PREFIX}{rounds:09d}{_ENDING}"
+    prepare_place(place)
+    if not _is_url(place):
+        write_whole(Path(place) / name, content)
+        return
+    system, folder = _opened(place)
     temporary = f"{folder}/.{name}.{secrets.token_hex(8)}"
-    system.pipe_file(temporary, content)
-    system.mv(temporary, f"{folder}/{name}")
+    try:
+        system.pipe_file(temporary, content)
+        system.mv(temporary, f"{folder}/{name}")
+    except BaseException:
+        with suppress(Exception):  # the error under way says more
+            system.rm_file(temporary)
+        raise
 
 
 def last_checkpoint(place: str | Path) -> Any:

@@ -216,7 +216,7 @@ class DaskPUCRegressor(_DaskModel, PUCRegressor):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 3)); y = X[:, 0] + X[:, 2]
     >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan
-    >>> with LocalCluster(1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
     ...     rows, labels = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
     ...     model = puc.dask.DaskPUCRegressor(client=client, optional=[2], n_estimators=20).fit(rows, labels)
     ...     total = model.predict(rows).sum().compute()
@@ -258,7 +258,7 @@ class DaskPUCClassifier(_DaskModel, PUCClassifier):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 3)); y = np.where(X[:, 0] + X[:, 2] > 0, "yes", "no")
     >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan
-    >>> with LocalCluster(1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
     ...     rows, labels = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
     ...     model = puc.dask.DaskPUCClassifier(client=client, optional=[2], n_estimators=20).fit(rows, labels)
     ...     lazy = model.predict_proba(rows)

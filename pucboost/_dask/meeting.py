@@ -13,14 +13,17 @@ from .watching import LostWorkerError
 _LOOK_EVERY = 0.02
 """Seconds."""
 
-_ANSWER_WITHIN = 120
-"""Seconds after which a worker no longer believes that there is somebody who leads the training."""
+_LONGER = 60
+"""Seconds that a worker waits longer than whoever leads the training, before it no longer believes in them."""
 
 
-def arrive(meeting: str, rank: int, endpoint: Any) -> list[Any]:
-    """In a worker: say that it is there, and return the endpoints of all, in the order of ranks."""
+def arrive(meeting: str, rank: int, endpoint: Any, within: float) -> list[Any]:
+    """In a worker: say that it is there, and return the endpoints of all, in the order of ranks.
+
+    Whoever leads the training gives up after ``within`` seconds.
+    """
     Queue(f"{meeting}-arrivals").put([rank, endpoint])
-    endpoints: list[Any] | None = Variable(f"{meeting}-endpoints").get(timeout=_ANSWER_WITHIN)
+    endpoints: list[Any] | None = Variable(f"{meeting}-endpoints").get(timeout=within + _LONGER)
     if endpoints is None:
         raise LostWorkerError("another worker has never come")
     return endpoints

@@ -8,7 +8,7 @@ _AS_GOOD = 1.1
 """How much larger the largest group may be if neighbours stay together."""
 
 
-def group_parts(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
+def group_parts(sizes: Sequence[int], n_workers: int, events: Sequence[int] | None = None) -> list[list[int]]:
     """Return which parts belong together, one group for each worker that has any.
 
     A tree takes as long as the slowest worker needs for its virtual rows, so groups are equal in these. Neighbours stay
@@ -21,6 +21,8 @@ def group_parts(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
         Virtual rows of each part; parts without any are left out.
     n_workers
         How many workers may train.
+    events
+        Labels above 0 of each part, if every group must have some. There are fewer groups if few parts have any.
 
     Examples
     --------
@@ -34,15 +36,25 @@ def group_parts(sizes: Sequence[int], n_workers: int) -> list[list[int]]:
         middle = reached + sizes[number] / 2
         neighbours[min(n_workers - 1, int(middle * n_workers / total))].append(number)
         reached += sizes[number]
-    largest_first: list[list[int]] = [[] for _ in range(n_workers)]
-    load = [0] * n_workers
-    for number in sorted(filled, key=lambda i: (-sizes[i], i)):
-        group = load.index(min(load))
-        load[group] += sizes[number]
-        largest_first[group].append(number)
-    widest = max(sum(sizes[i] for i in group) for group in neighbours)
-    chosen = neighbours if widest <= _AS_GOOD * max(load) else largest_first
+    by_size = sorted(filled, key=lambda i: (-sizes[i], i))
+    largest_first = _dealt(by_size, sizes, [[] for _ in range(n_workers)])
+    widest, narrowest = (max(sum(sizes[i] for i in group) for group in one) for one in (neighbours, largest_first))
+    chosen = [group for group in (neighbours if widest <= _AS_GOOD * narrowest else largest_first) if group]
+    if events is not None and not all(any(events[i] for i in group) for group in chosen):
+        first = [number for number in by_size if events[number]][:n_workers]
+        rest = [number for number in by_size if number not in first]
+        chosen = _dealt(rest, sizes, [[number] for number in first] or [[]])
     return [sorted(group) for group in chosen if group]
+
+
+def _dealt(numbers: Sequence[int], sizes: Sequence[int], groups: list[list[int]]) -> list[list[int]]:
+    """Give each part in turn to the group that is smallest so far."""
+    load = [sum(sizes[i] for i in group) for group in groups]
+    for number in numbers:
+        smallest = load.index(min(load))
+        load[smallest] += sizes[number]
+        groups[smallest].append(number)
+    return groups
 
 
 def place(

@@ -28,6 +28,8 @@ def validation_set(parts: Sequence[Part], plan: SharedPlan) -> Dataset:
     """Return a validation set, which every worker has as a whole."""
     categories = Categories(plan.columns.pandas_categorical or [], plan.columns.coded)
     filled = [part for part in parts if not part.is_empty]
+    if not filled:
+        raise ValueError("A validation set has no rows.")
     return _dataset(_below_one_another([row_source(part.X, categories) for part in filled]), filled)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,14 +12,15 @@ from distributed import Client, Future, Lock, Queue, default_client
 
 from .._engines import boosters_of, engine_named
 from .._engines.base import Engine, EngineParams, Hooks
+from .._engines.names import MAIN_NAME
 from .._models.files import load_model
 from .._training.augmenting import MEMORY_SHARE
 from .._training.continuing import check_is_of, check_same_consent
 from .._training.request import Settings, check_known, split_params
 from .._training.setting_checks import check_possible_in_parts
 from .._virtual.part_facts import PartCount, PartFacts
-from .._virtual.shared_plan import SharedPlan
-from .checkpoints import last_checkpoint, write_checkpoint
+from .._virtual.shared_plan import SharedPlan, check_rows_per_worker
+from .checkpoints import last_checkpoint, prepare_place, write_checkpoint
 from .collections import Part, is_collection, parts_of
 from .meeting import Meeting
 from .people import sample_of_people, warn_of_encoded_silence_in
@@ -67,7 +68,9 @@ def train(
         The cluster's; None for the current one.
     params
         As in :func:`pucboost.train`, without ``compact``, ``anchor``, ``calibrate_masks`` and ``external_memory``.
-        ``num_threads`` is that of each worker, and by default its number of Dask threads.
+        ``num_threads`` is that of each worker, and by default the smallest number of Dask threads of any of them.
+        LightGBM's ``local_listen_port`` is the first of the ports that workers use, one after the other; by default
+        they take free ones.
     X, y
         Dask DataFrame or Array, and Series or Array, with the same partitions. Partitions may be empty.
     num_boost_round, valid_names, feval
@@ -106,7 +109,7 @@ def train(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 3)); y = X[:, 0] + X[:, 2]
     >>> X[rng.random(500) < 1 / (1 + np.exp(-3 * X[:, 2])), 2] = np.nan
-    >>> with LocalCluster(1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
     ...     rows, labels = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100)
     ...     booster = puc.dask.train(client, {"optional": [2], "verbosity": -1}, rows, labels, 20)
     >>> booster.predict(X).shape, booster.puc_summary.source_rows
@@ -114,6 +117,10 @@ def train(
     """
     client = checked_client(client)
     engine, settings, given = _checked(params, shuffled)
+    if checkpoint is not None:
+        if isinstance(checkpoint_every, bool) or int(checkpoint_every) != checkpoint_every or checkpoint_every < 1:
+            raise ValueError(f"checkpoint_every must be a whole number of rounds from 1 on, got {checkpoint_every!r}.")
+        prepare_place(checkpoint)
     if resume:
         init_model, num_boost_round = _resumed(checkpoint, init_model, num_boost_round)
     if isinstance(init_model, (str, Path)):
@@ -134,7 +141,8 @@ def train(
             check_same_consent(init_model, plan.consent)
             return init_model
         holders, sizes = client.who_has(parts), plan.part_virtual or ()
-        groups = group_parts(sizes, len(workers))
+        groups = group_parts(sizes, len(workers), plan.part_positives if engine.needs_events(given) else None)
+        check_rows_per_worker(max(sum(sizes[i] for i in group) for group in groups))
         where = dict(
             zip(place(groups, sizes, [holders.get(part.key, ()) for part in parts], workers), groups, strict=True)
         )
@@ -144,10 +152,11 @@ def train(
             f"pucboost-{uuid4().hex}",
             len(where),
             settings.engine,
-            {key: value for key, value in params.items() if key not in _PLANS},
+            _params_of_workers(client, params, where),
             num_boost_round,
             names[: len(pairs)],
             Hooks(feval, callbacks),
+            wait_for_workers,
             None if checkpoint is None else checkpoint_every,
         )
         shared = client.scatter([plan, init_model], workers=list(where), broadcast=True, hash=False)
@@ -188,7 +197,7 @@ def _checked(params: Mapping[str, Any], shuffled: bool) -> tuple[Engine, Setting
     settings, given = split_params(params)
     engine = engine_named(settings.engine)
     check_known(engine, given)
-    engine.network()  # raises if it has none
+    engine.network().check_params(given)  # raises if it has none
     effective = engine.prepare(dict(given), {}, 1).values
     engine.check_supported(effective)
     engine.check_in_parts(effective, shuffled=shuffled)
@@ -213,7 +222,7 @@ def _workers(client: Client) -> list[str]:
 
 def valid_pairs(valid_sets: Any) -> list[tuple[Any, ...]]:
     """Return validation sets as tuples (X, y) or (X, y, sample_weight)."""
-    if valid_sets is None:
+    if valid_sets is None or (isinstance(valid_sets, (list, tuple)) and not valid_sets):
         return []
     pairs = [valid_sets] if isinstance(valid_sets, tuple) and not isinstance(valid_sets[0], tuple) else list(valid_sets)
     for number, pair in enumerate(pairs):
@@ -285,6 +294,18 @@ def _budget(client: Client, engine: Engine, workers: Sequence[str], n_columns: i
     return int(MEMORY_SHARE * sum(limits) / per_row)
 
 
+def _params_of_workers(client: Client, params: Mapping[str, Any], where: Iterable[str]) -> dict[str, Any]:
+    """Return parameters without what the plan has taken care of, and with as many threads for all workers.
+
+    With different numbers of threads, sums would differ in the last digit, and so might the round in which they stop.
+    """
+    kept = {key: value for key, value in params.items() if key not in _PLANS}
+    if not any(MAIN_NAME.get(name) == "num_threads" for name in kept):
+        threads = client.nthreads()
+        kept["num_threads"] = min(threads.get(address, 1) for address in where)
+    return kept
+
+
 def _say_hello(client: Client, where: Mapping[str, Sequence[int]], within: float) -> None:
     tasks = {
         address: client.submit(_hello, workers=[address], allow_other_workers=False, pure=False) for address in where
@@ -323,7 +344,7 @@ def _results(
         try:
             meeting.gather(tasks, within)
             errors = engine.network().errors
-            return results_of(client, tasks, what="trained", peer_errors=errors, meanwhile=write)
+            return results_of(client, tasks, what="trained", peer_errors=errors, together=True, meanwhile=write)
         except BaseException:
             _stop(client, task, tasks)
             raise

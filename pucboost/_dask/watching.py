@@ -16,6 +16,9 @@ _LOOK_EVERY = 0.25
 _GRACE = 5.0
 """Seconds that the others have to fail by themselves, once one has failed or is lost."""
 
+_TOGETHER = 120.0
+"""Seconds within which workers end that work together: they have just exchanged the last tree."""
+
 
 class LostWorkerError(RuntimeError):
     """A worker is gone, or has never come to the training; the message names it.
@@ -39,6 +42,7 @@ def results_of(
     what: str,
     within: float | None = None,
     peer_errors: tuple[type[Exception], ...] = (),
+    together: bool = False,
     meanwhile: Callable[[], None] = nothing,
 ) -> dict[str, Any]:
     """Return the results of tasks by the address of their worker; raise as soon as one fails or its worker is lost.
@@ -55,10 +59,13 @@ def results_of(
         Seconds after which those that are not done count as lost; None for any time.
     peer_errors
         Errors that a worker may raise because another one is gone: of these others are told first.
+    together
+        Whether all must end at about the same time, because they work together.
     meanwhile
         Called again and again.
     """
     started = time.monotonic()
+    first_end: float | None = None
     while True:
         pending = [task for task in tasks.values() if task.status == "pending"]
         if not pending:
@@ -69,10 +76,18 @@ def results_of(
         if any(task.status not in ("pending", "finished") for task in tasks.values()):
             break
         _check_present(client, tasks, what)
+        if together and first_end is None and any(task.status == "finished" for task in tasks.values()):
+            first_end = time.monotonic()
         late = [address for address, task in tasks.items() if task.status == "pending"]
         if within is not None and late and time.monotonic() - started > within:
             raise LostWorkerError(
                 f"Worker {late[0]} has not {what} within {within:g} seconds. Is it busy with other tasks, or cut off?"
+            )
+        if late and first_end is not None and time.monotonic() - first_end > _TOGETHER:
+            done = next(address for address in tasks if address not in late)
+            raise RuntimeError(
+                f"Worker {done} has {what}, but worker {late[0]} goes on. A callback or metric must decide the same in "
+                "all workers, whose data differ."
             )
     _raise_failures(client, tasks, what, peer_errors)
     meanwhile()

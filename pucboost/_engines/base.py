@@ -287,8 +287,12 @@ class Network(ABC):
     errors: ClassVar[tuple[type[Exception], ...]]
     """What an engine raises if another worker is gone; its other errors may be of the same class."""
 
+    def check_params(self, params: Mapping[str, Any]) -> None:
+        """Raise for parameters that describe another network than the one that workers make themselves."""
+        return
+
     @abstractmethod
-    def endpoint(self, host: str, rank: int, n_workers: int) -> Any:
+    def endpoint(self, host: str, rank: int, n_workers: int, params: Mapping[str, Any]) -> Any:
         """Return how the others reach this worker, as plain data; ``host`` is its address."""
 
     @abstractmethod
@@ -379,6 +383,10 @@ class Engine(ABC):
     def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
         """Raise for what goes wrong, or is not possible, if each worker has a part of the table."""
         raise ValueError(f"engine={self.name!r} trains on one machine only: it takes no plan that workers share.")
+
+    def needs_events(self, params: Mapping[str, Any]) -> bool:
+        """Return whether the engine fails if a worker has no label above 0."""
+        return False
 
     def network(self) -> Network:
         """Return how its workers find each other; raise if it trains on one machine only."""

@@ -144,6 +144,10 @@ class LightGBM(Engine):
         if learner in ("feature", "feature_parallel"):
             raise ValueError(f"tree_learner={learner!r} needs the whole table in every worker. Use 'data' or 'voting'.")
 
+    def needs_events(self, params: Mapping[str, Any]) -> bool:
+        """Return whether training starts from the logarithm of a worker's own mean."""
+        return main_objective(value_of(params, "objective")) in ("poisson", "tweedie")
+
     def network(self) -> Network:
         """Return how LightGBM's workers find each other."""
         return LightGBMNetwork()

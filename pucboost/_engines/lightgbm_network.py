@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
+import stat
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -59,8 +61,17 @@ class LightGBMNetwork(Network):
 
     errors: ClassVar[tuple[type[Exception], ...]] = (lgb.basic.LightGBMError,)
 
-    def endpoint(self, host: str, rank: int, n_workers: int) -> str:
-        """Return address and a free port; nothing listens there until all workers join."""
+    def check_params(self, params: Mapping[str, Any]) -> None:
+        """Refuse lists of machines: whoever is there takes part."""
+        for name in ("machines", "machine_list_filename", "num_machines"):
+            if value_of(params, name) is not None:
+                raise ValueError(f"{name} is not possible here: the workers find each other. Leave it out.")
+
+    def endpoint(self, host: str, rank: int, n_workers: int, params: Mapping[str, Any]) -> str:
+        """Return address and a port, free or the one asked for; nothing listens there until all workers join."""
+        asked = value_of(params, "local_listen_port")
+        if asked is not None:
+            return f"{host}:{int(asked) + rank}"
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as free:
             free.bind(("", 0))
             return f"{host}:{free.getsockname()[1]}"
@@ -75,7 +86,9 @@ class LightGBMNetwork(Network):
         port = int(endpoints[rank].rpartition(":")[2])
         _CONNECTED.append((port, tuple(int(one.rpartition(":")[2]) for one in endpoints)))
         try:
-            holder.set_network(list(endpoints), port, 1, len(endpoints))  # a minute of silence is a loss
+            holder.set_network(list(endpoints), port, 1, len(endpoints))  # a minute to find each other
+            for connection in _connections():
+                _wait_for_ever(connection)
             yield {"num_machines": len(endpoints), "tree_learner": "data"}
         except BaseException:
             for connection in _connections():
@@ -106,7 +119,7 @@ def _connections() -> list[int]:
     port, ports = _CONNECTED[-1]
     found = []
     for entry in folder.iterdir():
-        with suppress(OSError, ValueError), socket.socket(fileno=os.dup(int(entry.name))) as one:
+        with suppress(OSError, ValueError), _opened(int(entry.name)) as one:
             if one.family in (socket.AF_INET, socket.AF_INET6):
                 here, there = one.getsockname()[1], one.getpeername()[1]
                 if here == port or there in ports:
@@ -114,9 +127,34 @@ def _connections() -> list[int]:
     return found
 
 
+@contextmanager
+def _opened(descriptor: int) -> Iterator[socket.socket]:
+    """Yield a copy of somebody's socket, and close it; raise OSError if it is none."""
+    if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+        raise OSError(errno.ENOTSOCK, "not a socket")
+    copy = os.dup(descriptor)
+    try:
+        one = socket.socket(fileno=copy)
+    except BaseException:
+        os.close(copy)
+        raise
+    with one:
+        yield one
+
+
+def _wait_for_ever(connection: int) -> None:
+    """Let a connection wait as long as it takes.
+
+    Those that LightGBM accepts have the time limit of the listener: a worker whose rows take a minute longer would
+    count as lost, and while there is a limit, a process that is stopped for a moment fails when it goes on.
+    """
+    with suppress(OSError), _opened(connection) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
+
+
 def _reset_when_closed(connection: int) -> None:
     """Let the other side of a connection learn of an error when it is closed, and not of a mere end."""
-    with suppress(OSError), socket.socket(fileno=os.dup(connection)) as one:
+    with suppress(OSError), _opened(connection) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
@@ -16,13 +16,19 @@ from .base import Network
 _PATIENCE = 60
 """Seconds until workers that are on their way count as lost."""
 
+_LONGEST_STEP = 1800
+"""Seconds that workers wait for one another in a step of the training: one may have more rows to read than others.
+
+One that fails or is killed is noticed at once; this is for a machine that is suddenly cut off.
+"""
+
 
 class XGBoostNetwork(Network):
     """XGBoost's own collective, with ranks as they are given."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = (xgb.core.XGBoostError,)
 
-    def endpoint(self, host: str, rank: int, n_workers: int) -> dict[str, Any] | None:
+    def endpoint(self, host: str, rank: int, n_workers: int, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Start the tracker in the first worker, and return how to reach it."""
         if rank or n_workers == 1:
             return None
@@ -38,7 +44,7 @@ class XGBoostNetwork(Network):
             yield {}
             return
         # Ranks follow the names of tasks in alphabetical order.
-        with CommunicatorContext(**endpoints[0], DMLC_TASK_ID=f"{rank:09d}", dmlc_retry=2):
+        with CommunicatorContext(**endpoints[0], DMLC_TASK_ID=f"{rank:09d}", dmlc_retry=2, dmlc_timeout=_LONGEST_STEP):
             yield {}
 
     def sever(self) -> None:

@@ -78,7 +78,8 @@ class SharedPlan:
     consent: Consent
     columns: ColumnTypes
     part_rows: tuple[int, ...]
-    positives: int
+    part_positives: tuple[int, ...]
+    """How many labels of each part are above 0."""
     masks_seen: tuple[int, ...] | None
     zero_as_missing: bool = False
     shuffled: bool = False
@@ -164,7 +165,7 @@ class SharedPlan:
             consent,
             common_columns(parts),
             tuple(part.n_rows for part in given),
-            sum(part.positives for part in parts),
+            tuple(part.positives for part in given),
             masks_in(parts),
             zero_as_missing,
             shuffled,
@@ -397,11 +398,11 @@ class PlanPart:
         whole, nesting = self.plan.allocation, self.plan.consent.nesting
         sizes, place = size_classes(shared, nesting, whole.sizes, threads)
         if whole.scheme == "exhaustive":  # before I copies of anybody are thought of
-            self._check_size(sum(n * size for n, size in zip(np.bincount(place).tolist(), sizes, strict=False)))
+            check_rows_per_worker(sum(n * size for n, size in zip(np.bincount(place).tolist(), sizes, strict=False)))
         total = self.plan.virtual_rows if virtual_rows is None else virtual_rows
         ids = self.ids(len(shared))
         plan = plan_slice(whole, shared, place, ids=ids, virtual_rows=total, threads=threads, nesting=nesting)
-        self._check_size(len(plan))
+        check_rows_per_worker(len(plan))
         if self.numbers is not None and self.plan.part_virtual is not None:
             counted = sum(self.plan.part_virtual[number] for number in self.numbers)
             if counted != len(plan):
@@ -412,12 +413,14 @@ class PlanPart:
                 )
         return plan
 
-    def _check_size(self, virtual_rows: int) -> None:
-        if virtual_rows > ENGINE_MAX_ROWS:
-            raise ValueError(
-                f"A worker would have {virtual_rows:,} virtual rows, more than the {ENGINE_MAX_ROWS:,} that engines "
-                "count. Use more workers, or fewer copies."
-            )
+
+def check_rows_per_worker(virtual_rows: int) -> None:
+    """Raise if engines cannot count so many rows."""
+    if virtual_rows > ENGINE_MAX_ROWS:
+        raise ValueError(
+            f"A worker would have {virtual_rows:,} virtual rows, more than the {ENGINE_MAX_ROWS:,} that engines "
+            "count. Use more workers, or fewer copies."
+        )
 
 
 @dataclass(frozen=True)
@@ -436,7 +439,8 @@ class PartTable(VirtualTable):
     def class_counts(self) -> tuple[int, int]:
         """How many labels of the whole table are above 0, and how many are not."""
         plan = self.part.plan
-        return plan.positives, plan.allocation.rows - plan.positives
+        positives = sum(plan.part_positives)
+        return positives, plan.allocation.rows - positives
 
     @property
     def bin_sample(self) -> BinSample | None:

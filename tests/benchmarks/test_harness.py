@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks.catalogue import STUDIES
 from benchmarks.harness import keeping, machine, memory, report, summary
 from benchmarks.harness.lanes import in_lanes
-from benchmarks.harness.running import run_study
+from benchmarks.harness.running import OutOfTimeError, run_study
 from benchmarks.harness.study import TOOK, Study, Unit
 
 QUIET = Console(file=io.StringIO())
@@ -61,6 +61,16 @@ def test_interrupted_study_goes_on_where_it_stopped(results: Path) -> None:
     report.keep(study, rows)
     assert [path.name for path in results.iterdir()] == ["counting.csv"]
     assert report.read_csv("counting") == rows
+
+
+def test_a_study_in_several_sittings(results: Path) -> None:
+    done: list[int] = []
+    study = counting_study([], done)
+    for left in (3, 2, 1):
+        with pytest.raises(OutOfTimeError, match=f"counting: {left} of 4 units are left; the next run resumes"):
+            run_study(study, False, QUIET, minutes=0)
+    assert len(run_study(study, False, QUIET, minutes=0)) == 8
+    assert done == [0, 1, 2, 3]
 
 
 def test_rows_of_other_code_are_measured_again(results: Path) -> None:

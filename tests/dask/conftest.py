@@ -11,7 +11,9 @@ from distributed import Client, LocalCluster
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """Two processes of one thread each."""
-    with LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=None) as running:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit=None
+    ) as running:
         yield running
 
 

@@ -16,6 +16,7 @@ from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
 from tools import make_table
 
 import pucboost as puc
+from pucboost._dask import watching
 from pucboost._dask.checkpoints import write_checkpoint
 from pucboost._engines import boosters_of
 
@@ -66,6 +67,62 @@ def test_a_worker_that_fails(client: Client, kit: EngineKit, kills: bool) -> Non
     client.wait_for_workers(2)
     assert (victim in client.nthreads()) is not kills  # who did not die is the same process
     booster = puc.dask.train(client, params_of(kit), rows, labels, 5)
+    assert booster.puc_summary.source_rows == len(y)
+
+
+@pytest.mark.usefixtures("by_value")
+def test_a_worker_that_stops_alone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LightGBM does not notice that the other has ended, and would wait for ever."""
+    _, y, rows, labels = table()
+    monkeypatch.setattr(watching, "_TOGETHER", 1.0)
+    first, second = sorted(client.nthreads())
+    params = {"optional": OPTIONAL, "verbosity": -1}
+    named = f"(Worker {first} has trained, but worker {second} goes on. A callback|Worker {second} failed)"
+    with pytest.raises(RuntimeError, match=named):
+        puc.dask.train(client, params, rows, labels, 50, callbacks=[StopsOn(first)])
+    assert puc.dask.train(client, params, rows, labels, 5).puc_summary.source_rows == len(y)
+
+
+class StopsOn:
+    """A callback that ends the training on one worker only."""
+
+    def __init__(self, victim: str) -> None:
+        self.victim = victim
+
+    def __call__(self, env: Any) -> None:
+        import lightgbm as lgb
+        from distributed import get_worker
+
+        if env.iteration == 3 and get_worker().address == self.victim:
+            raise lgb.callback.EarlyStopException(env.iteration, [])
+
+
+class SlowSockets:
+    """A callback that raises if a connection between workers has a time limit."""
+
+    def __call__(self, env: Any) -> None:
+        import os
+        import socket
+
+        from pucboost._engines.lightgbm_network import _connections
+
+        found = _connections()
+        for connection in found:
+            with socket.socket(fileno=os.dup(connection)) as one:
+                limit = one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16)
+            if any(limit):
+                raise ValueError(f"a time limit of {limit!r}")
+        if not found:
+            raise ValueError("no connections")
+
+
+@pytest.mark.usefixtures("by_value")
+def test_workers_may_take_their_time(client: Client) -> None:
+    """One may have more rows to read than others, and a process may be stopped for a while."""
+    _, y, rows, labels = table()
+    booster = puc.dask.train(
+        client, {"optional": OPTIONAL, "verbosity": -1}, rows, labels, 2, callbacks=[SlowSockets()]
+    )
     assert booster.puc_summary.source_rows == len(y)
 
 
@@ -120,6 +177,27 @@ def test_checkpoints_elsewhere(client: Client) -> None:
 
     found = sorted(fsspec.filesystem("memory").ls("/checkpoints/here", detail=False))
     assert [name.rpartition("/")[2] for name in found] == ["rounds-000000002.model", "rounds-000000004.model"]
+
+
+def test_places_for_checkpoints_are_checked_before_anything_starts(client: Client, tmp_path: Path) -> None:
+    _, _, rows, labels = table()
+    (tmp_path / "file").write_text("")
+    params = {"optional": OPTIONAL, "verbosity": -1}
+    with pytest.raises(OSError, match="file"):
+        puc.dask.train(client, params, rows, labels, 4, checkpoint=tmp_path / "file" / "below")
+    for wrong in (0, 2.5, True):
+        with pytest.raises(ValueError, match="checkpoint_every must be a whole number of rounds from 1 on"):
+            puc.dask.train(client, params, rows, labels, 4, checkpoint=tmp_path, checkpoint_every=wrong)  # type: ignore[arg-type]
+
+
+def test_nothing_is_left_of_a_checkpoint_that_failed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    monkeypatch.setattr(type(system), "mv", lambda *args, **more: (_ for _ in ()).throw(OSError("cut off")))
+    with pytest.raises(OSError, match="cut off"):
+        write_checkpoint("memory://broken", 2, b"model")
+    assert system.ls("/broken", detail=False) == []
 
 
 def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

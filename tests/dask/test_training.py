@@ -219,6 +219,31 @@ def test_parts_are_placed_by_virtual_rows() -> None:
     assert place([[0, 1], [2, 3]], [10, 11, 9, 10], [["b"], ["a"], ["a"], ["a"]], ["a", "b"]) == ["b", "a"]
 
 
+def test_groups_with_events_in_each() -> None:
+    sizes = [10, 10, 10, 10]
+    assert group_parts(sizes, 2, [3, 0, 1, 0]) == [[0, 1], [2, 3]]  # as without
+    assert group_parts(sizes, 2, [3, 1, 0, 0]) == [[0, 2], [1, 3]]
+    assert group_parts(sizes, 2, [0, 0, 0, 1]) == [[0, 1, 2, 3]]
+    assert group_parts(sizes, 3, [0, 5, 1, 0]) == [[0, 1], [2, 3]]
+    assert group_parts(sizes, 2, [0, 0, 0, 0]) == [[0, 1, 2, 3]]  # whatever the engine says of that
+
+
+@pytest.mark.parametrize("objective", ["poisson", "tweedie"])
+def test_counts_sorted_so_that_half_of_the_partitions_have_only_zeros(client: Client, objective: str) -> None:
+    """LightGBM starts from the logarithm of a worker's own mean."""
+    X, _ = make_table(2_000)
+    y = np.random.default_rng(0).poisson(np.exp(X[:, 0] - 1.5)).astype(float)
+    order = np.argsort(y, kind="stable")
+    assert y[order][:1_000].max() == 0
+    params = {"optional": OPTIONAL, "objective": objective, "verbosity": -1, "copies": 2, "learning_rate": 0.2}
+    booster = puc.dask.train(client, params, *arrays(X[order], y[order], 250), 40)
+    local = puc.train({**params, "num_threads": 1}, (X, y), 40)
+    told, alone = puc.predict(booster, X), puc.predict(local, X)
+    assert abs(told.mean() / alone.mean() - 1) < 0.05
+    near, alone_near = (np.corrcoef(np.log(one), X[:, 0])[0, 1] for one in (told, alone))
+    assert near > alone_near - 0.03  # another draw of bags moves it by a third of that
+
+
 def test_partitions_are_not_copied() -> None:
     """Law 7: the parts of a worker are read where they are."""
     X, y = make_table(400)
@@ -323,6 +348,8 @@ def test_refusals(client: Client) -> None:
         ({"objective": "quantile"}, "shuffled=True"),
         ({"engine": "xgboost", "objective": "reg:quantileerror", "quantile_alpha": 0.5}, "shuffled=True"),
         ({"tree_learner": "feature"}, "needs the whole table in every worker"),
+        ({"machines": "a:1,b:2"}, "machines is not possible here: the workers find each other"),
+        ({"engine": "native"}, "trains on one machine only"),
         ({"optionl": ["a"]}, "Unknown parameter 'optionl'"),
     ]:
         with pytest.raises(ValueError, match=text):
@@ -337,6 +364,10 @@ def test_refusals(client: Client) -> None:
         call(X=rows[:0], y=labels[:0])
     with pytest.raises(TypeError, match=r"client must be a distributed.Client, got 'str'"):
         puc.dask.train("tcp://somewhere", given, rows, labels)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="A validation set has no rows"):
+        call(valid_sets=(rows[:0], labels[:0]))
+    assert call(valid_sets=[]).current_iteration() == 2
+    assert call({**given, "engine": "auto", "local_listen_port": 23_400}).current_iteration() == 2
     with pytest.raises(ValueError, match="give checkpoint, and no init_model"):
         call(resume=True)
     with pytest.raises(ValueError, match=r"Worker tcp://.* failed: The label of train_set is nan in row"):
