@@ -32,7 +32,8 @@ class Dataset(lgb.Dataset):
     ----------
     optional : list of columns, or dict group -> columns
         Columns people may withhold, by name or integer position. In a list every column is shared or withheld on its
-        own; the columns of a group are shared or withheld together. At most 64 groups.
+        own; the columns of a group are shared or withheld together. :class:`Levels` in place of columns are shared one
+        after the other, and :class:`Needs` is a group that is shared only with another. At most 64 groups.
     available : bool matrix (rows × groups), optional
         Who shares which group. By default a group is shared if at least one of its columns has a value.
     exposure : one number per row, optional

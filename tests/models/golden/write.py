@@ -59,6 +59,7 @@ def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
         "all": lambda: puc.Dataset(X, y, optional=OPTIONAL),
         "numbers": lambda: puc.Dataset(numbers, y, optional=app),
         "years": lambda: puc.Dataset(numbers, y, optional=app, exposure=years),
+        "levels": lambda: puc.Dataset(numbers, y, optional={"app": puc.Levels(["steps"], ["pulse"])}),
         "band": lambda: puc.Dataset(X.drop(columns="age"), band, optional=OPTIONAL),
     }
     return {
@@ -72,6 +73,7 @@ def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
         "anchored_xgboost.json": puc.train({**xgboost, "anchor": "base"}, data["numbers"](), 6),
         "anchored_estimator.json": puc.train({**binary, "anchor": tariff}, data["numbers"](), 6),
         "lightgbm_exposure.txt": puc.train(rates, data["years"](), 6),
+        "lightgbm_levels.txt": puc.train(binary, data["levels"](), 6),
         "lightgbm_classes.txt": puc.train({**PARAMS, "objective": "multiclass", "num_class": 3}, data["band"](), 4),
         "xgboost_classes.json": puc.train(
             {**xgboost, "objective": "multi:softprob", "num_class": 3}, data["band"](), 4
