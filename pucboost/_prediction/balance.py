@@ -134,6 +134,8 @@ def _book(model: Any, y: Any, sample_weight: Any, exposure: Any, n: int) -> tupl
     weight = None if sample_weight is None else as_weight(sample_weight, "sample_weight", n)
     if exposure is not None:
         outcome, weight = per_unit(outcome, weight, as_exposure(exposure, "exposure", n))
+    if weight is not None and not np.any(weight):
+        raise ValueError("All weights are 0, so there is nothing to balance.")
     return outcome, np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
 
 

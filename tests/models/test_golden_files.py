@@ -68,6 +68,8 @@ def test_knows_consent_and_training(version: str, name: str) -> None:
     assert model.puc_summary.virtual_rows == expected["virtual_rows"]
     assert model.puc_summary.augmentation == expected["augmentation"]
     assert list(model.puc_summary.masks_seen) == expected["masks_seen"]
+    assert model.puc_summary.mask_calibration == expected.get("mask_calibration", 0.0)
+    assert model.puc_summary.loading == expected.get("loading", 0.0)
 
 
 def test_every_version_has_its_files() -> None:
@@ -84,4 +86,5 @@ def test_every_kind_of_model_file_is_there() -> None:
     assert {
         "lightgbm.txt", "lightgbm_classes.txt", "lightgbm_exposure.txt", "lightgbm_levels.txt", "xgboost.json", "xgboost.ubj",
         "xgboost_classes.json", "anchored_lightgbm.json", "anchored_xgboost.json", "anchored_estimator.json",
+        "native.txt", "lightgbm_calibrated.txt", "xgboost_calibrated.json", "lightgbm_balanced.txt",
     } <= kinds  # fmt: skip

@@ -162,6 +162,8 @@ def test_what_is_refused() -> None:
         puc.balance(
             puc.train({**given, "objective": "binary", "sigmoid": 2.0}, (X, OUTCOMES["binary"]), 3), X, COUNT > 0
         )
+    with pytest.raises(ValueError, match="All weights are 0, so there is nothing to balance"):
+        puc.balance(poisson, X, COUNT, sample_weight=np.zeros(len(COUNT)))
     with pytest.raises(TypeError, match="balance the last step"):
         puc.balance(object(), X, COUNT)
     with pytest.raises(ValueError, match="has no consent schema"):

@@ -78,6 +78,10 @@ def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
         "xgboost_classes.json": puc.train(
             {**xgboost, "objective": "multi:softprob", "num_class": 3}, data["band"](), 4
         ),
+        "native.txt": puc.train({**binary, "engine": "native"}, data["all"](), 6),
+        "lightgbm_calibrated.txt": puc.train({**binary, "calibrate_masks": True}, data["all"](), 6),
+        "xgboost_calibrated.json": puc.train({**xgboost, "calibrate_masks": True}, data["all"](), 6),
+        "lightgbm_balanced.txt": puc.balance(puc.train(rates, data["numbers"](), 6), numbers, y),
     }
 
 
@@ -100,6 +104,8 @@ def expected(model: Any, X: pd.DataFrame) -> dict[str, Any]:
         "virtual_rows": model.puc_summary.virtual_rows,
         "augmentation": model.puc_summary.augmentation,
         "masks_seen": list(model.puc_summary.masks_seen),
+        "mask_calibration": model.puc_summary.mask_calibration,
+        "loading": model.puc_summary.loading,
     }
 
 
