@@ -17,41 +17,34 @@ def goes_right(code: Any, first_right: Any, span: Any) -> Any:
 
 
 @kernel(error_model="numpy")
+def _copy(codes: Array, i: Any, to: Any, codes_out: Array) -> None:
+    """Copy a row of codes. Columns between 25 and 32 are common, and known to the compiler they cost half."""
+    words = np.uint64(codes.shape[1])
+    if words == np.uint64(4):
+        for k in range(np.uint64(4)):
+            codes_out[to, k] = codes[i, k]
+    else:
+        for k in range(words):
+            codes_out[to, k] = codes[i, k]
+
+
+@kernel(error_model="numpy")
 def partition(
     codes: Array, packed: Array, lo: Any, hi: Any, column: Any, first_right: Any, span: Any, in_set: Any,
     right_set: Array, codes_out: Array, packed_out: Array,
 ) -> Any:  # fmt: skip
     """Copy the rows lo … hi − 1: those that go left to the front, the others to the back. Return where these begin."""
     word, shift = np.uint64(column >> 3), np.uint64(8 * (column & 7))
-    words = np.uint64(codes.shape[1])
     one = np.uint64(1)
     front, back = np.uint64(lo), np.uint64(hi) - one
-    if in_set:
-        for i in range(np.uint64(lo), np.uint64(hi)):
-            code = (codes[i, word] >> shift) & np.uint64(255)
-            right = (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & one
-            to = back if right else front
-            for k in range(words):
-                codes_out[to, k] = codes[i, k]
-            packed_out[to] = packed[i]
-            front += one - right
-            back -= right
-        return np.int64(front)
-    if words == np.uint64(4):  # columns between 25 and 32 are common, and known to the compiler they cost half
-        for i in range(np.uint64(lo), np.uint64(hi)):
-            right = np.uint64(goes_right(np.uint8(codes[i, word] >> shift), first_right, span))
-            to = back if right else front
-            for k in range(np.uint64(4)):
-                codes_out[to, k] = codes[i, k]
-            packed_out[to] = packed[i]
-            front += one - right
-            back -= right
-        return np.int64(front)
     for i in range(np.uint64(lo), np.uint64(hi)):
-        right = np.uint64(goes_right(np.uint8(codes[i, word] >> shift), first_right, span))
+        code = (codes[i, word] >> shift) & np.uint64(255)
+        if in_set:
+            right = (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & one
+        else:
+            right = np.uint64(goes_right(np.uint8(code), first_right, span))
         to = back if right else front
-        for k in range(words):
-            codes_out[to, k] = codes[i, k]
+        _copy(codes, i, to, codes_out)
         packed_out[to] = packed[i]
         front += one - right
         back -= right
