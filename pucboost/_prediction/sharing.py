@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,7 +99,7 @@ def shapley_weights(mask: int, nesting: Nesting = FREE) -> Array:
     return _weights_of_all(mask.bit_count()) if nesting.is_free else _weights_of_admissible(mask, nesting)
 
 
-@cache
+@lru_cache(64)
 def _weights_of_admissible(mask: int, nesting: Nesting) -> Array:
     """Faigle and Kern's value: the average over all orders in which each group comes after the one it needs.
 
