@@ -30,7 +30,7 @@ def run(script: str, folder: Path, **variables: str) -> str:
     (folder / "recipe.py").write_text(script)
     where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]), **variables}
     command = [sys.executable, "recipe.py"]
-    done = subprocess.run(command, cwd=folder, env=where, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, env=where, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
 
