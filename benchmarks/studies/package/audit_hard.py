@@ -38,6 +38,8 @@ FITTED, TRUE = ("plain", "as it is"), "true models"
 VERSIONS = (*FITTED, TRUE, f"{TRUE}, other samples")
 OTHERS = 1_000
 """Samples that are only audited with the true models."""
+ENOUGH = 20
+"""Tests from which on the table shows how they went."""
 OUTCOMES = ("audits", "tests", "untested", "covered", "joint", "too much", "too little", "z", "z²")
 WITHIN = ("within tests", "within found")
 
@@ -216,19 +218,23 @@ def table(rows: Rows) -> Table:
 def _rates(total: dict[str, float]) -> list[str]:
     """Return the rates of one cell; errors are shares of all audits, those not testable included."""
     tests, tried = total["tests"], total["tests"] + total["untested"]
-    if not tests:
-        return [f"{total['audits']:.0f}", "100%", *["–"] * 7]
-    mean = total["z"] / tests
+    mean = total["z"] / max(tests, 1)
+    of_tests = [
+        f"{total['covered'] / max(tests, 1):.1%}",
+        f"{mean:+.2f}",
+        f"{np.sqrt(max(total['z²'] / max(tests, 1) - mean**2, 0)):.2f}",
+    ]
+    covered, bias, spread = of_tests if tests >= ENOUGH else ["–"] * 3
     within = f"{total['within found'] / total['within tests']:.1%}" if total["within tests"] else "–"
     return [
-        f"{total['audits']:.0f}",
+        f"{total['audits']:,.0f}",
         f"{total['untested'] / tried:.0%}",
-        f"{total['covered'] / tests:.1%}",
+        covered,
         f"{total['joint'] / total['audits']:.1%}",
         f"{total['too much'] / tried:.1%}",
         f"{total['too little'] / tried:.1%}",
-        f"{mean:+.2f}",
-        f"{np.sqrt(max(total['z²'] / tests - mean**2, 0)):.2f}",
+        bias,
+        spread,
         within,
     ]
 

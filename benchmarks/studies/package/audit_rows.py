@@ -19,9 +19,10 @@ from .audit_hard import Sample
 from .audit_worlds import World, discrete
 
 MARGIN = 0.02
-AUDITS = 300
-PEOPLE = {2: (4_000, 5_600, 8_000, 11_000, 16_000), 4: (16_000, 22_000, 32_000, 45_000, 64_000)}
+AUDITS = 150
+PEOPLE = {2: (4_000, 5_600, 8_000, 11_000), 4: (16_000, 22_000, 32_000, 45_000)}
 """By number of groups."""
+WAYS = ("by joint intervals", "by own intervals")
 MODELS = ("true f*", "at the margin for one set")
 
 
@@ -41,7 +42,7 @@ def measure(groups: int, n: int, model: str, audits: int) -> Row:
         world = replace(world, model=_at_the_margin(world))
     certified = np.array([certifies(world, 3_000_000 + number) for number in range(audits)])
     joint, alone = certified.sum(axis=0)
-    return {"audits": audits, "by joint intervals": int(joint), "by own intervals": int(alone)}
+    return {"audits": audits, WAYS[0]: int(joint), WAYS[1]: int(alone)}
 
 
 def _at_the_margin(world: World) -> Callable[[Array], Array]:
@@ -71,14 +72,14 @@ def table(rows: Rows) -> Table:
     lines = []
     for groups, n in dict.fromkeys((row["groups"], row["n"]) for row in rows):
         some = {row["model"]: row for row in rows if (row["groups"], row["n"]) == (groups, n)}
-        audits = some[MODELS[0]]["audits"]
-        shares = [
-            f"{float(some[model][way]) / float(some[model]['audits']):.1%}"
-            for model in MODELS
-            for way in ("by joint intervals", "by own intervals")
-        ]
-        lines.append([groups, f"{int(n):,}", audits, *shares])
+        shares = [_share(some.get(model), way) for model in MODELS for way in WAYS]
+        lines.append([groups, f"{int(n):,}", next(iter(some.values()))["audits"], *shares])
     return columns, lines
+
+
+def _share(row: dict[str, str] | None, way: str) -> str:
+    """Return the share of audits that certify; a dash where nothing was measured."""
+    return "–" if row is None else f"{float(row[way]) / float(row['audits']):.1%}"
 
 
 STUDY = Study("audit_rows", units, table=table)
