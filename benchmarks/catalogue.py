@@ -19,6 +19,7 @@ from .studies.package import (
     anchored,
     audit,
     audit_hard,
+    audit_rows,
     audit_time,
     distributed,
     engines,
@@ -51,6 +52,7 @@ PACKAGE = (
     in_one("audit", audit.study, "0 to 399, r=3 to 59", in_short=audit.in_short),
     in_one("audit_power", audit.power_study, "10000 to 10011"),
     audit_hard.STUDY,
+    audit_rows.STUDY,
     in_one("audit_time", audit_time.study, "0 and 1"),
     load.STUDY,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ from benchmarks.studies.evidence.inference import measuring as inference
 from benchmarks.studies.evidence.scale.measuring import balance
 from benchmarks.studies.evidence.several import measuring as several
 from benchmarks.studies.evidence.several.comparing import compare, hardly_worse
-from benchmarks.studies.package import load
+from benchmarks.studies.package import audit_hard, audit_rows, load
+from benchmarks.studies.package.audit_worlds import World, clustered, events, worlds
+from pucboost._auditing.estimate.cross_fitting import CrossFitter
+from pucboost._auditing.estimate.scores import score_mask
+from pucboost._auditing.settings import FittingOptions
 from pucboost.simulate import BinaryFamily, LogisticFamily, squared_puc_gap
 
 
@@ -70,6 +75,51 @@ def test_slope_of_a_known_rate() -> None:
     fitted, error = slope(rows)
     assert fitted == pytest.approx(-1, abs=1e-9)
     assert 0 < error < 0.1
+
+
+# Audits
+
+
+@pytest.mark.parametrize("world", worlds(), ids=lambda world: f"{world.name}, {world.rows}")
+def test_worlds_know_the_truth(world: World) -> None:
+    sample = audit_hard.Sample(replace(world, rows=8_000), 1)
+    for scored in sample.true_scores()[:2]:
+        assert scored.share is not None
+        (g, _), (e, _), rows = scored.outcome, scored.share, scored.rows
+        weight, first = sample.people.weight[rows], sample.drawn.X[rows, 0]
+        # Nobody else is like the others in a cluster, so that only whole clusters are independent.
+        owner = np.arange(len(rows)) if sample.people.cluster is None else sample.people.cluster[rows]
+        for error in (weight * (scored.target - g), scored.size - weight * e):
+            for part in (np.ones(len(rows)), first > first.mean()):
+                added = np.bincount(owner, weights=error * part)
+                assert abs(added.sum()) < 4.5 * np.sqrt((added**2).sum())
+
+
+def test_scores_are_those_of_the_audit() -> None:
+    world = clustered(100, 600)
+    sample = audit_hard.Sample(world, 0)
+    view = CrossFitter(sample.people, FittingOptions(seed=3, num_threads=1)).view(0)
+    ours = audit_hard._scores(sample.people, sample.model, world, view, 0)[1]
+    theirs = score_mask(sample.people, sample.model, world.loss, view, 0)
+    assert np.array_equal(ours.score, theirs.score)
+    assert np.array_equal(ours.size, theirs.size)
+
+
+def test_counts_of_audits_add_up() -> None:
+    world = events(6_000)
+    rows = audit_hard.measure_others(world, 3)
+    one = [audit_hard.true_audit(world, 5_000_000 + number) for number in range(3)]
+    assert rows[0]["audits"] == 3
+    assert rows[0]["z"] == pytest.approx(sum(found["z"] for found in one))
+    assert rows[0]["tests"] + rows[0]["untested"] == 3
+
+
+def test_own_intervals_certify_more_than_joint_ones() -> None:
+    small, large = (audit_rows.measure(2, n, audit_rows.MODELS[0], 4) for n in (1_000, 30_000))
+    assert small["by own intervals"] == 0
+    assert large["by own intervals"] == large["by joint intervals"] == 4
+    at_the_margin = audit_rows.measure(2, 30_000, audit_rows.MODELS[1], 4)
+    assert at_the_margin["by joint intervals"] <= at_the_margin["by own intervals"] < 4
 
 
 # Alternatives
