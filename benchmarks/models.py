@@ -33,13 +33,16 @@ from sklearn.ensemble import (
 )
 
 import pucboost as puc
+from pucboost._virtual.plan import default_copies
 
 from .harness.machine import THREADS
 from .harness.types import Array, Rows
 
 PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
 VARIANTS = ("base", "full", *PUC_SCHEMES)
-ENGINES = ("LightGBM", "XGBoost")
+ENGINES = ("LightGBM", "XGBoost")  # those of the studies of the method
+NATIVE = "native"  # compared with LightGBM in a study of its own
+BOOSTED = (*ENGINES, NATIVE)
 BAGGED_FOREST = "Random Forest, bags of N"
 SAME_BAGS = ("base", "full", "fixed")
 PEOPLES_FOREST = "Random Forest, bags of people"
@@ -54,11 +57,13 @@ _PARAMS: dict[str, dict[str, Any]] = {
         "verbosity": -1,
         "force_row_wise": True,
     },
+    NATIVE: {"engine": "native", "num_leaves": 15, "learning_rate": 0.05, "verbosity": -1},
     "XGBoost": {"engine": "xgboost", "max_depth": 4, "learning_rate": 0.05, "verbosity": 0, "tree_method": "hist"},
 }
 
 _OBJECTIVES = {
     "LightGBM": {True: "binary", False: "regression"},
+    NATIVE: {True: "binary", False: "regression"},
     "XGBoost": {True: "binary:logistic", False: "reg:squarederror"},
 }
 
@@ -124,8 +129,8 @@ def fit(
     ``imputation`` ("zero", "mean", "median") and ``indicators`` say what scikit-learn's models see of withheld values.
     """
     start = time.perf_counter()
-    train = _fit_engine if model in ENGINES else _fit_scikit
-    extra = {} if model in ENGINES else {"imputation": imputation, "indicators": indicators}
+    train = _fit_engine if model in BOOSTED else _fit_scikit
+    extra = {} if model in BOOSTED else {"imputation": imputation, "indicators": indicators}
     fitted = train(model, variant, X, y, optional, is_classification, seed, changed=changed, **extra)
     fitted.seconds = time.perf_counter() - start
     return fitted
@@ -137,8 +142,10 @@ def _fit_engine(
 ) -> Fitted:  # fmt: skip
     params = {
         "objective": _OBJECTIVES[model][is_classification], **_PARAMS[model], "seed": seed,
-        "num_threads" if model == "LightGBM" else "nthread": THREADS, **changed,
+        "nthread" if model == "XGBoost" else "num_threads": THREADS, **changed,
     }  # fmt: skip
+    if model == NATIVE and variant == "balanced":
+        params.setdefault("copies", default_copies(len(y)))  # as many as the others have
     rounds = params.pop("rounds", ROUNDS)
     if variant == "base":
         seen = [column for column in X if column not in optional]

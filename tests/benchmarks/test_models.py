@@ -13,12 +13,12 @@ from benchmarks.data import tables
 
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
-@pytest.mark.parametrize("model", [*models.SCIKIT, models.PEOPLES_FOREST, *models.ENGINES])
+@pytest.mark.parametrize("model", [*models.SCIKIT, models.PEOPLES_FOREST, *models.BOOSTED])
 @pytest.mark.parametrize("name", ["adult", "income"])
 def test_models_behind_one_call(folder: Path, model: str, variant: str, name: str) -> None:
     task = tables.load(name, quick=True)
     X, optional = task.withhold_several(0)
-    changed = {"rounds": 5} if model in models.ENGINES else {"n_estimators": 5}
+    changed = {"rounds": 5} if model in models.BOOSTED else {"n_estimators": 5}
     how = {"is_classification": task.is_classification, "seed": 0, **changed}
     fitted = models.fit(model, variant, X, task.y, optional, **how)
     prediction = fitted.predict(X)

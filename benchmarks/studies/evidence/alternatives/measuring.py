@@ -54,8 +54,8 @@ def mean_log_loss(y: Array, prediction: Array) -> float:
     return float(log_loss(y, np.clip(prediction, 1e-6, 1 - 1e-6), labels=(0, 1)))
 
 
-def simulated_unit(name: str, run: int, quick: bool) -> list[Row]:
-    """Train every method on simulated people and compare it with the truth."""
+def simulated_people(name: str, run: int, quick: bool) -> tuple[Training, pd.DataFrame, Callable[[Array], Row], Array]:
+    """Return whom to learn from, whom to test, how predictions for the latter are judged, and the true ones."""
     family = SIMULATED[name]()
     n_train, n_test, rounds = (400, 400, 5) if quick else (30_000, 20_000, models.ROUNDS)
     columns = family.feature_names
@@ -64,7 +64,12 @@ def simulated_unit(name: str, run: int, quick: bool) -> list[Row]:
     X = pd.DataFrame(test.X, columns=columns)
     truth, sets = family.puc_prediction(test.X), shared_sets(X, optional)
     people = Training(pd.DataFrame(train.X, columns=columns), train.y, optional, run, rounds)
-    judged = functools.partial(_against_truth, y=test.y, truth=truth, sets=sets, r=len(optional))
+    return people, X, functools.partial(_against_truth, y=test.y, truth=truth, sets=sets, r=len(optional)), truth
+
+
+def simulated_unit(name: str, run: int, quick: bool) -> list[Row]:
+    """Train every method on simulated people and compare it with the truth."""
+    people, X, judged, truth = simulated_people(name, run, quick)
     return [
         {"method": method, **row, **judged(trained.predict(X))}
         for method, (trained, row) in train_all(people, ON_SIMULATED).items()
@@ -83,14 +88,20 @@ def _against_truth(f: Array, y: Array, truth: Array, sets: Array, r: int) -> Row
     }
 
 
-def real_unit(name: str, run: int, quick: bool) -> list[Row]:
-    """Train every method on half of the people and audit it on the other half."""
+def real_halves(name: str, run: int, quick: bool) -> tuple[Training, Judge]:
+    """Return half of the people to learn from, and the other half as a judge."""
     X, y, optional = real_people(name, run, quick)
     rounds = 5 if quick else models.ROUNDS
     order = np.random.default_rng(run).permutation(len(y))[:MOST_PEOPLE]
     train, rest = order[: len(order) // 2], order[len(order) // 2 :]
-    done = train_all(Training(X.iloc[train].reset_index(drop=True), y[train], optional, run, rounds), METHODS)
+    people = Training(X.iloc[train].reset_index(drop=True), y[train], optional, run, rounds)
     judge = Judge(X.iloc[rest].reset_index(drop=True), y[rest], optional, run, QUICK_COUNT if quick else MIN_COUNT)
+    return people, judge
+
+
+def real_unit(name: str, run: int, quick: bool) -> list[Row]:
+    """Train every method on half of the people and audit it on the other half."""
+    people, judge = real_halves(name, run, quick)
     return [
         {
             "method": method,
@@ -98,7 +109,7 @@ def real_unit(name: str, run: int, quick: bool) -> list[Row]:
             "log loss": mean_log_loss(judge.y, trained.predict(judge.X)),
             **judge(trained.predict),
         }
-        for method, (trained, row) in done.items()
+        for method, (trained, row) in train_all(people, METHODS).items()
     ]
 
 

@@ -26,6 +26,7 @@ class Training:
     optional: list[str]
     seed: int
     rounds: int
+    engine: str = "LightGBM"
 
     @property
     def base(self) -> list[str]:
@@ -33,11 +34,11 @@ class Training:
         return [str(column) for column in self.X if column not in self.optional]
 
     def learn(self, X: pd.DataFrame, y: Array, variant: str = "full") -> Predict:
-        """Train LightGBM on a table made from the people; prediction uses only its columns."""
+        """Train the engine on a table made from the people; prediction uses only its columns."""
         seen = list(X)
         optional = [column for column in self.optional if column in seen] if variant in models.PUC_SCHEMES else []
         fitted = models.fit(
-            "LightGBM", variant if optional else "base", X, y, optional, is_classification=True, seed=self.seed,
+            self.engine, variant if optional else "base", X, y, optional, is_classification=True, seed=self.seed,
             rounds=self.rounds,
         )  # fmt: skip
         return lambda table: fitted.predict(table[seen])

@@ -28,7 +28,7 @@ COPIES_SPLIT = f"{FOREST}, copies split"
 VARIANTS = {"base": "base", "full": "full", "PUC": "exhaustive"}
 RUNS, LEAK_RUNS = range(5), range(3)
 FOREST_LIMIT = 10_000  # people a forest is trained on, to save time
-QUICK_MODEL: dict[str, dict[str, Any]] = {FOREST: {"n_estimators": 10}, **{m: {"rounds": 10} for m in models.ENGINES}}
+QUICK_MODEL: dict[str, dict[str, Any]] = {FOREST: {"n_estimators": 10}, **{m: {"rounds": 10} for m in models.BOOSTED}}
 SILENT_LOSS, SHARERS_LOSS = "non-sharers' loss", "sharers' loss"
 FAVOURABLE, PROBABILITY = "non-sharers' favourable outcomes, %", "non-sharers' probability of it, %"
 NATURAL, RAW = "non-sharers' mean, natural units", "non-sharers' mean, log units"
@@ -98,7 +98,7 @@ def measure_default(name: str, model: str, run: int, quick: bool) -> list[Row]:
     if model == LARGER:
         return measure(loaded(name, quick), "LightGBM", run, **LARGER_TREES)
     options = QUICK_MODEL[model] if quick else {}
-    return measure(loaded(name, quick), model, run, limit=None if model in models.ENGINES else FOREST_LIMIT, **options)
+    return measure(loaded(name, quick), model, run, limit=None if model in models.BOOSTED else FOREST_LIMIT, **options)
 
 
 def measure_leak(name: str, run: int, quick: bool) -> list[Row]:

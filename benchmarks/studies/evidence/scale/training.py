@@ -13,19 +13,21 @@ import pucboost as puc
 from benchmarks.harness.machine import THREADS
 from benchmarks.harness.memory import peak_memory
 from benchmarks.harness.types import Array, Row
-from benchmarks.models import PUC_SCHEMES
+from benchmarks.models import NATIVE, PUC_SCHEMES
+from pucboost._virtual.plan import default_copies
 
 from .watch import Watch
 
 WARM_UP_ROWS = 500
 PARAMS: dict[str, dict[str, Any]] = {
     "LightGBM": {"num_leaves": 63, "verbosity": -1, "force_row_wise": True, "num_threads": THREADS},
+    NATIVE: {"num_leaves": 63, "verbosity": -1, "num_threads": THREADS},
     "XGBoost": {"max_depth": 6, "verbosity": 0, "tree_method": "hist", "nthread": THREADS},
 }
 
 OBJECTIVES = {
-    "scale": {"LightGBM": "binary", "XGBoost": "binary:logistic"},
-    "freMTPL2": {"LightGBM": "poisson", "XGBoost": "count:poisson"},
+    "scale": {"LightGBM": "binary", NATIVE: "binary", "XGBoost": "binary:logistic"},
+    "freMTPL2": {"LightGBM": "poisson", NATIVE: "poisson", "XGBoost": "count:poisson"},
 }
 
 
@@ -55,6 +57,8 @@ class Training:
         }  # fmt: skip
         if self.variant in PUC_SCHEMES:
             consent = {"engine": self.engine.lower(), "optional": self.optional, "augmentation": self.variant}
+            if self.engine == NATIVE:
+                consent["copies"] = default_copies(len(y))  # as many as the others have
             people = puc.Dataset(X, y, weight=weight)
             return puc.train({**params, **consent, **changed}, people, rounds, callbacks=callbacks)
         if self.engine == "LightGBM":

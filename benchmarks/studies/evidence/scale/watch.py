@@ -28,7 +28,7 @@ class Watch:
 
     def callback(self, engine: str) -> Any:
         """Return the callback by which the engine tells the watch that the first tree begins."""
-        return _LightGBMStart(self) if engine == "LightGBM" else _XGBoostStart(self)
+        return _XGBoostStart(self) if engine == "XGBoost" else _LightGBMStart(self)
 
     def mark(self, moment: str) -> None:
         """Remember when something happened first."""

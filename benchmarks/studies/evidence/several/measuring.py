@@ -30,7 +30,7 @@ def size_of(model: str, quick: bool) -> dict[str, Any]:
 
 def fewer_trees(model: str, n: int) -> dict[str, Any]:
     """Return the parameter that makes a model small."""
-    return {"rounds" if model in models.ENGINES else "n_estimators": n}
+    return {"rounds" if model in models.BOOSTED else "n_estimators": n}
 
 
 @functools.cache
@@ -50,7 +50,7 @@ def people(task: Task, model: str, run: int, quick: bool, cap: int = CAP) -> lis
     A cap only affects the latter, whose people come in random order.
     """
     splits = task.splits(run, SMALL)[: 1 if quick else None]
-    return splits if model in models.ENGINES else [(train[:cap], test) for train, test in splits]
+    return splits if model in models.BOOSTED else [(train[:cap], test) for train, test in splits]
 
 
 def scores(task: Task, test: Array, prediction: Array) -> Row:
@@ -71,7 +71,8 @@ def _with_memory(train: Callable[[], models.Fitted]) -> tuple[models.Fitted, flo
     return kept[0], memory
 
 
-def _measure(name: str, model: str, run: int, quick: bool) -> list[Row]:
+def measure(name: str, model: str, run: int, quick: bool) -> list[Row]:
+    """Train every variant and test it on held-out people."""
     warm_up(model)
     task = loaded(name, quick)
     X, optional = task.withhold_several(run)
@@ -106,4 +107,4 @@ def units(quick: bool) -> Iterable[Unit]:
         for model in compared:
             for run in range(1 if quick else RUNS):
                 key = {"data": name, "model": model, "run": run}
-                yield Unit(key, functools.partial(_measure, name, model, run, quick))
+                yield Unit(key, functools.partial(measure, name, model, run, quick))
