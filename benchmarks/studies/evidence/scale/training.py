@@ -14,7 +14,7 @@ from benchmarks.harness.machine import THREADS
 from benchmarks.harness.memory import peak_memory
 from benchmarks.harness.types import Array, Row
 from benchmarks.models import NATIVE, PUC_SCHEMES
-from pucboost._virtual.plan import default_copies
+from pucboost._virtual.allocation import default_copies
 
 from .watch import Watch
 
