@@ -86,5 +86,6 @@ def test_every_kind_of_model_file_is_there() -> None:
     assert {
         "lightgbm.txt", "lightgbm_classes.txt", "lightgbm_exposure.txt", "lightgbm_levels.txt", "xgboost.json",
         "xgboost.ubj", "xgboost_classes.json", "anchored_lightgbm.json", "anchored_xgboost.json",
-        "anchored_estimator.json", "native.txt", "lightgbm_calibrated.txt", "xgboost_calibrated.json", "lightgbm_balanced.txt",
+        "anchored_estimator.json", "native.txt", "lightgbm_calibrated.txt", "xgboost_calibrated.json",
+        "lightgbm_balanced.txt",
     } <= kinds  # fmt: skip

@@ -17,15 +17,12 @@ def goes_right(code: Any, first_right: Any, span: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _copy(codes: Array, i: Any, to: Any, codes_out: Array) -> None:
-    """Copy a row of codes. Columns between 25 and 32 are common, and known to the compiler they cost half."""
-    words = np.uint64(codes.shape[1])
-    if words == np.uint64(4):
-        for k in range(np.uint64(4)):
-            codes_out[to, k] = codes[i, k]
-    else:
-        for k in range(words):
-            codes_out[to, k] = codes[i, k]
+def _right(code: Any, first_right: Any, span: Any, in_set: Any, right_set: Array) -> Any:
+    """Return 1 if the lowest byte is a code that goes right, else 0."""
+    if in_set:
+        code &= np.uint64(255)
+        return (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & np.uint64(1)
+    return np.uint64(goes_right(np.uint8(code), first_right, span))
 
 
 @kernel(error_model="numpy")
@@ -35,16 +32,24 @@ def partition(
 ) -> Any:  # fmt: skip
     """Copy the rows lo … hi − 1: those that go left to the front, the others to the back. Return where these begin."""
     word, shift = np.uint64(column >> 3), np.uint64(8 * (column & 7))
+    words = np.uint64(codes.shape[1])
     one = np.uint64(1)
     front, back = np.uint64(lo), np.uint64(hi) - one
+    if words == np.uint64(4):  # columns between 25 and 32 are common, and known to the compiler they cost half
+        for i in range(np.uint64(lo), np.uint64(hi)):
+            right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
+            to = back if right else front
+            for k in range(np.uint64(4)):
+                codes_out[to, k] = codes[i, k]
+            packed_out[to] = packed[i]
+            front += one - right
+            back -= right
+        return np.int64(front)
     for i in range(np.uint64(lo), np.uint64(hi)):
-        code = (codes[i, word] >> shift) & np.uint64(255)
-        if in_set:
-            right = (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & one
-        else:
-            right = np.uint64(goes_right(np.uint8(code), first_right, span))
+        right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
         to = back if right else front
-        _copy(codes, i, to, codes_out)
+        for k in range(words):
+            codes_out[to, k] = codes[i, k]
         packed_out[to] = packed[i]
         front += one - right
         back -= right
