@@ -82,6 +82,7 @@ def test_every_version_has_its_files() -> None:
 def test_every_kind_of_model_file_is_there() -> None:
     kinds = {name for version, name in KNOWN if version == puc.__version__}
     assert {
-        "lightgbm.txt", "lightgbm_classes.txt", "lightgbm_exposure.txt", "lightgbm_levels.txt", "xgboost.json", "xgboost.ubj",
-        "xgboost_classes.json", "anchored_lightgbm.json", "anchored_xgboost.json", "anchored_estimator.json",
+        "lightgbm.txt", "lightgbm_classes.txt", "lightgbm_exposure.txt", "lightgbm_levels.txt", "xgboost.json",
+        "xgboost.ubj", "xgboost_classes.json", "anchored_lightgbm.json", "anchored_xgboost.json",
+        "anchored_estimator.json",
     } <= kinds  # fmt: skip
