@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -33,7 +37,7 @@ PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "deeper than 32 bits": ({"max_depth": 10**30}, "max_depth must be a whole number from -2147483647 to 2147483647"),
     "more categories than 32 bits": ({"max_cat_threshold": 10**30}, "max_cat_threshold must be a whole number from 1"),
     "more in a bin than 32 bits": ({"min_data_in_bin": 2**31}, "min_data_in_bin must be a whole number from 1 to"),
-    "more rounds than 32 bits": ({"num_iterations": 1e300}, "boosting rounds must be greater than 0, and at most"),
+    "more rounds than 32 bits": ({"num_iterations": 1e300}, "boosting rounds must be at most 2147483647"),
     "lists that are not closed": (
         {"interaction_constraints": "[[0,1],[2"},
         r"must be lists of columns, got '\[\[0,1\]",
@@ -179,3 +183,38 @@ def test_a_growing_booster_can_be_pickled() -> None:
 def test_learning_rates_that_make_no_sense_are_refused_on_the_way(rate: Any) -> None:
     with pytest.raises(ValueError, match="learning_rate must be a number above 0"):
         train(callbacks=[lgb.reset_parameter(learning_rate=lambda number: rate if number else 0.1)])
+
+
+# ----- processes
+
+FORK = """
+import os, sys
+sys.path.insert(0, "tests")
+import numpy as np
+from native import test_abuse as tests
+import pucboost as puc
+
+expected = puc.predict(tests.train({"num_threads": 2}), tests.X)
+child = os.fork()
+if child == 0:
+    found = puc.predict(tests.train({"num_threads": 2}), tests.X, num_threads=1)
+    os._exit(0 if np.array_equal(found, expected) else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_training_after_a_fork() -> None:
+    """OpenMP's threads do not survive one, and LightGBM, which writes the model, would wait for them for ever."""
+    root = Path(__file__).parents[2]
+    given = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", FORK], cwd=root, env=given, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_threads_of_the_call_are_those_of_the_model() -> None:
+    booster = train({"num_threads": 2})
+    assert "\n[num_threads: 2]\n" in booster.model_to_string()
+    assert booster.params["num_threads"] == 2

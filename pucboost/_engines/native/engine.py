@@ -45,8 +45,10 @@ class Native(LightGBM):
         of_data = lgb.Dataset(None, params=dict(dataset_params)).get_params()
         values = {name: value for name, value in of_data.items() if MAIN_NAME.get(name, name) not in given} | params
         rounds = whole_number("num_iterations", value_of(values, "num_iterations", num_boost_round))
-        if not 0 < rounds <= MOST:
-            raise ValueError(f"Number of boosting rounds must be greater than 0, and at most {MOST}. Got {rounds}.")
+        if rounds <= 0:
+            raise ValueError(f"Number of boosting rounds must be greater than 0. Got {rounds}.")
+        if rounds > MOST:
+            raise ValueError(f"Number of boosting rounds must be at most {MOST}. Got {rounds:.3g}.")
         return EngineParams(with_value(values, "num_iterations", rounds), rounds)
 
     def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:

@@ -16,7 +16,6 @@ import lightgbm as lgb
 import numpy as np
 
 from ..._arrays import Array
-from ..._kernels.threads import engine_threads
 from ..._tables.containers import SourceTable
 from ..names import MAIN_NAME, aliases, main_objective, value_of, whole_number, with_value, without
 from .grower import Grower
@@ -70,15 +69,16 @@ class GrowingBooster(lgb.Booster):
             column % max(2, n_classes) + positive,
             feature_name=table.names,
             categorical_feature=table.categorical_feature,
-            params={"verbosity": -1},
+            params={"verbosity": -1, "num_threads": 1},
         )
         data.pandas_categorical = table.pandas_categorical
-        with engine_threads(1):  # others would look for work long after these few rows
-            super().__init__(with_value(params, "verbosity", -1), data)
+        super().__init__(with_value(with_value(params, "verbosity", -1), "num_threads", 1), data)
         self.free_dataset()
-        # Quiet only as long as LightGBM looks at a table that is not the user's.
-        self.params = without(self.params, "verbosity") | {
-            name: value for name, value in params.items() if name in aliases("verbosity")
+        # Quiet only as long as LightGBM looks at a table that is not the user's. LightGBM itself needs one thread, and
+        # in a forked process more of them would never come.
+        ours = (*aliases("verbosity"), *aliases("num_threads"))
+        self.params = without(without(self.params, "verbosity"), "num_threads") | {
+            name: value for name, value in params.items() if name in ours
         }
 
     @property
@@ -99,8 +99,11 @@ class GrowingBooster(lgb.Booster):
 
     def untrained_text(self) -> str:
         """Return LightGBM's text of the booster without trees."""
-        level = whole_number("verbosity", value_of(self.params, "verbosity", 1))
-        return self.model_to_string().replace("\n[verbosity: -1]\n", f"\n[verbosity: {level}]\n")
+        text = self.model_to_string()
+        for name, here, default in (("verbosity", -1, 1), ("num_threads", 1, 0)):
+            given = whole_number(name, value_of(self.params, name, default))
+            text = text.replace(f"\n[{name}: {here}]\n", f"\n[{name}: {given}]\n")
+        return text
 
     def categorical_columns(self) -> list[int]:
         """Return the positions of the categorical columns, as LightGBM understood table and parameters."""
