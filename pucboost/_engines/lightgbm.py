@@ -243,8 +243,8 @@ class LightGBM(Engine):
         values, wrapped = weigh_copies(params.values)
         if train.bin_sample is not None and self.needs_events(values) and not (train.table.label > 0).any():
             raise ValueError(
-                f"objective={value_of(values, 'objective')!r}: all labels of this part are 0, but LightGBM starts from the "
-                "logarithm of each worker's mean. Divide the table otherwise, or use engine='xgboost'."
+                f"objective={value_of(values, 'objective')!r}: all labels of this part are 0, but LightGBM starts from "
+                "the logarithm of each worker's mean. Divide the table otherwise, or use engine='xgboost'."
             )
         train_set, values = _training_set(train, values, wrapped)
         valid_sets: list[lgb.Dataset] | None = None
