@@ -226,7 +226,7 @@ def test_wrong_uses_are_named() -> None:
     ]:
         with pytest.raises(ValueError, match=text):
             puc.train({"plan": done.part(0, 1), **params}, train_set)
-    with pytest.raises(ValueError, match="all labels of this part are 0, but LightGBM starts from the logarithm"):
+    with pytest.raises(ValueError, match="all labels of this part are 0, but LightGBM starts from the log"):
         puc.train({"plan": done.part(0, 1), "objective": "poisson"}, (frame, [0, 0, 0, 0]))
     with pytest.raises(TypeError, match=r"as plan\.part"):
         puc.train({"plan": done}, train_set)
