@@ -24,6 +24,7 @@ from benchmarks.studies.evidence.several import measuring as several
 from benchmarks.studies.evidence.several.comparing import compare, hardly_worse
 from benchmarks.studies.package import audit_hard, audit_rows, load
 from benchmarks.studies.package.audit_worlds import World, clustered, events, worlds
+from benchmarks.studies.package.native import comparing, evidence
 from pucboost._auditing.estimate.cross_fitting import CrossFitter
 from pucboost._auditing.estimate.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
@@ -247,6 +248,57 @@ def test_balance_of_policies() -> None:
     assert row["predicted to observed, something withheld"] == pytest.approx(1.5 / 3)
     assert row["claims a year predicted, all withheld"] == 1
     assert balance(claims + 1e-12, claims, np.ones(4), withheld)["deviance"] == pytest.approx(0, abs=1e-9)
+
+
+# The native engine beside LightGBM
+
+
+def compared(measure: str, theirs: list[float], mine: list[float]) -> comparing.Comparison:
+    return comparing.Comparison(measure, tuple(theirs), tuple(mine))
+
+
+def test_engines_are_compared_in_pairs() -> None:
+    """Losses by ratio; what should be 0 by difference, worse if further from 0."""
+    losses = [10.0, 20, 40, 80]
+    assert compared("loss", losses, [10.2, 20.3, 40.9, 81.5]).verdict == "worse"
+    assert compared("loss", [10.2, 20.3, 40.9, 81.5], losses).verdict == "better"
+    assert compared("loss", losses, [10.2, 19.5, 40.9, 79]).verdict == "level"
+    assert compared("loss", losses, [one * (1 + 1e-6) for one in losses]).verdict == "identical"
+    assert compared("loss", [1.0], [2.0]).verdict == "one run"
+    assert compared(evidence.SECONDS, losses, [1.0, 2, 4, 8.1]).verdict == ""
+    shifts = [-1.0, -1.2, -0.9, -1.1]
+    assert compared(evidence.SHIFT, shifts, [-0.5, -0.6, -0.4, -0.6]).verdict == "better"
+    assert compared(evidence.SHIFT, shifts, [-1.5, -1.6, -1.4, -1.6]).verdict == "worse"
+
+
+def test_chance_is_counted() -> None:
+    """Of engines that differ by noise, 5 % are significant, and none by Holm; one that is far off stays."""
+    rng = np.random.default_rng(0)
+    noise = [compared("loss", [1.0] * 5, list(np.exp(rng.normal(0, 0.01, 5)))) for _ in range(400)]
+    found = [one.verdict for one in noise]
+    assert 0 < found.count("worse") < 20
+    assert 0 < found.count("better") < 20
+    assert not comparing.remaining(noise)
+    far_off = compared("loss", [1.0] * 5, [1.1, 1.1001, 1.1, 1.1, 1.1])
+    assert comparing.remaining([*noise, far_off]) == [far_off]
+    assert comparing.count([*noise, far_off]).startswith("401 comparisons tested: ")
+
+
+def test_mean_over_settings() -> None:
+    """Variants of a run are averaged first, as they share people: twice the same says no more than once."""
+    one, other = (compared(evidence.SHIFT, [0.0] * 3, mine) for mine in ([1.0, 2, 3], [4.0, 4, 7]))
+    single = compared(evidence.SHIFT, [0.0], [100.0])
+    assert comparing.together([[one]]) == comparing.together([[one, one]]) == (2, pytest.approx(1 / 3**0.5))
+    mean, error = comparing.together([[one], [other], [single]])
+    assert (mean, error) == (3.5, pytest.approx(0.5 * (1 / 3 + 1) ** 0.5))
+
+
+def test_engines_learn_from_the_same_people() -> None:
+    """The study trains both on the same table: with nothing to learn from chance they predict the same."""
+    rows = evidence.measure_convergence(300, 0, quick=True)
+    gaps = {row["variant"]: (float(row["LightGBM"]), float(row["native"])) for row in rows}
+    assert gaps["exhaustive"][0] == pytest.approx(gaps["exhaustive"][1], rel=1e-4)
+    assert gaps["balanced"][0] != gaps["balanced"][1]
 
 
 # Load
