@@ -146,7 +146,7 @@ def test_rounds_by_parameter_and_what_stays_in_the_booster() -> None:
     assert booster.num_trees() == 3
     assert booster.params["num_iterations"] == 3
     assert lgb.Booster(model_str=booster.model_to_string()).params["num_leaves"] == 8
-    with pytest.raises(ValueError, match=r"Number of boosting rounds must be greater than 0, .* Got 0"):
+    with pytest.raises(ValueError, match=r"Number of boosting rounds must be greater than 0\. Got 0"):
         train({"num_iterations": 0})
 
 
