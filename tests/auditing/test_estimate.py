@@ -155,6 +155,7 @@ def test_early_stopping_watches_whole_clusters() -> None:
     assert len(fit) + len(stop) == 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", [TEASER, HARMLESS], ids=["informative", "not informative"])
 def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamily) -> None:
     """A light version of ``python -m benchmarks.run audit``: 60 repetitions, bounds of three standard errors."""

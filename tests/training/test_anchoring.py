@@ -130,6 +130,7 @@ def test_callable_anchor_gets_the_callers_kind_of_table() -> None:
     assert np.isfinite(model.predict(frame)).all()
 
 
+@pytest.mark.slow
 @every_engine
 def test_base_anchor_is_the_base_model_and_the_gap_stays_near(kit: EngineKit) -> None:
     """Rounds chosen on augmented validation data: in the mean at most 1.2 times the gap of the unanchored model.
