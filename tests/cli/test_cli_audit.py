@@ -120,6 +120,7 @@ def test_every_verdict_has_an_exit_code_and_some_is_violated(
     assert audit(folder, "fair.txt", "--fail-on", "inconclusive", "--quiet") == 0
 
 
+@pytest.mark.slow
 def test_people_it_was_trained_on_are_not_certified(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     return {line[:24].strip(): line[24:] for line in lines}
 
 
+@pytest.mark.slow
 def test_everything_works_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("doctor") == 0
     found = printed(capsys)

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from pages import PAGES, ROOT, code_blocks, name_of, prose
 
+LONGEST = ("docs/guides/command-line.md", "docs/guides/insurance.md")
+"""Their code takes so long that it runs with the slow tests."""
+
 WITH_CODE = [page for page in PAGES if code_blocks(page, "python", "sh")]
 
 
@@ -33,7 +36,9 @@ GIVEN: dict[str, dict[str, str]] = {}
 """Numbers that are no results: conventions, thresholds, parameters. Page → number → what it is."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize(
+    "page", [pytest.param(one, marks=[pytest.mark.slow] * (name_of(one) in LONGEST), id=name_of(one)) for one in PAGES]
+)
 def test_code_runs_and_numbers_are_traced(page: Path, tmp_path: Path) -> None:
     output = printed(page, tmp_path) if page in WITH_CODE else ""
     tables = (ROOT / "benchmarks" / "BENCHMARKS.md").read_text(encoding="utf-8")
