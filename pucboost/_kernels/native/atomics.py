@@ -20,8 +20,8 @@ from ..compiling import kernel
 _intrinsic: Any = extending.intrinsic  # its declared type does not know that the first argument is numba's
 
 PATIENCE = 20_000
-"""How often a thread looks before it offers its core to another one: half a millisecond. Where that means a call to a
-hypervisor, it comes back only some 20 µs later."""
+"""How often a thread looks before it offers its core to another one. On a virtual machine it comes back late from that,
+so it must not happen in the middle of a tree."""
 
 RELEASED = 1 << 62
 """As a number of arrivals: one thread has failed, and nobody waits any more."""
