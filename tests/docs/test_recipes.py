@@ -105,8 +105,10 @@ with Client(cluster) as client:
         assert booster.puc_summary.source_rows == 2_000
 """
 
+# Like the real one, it has a copy of the script when it returns: the caller then removes its own.
 SBATCH = """#!/bin/sh
-setsid sh "$1" >/dev/null 2>&1 &
+cp "$1" "$0.$$"
+setsid sh "$0.$$" >/dev/null 2>&1 &
 echo "Submitted batch job $!"
 """
 
