@@ -60,8 +60,10 @@ CASES: dict[str, Callable[..., Any]] = {
 }
 
 
-SIZES = {100_000: 3}
+SIZES = {100_000: 3, 1_000_000: 3, 10_000_000: 1}
 """Number of people → number of samples."""
+MOST_JUDGED = 500_000
+"""People whose loss is looked at: more would only take time."""
 
 
 def units(quick: bool) -> Iterable[Unit]:
@@ -77,7 +79,7 @@ def units(quick: bool) -> Iterable[Unit]:
 
 def measure(make: Callable[..., Any], n_rows: int, seed: int, quick: bool) -> Row:
     """Train both engines on the same people and masks; score both on the virtual rows of others."""
-    X, _, optional = insurance_like(n_rows + n_rows // 2, seed=seed)
+    X, _, optional = insurance_like(n_rows + min(n_rows // 2, MOST_JUDGED), seed=seed)
     label, own, params = make(X, np.random.default_rng(seed))
     parts = [slice(0, n_rows), slice(n_rows, None)]
     train, test = (
