@@ -336,7 +336,8 @@ def _leaves(n: int, n_features: int, intermediate: bool) -> memory.Leaves:
     return memory.Leaves(
         first=_whole(n), end=_whole(n), half=_whole(n), depth=_whole(n), parent=_whole(n), rows=_whole(n),
         sum_g=np.zeros(n), sum_h=np.zeros(n), value=np.zeros(n), lowest=np.zeros(n), highest=np.zeros(n),
-        best=np.zeros((n, memory.FOUND)), best_set=_sets(n), path=np.zeros((n, n_features), dtype=np.uint8),
+        best=np.zeros((n, memory.FOUND)), best_set=_sets(n),
+        path=np.zeros((n, n_features), dtype=np.uint8), barren=np.zeros((n, n_features), dtype=np.uint8),
         born=_whole(n), sign=_whole(n), side=_whole(n, n if intermediate else 0), changed=np.zeros(n, dtype=np.bool_),
     )  # fmt: skip
 

@@ -63,7 +63,7 @@ def best_categories(
     """Return (gain, λ₂ of the children, g and h of the left child); write the set of bins that go left."""
     best, best_g, best_h = NO_SPLIT, 0.0, 0.0
     per_hessian = leaf.rows / leaf.h
-    if n_bins <= rules.most_one_hot:
+    if n_bins < rules.most_one_hot:  # LightGBM counts missing values as one more
         for b in range(n_bins):
             g, h = wide_g[at + b] * unit_g, wide_h[at + b] * unit_h
             if only >= 0 and b != only % n_bins:

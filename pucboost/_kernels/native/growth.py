@@ -46,7 +46,7 @@ def _start(leaves: Any, lo: Any, hi: Any, bag: Any, penalties: Any) -> None:
     leaves.rows[0], leaves.sum_g[0], leaves.sum_h[0] = rows, bag.total_g, bag.total_h
     leaves.lowest[0], leaves.highest[0] = -np.inf, np.inf
     for f in range(leaves.path.shape[1]):
-        leaves.path[0, f] = 0
+        leaves.path[0, f] = leaves.barren[0, f] = 0
     value = leaf_output(bag.total_g, bag.total_h, np.float64(rows), penalties.l2, penalties, 0.0, -np.inf, np.inf)
     if penalties.smoothing > 0.0:  # the root has no parent towards which it could be pulled
         value *= (rows + penalties.smoothing) / rows
@@ -190,7 +190,7 @@ def _make_children(
     leaves.depth[right] = leaves.depth[left]
     leaves.path[left, f] = 1
     for k in range(leaves.path.shape[1]):
-        leaves.path[right, k] = leaves.path[left, k]
+        leaves.path[right, k], leaves.barren[right, k] = leaves.path[left, k], leaves.barren[left, k]
     per_hessian = leaves.rows[left] / leaves.sum_h[left]
     old, low, high = leaves.value[left], leaves.lowest[left], leaves.highest[left]
     left_value = leaf_output(left_g, left_h, left_h * per_hessian, l2, penalties, old, low, high)

@@ -103,6 +103,8 @@ class Leaves(NamedTuple):
     """Its best split."""
     path: Array
     """Features that were split on to get there."""
+    barren: Array
+    """Features by which nothing was gained there or further up, of the columns of this thread."""
     born: Array
     """A number for the random numbers of its search."""
     sign: Array

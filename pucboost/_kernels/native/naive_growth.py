@@ -78,6 +78,8 @@ class NaiveLeaf:
     lowest: float = -math.inf
     highest: float = math.inf
     path: frozenset[int] = frozenset()
+    barren: set[int] = field(default_factory=set)
+    """Features by which nothing was gained here or further up; they are not tried again."""
 
 
 @dataclass
@@ -180,21 +182,25 @@ class NaiveGrower:
         least = self.gain(leaf.rows, own, rules.lambda_l2) + rules.min_gain_to_split
         best: Split | None = None
         for f in self.allowed(leaf):
+            most = -math.inf
             for split in self.splits_on(f, leaf):
                 gain = self.split_gain(leaf, split) - least
+                most = max(most, gain)
                 if gain > TOLERANCE * abs(least) and (
                     best is None or gain > best.gain + TOLERANCE * abs(best.gain + least)
                 ):
                     split.gain = gain
                     best = split
+            if most <= TOLERANCE * abs(least):
+                leaf.barren.add(f)
         return best
 
     def allowed(self, leaf: NaiveLeaf) -> list[int]:
-        """Return the features that may meet those on the path."""
+        """Return the features that may meet those on the path, and by which something may be gained."""
         sets = self.rules.interaction_constraints
-        every = range(len(self.features))
+        every = [f for f in range(len(self.features)) if f not in leaf.barren]
         if sets is None:
-            return list(every)
+            return every
         return [f for f in every if any(f in one and leaf.path <= set(one) for one in sets)]
 
     def splits_on(self, f: int, leaf: NaiveLeaf) -> Iterator[Split]:
@@ -216,7 +222,7 @@ class NaiveGrower:
         """Yield one against all others if there are few categories, else beginnings and ends of their order."""
         feature, rules = self.features[f], self.rules
         members = {b: [i for i in leaf.rows if self.rows[i][f] == b] for b in range(feature.n_bins)}
-        if feature.n_bins <= rules.max_cat_to_onehot:
+        if feature.n_bins + 1 <= rules.max_cat_to_onehot:  # as in LightGBM, missing values count as a category
             for b in members:
                 yield Split(0.0, f, 0, frozenset([b]), False, rules.lambda_l2)
             return
@@ -280,7 +286,9 @@ class NaiveGrower:
         parts = self.divided(leaf, split)
         values = self.values(leaf, split, parts)
         made: list[Any] = [
-            NaiveLeaf(part, value, leaf.depth + 1, leaf.lowest, leaf.highest, leaf.path | {split.feature})
+            NaiveLeaf(
+                part, value, leaf.depth + 1, leaf.lowest, leaf.highest, leaf.path | {split.feature}, set(leaf.barren)
+            )
             for part, value in zip(parts, values, strict=True)
         ]
         lower, upper = made if self.features[split.feature].monotone > 0 else made[::-1]

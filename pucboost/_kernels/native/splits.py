@@ -112,7 +112,8 @@ def best_threshold(
 ) -> Any:  # fmt: skip
     """Return (gain, bin, whether missing values go left) of the best split: bins 0 … bin go left.
 
-    Gains are above ``own``, that of the leaf itself; if none is above ``least``, where it is does not matter.
+    Gains are above ``own``, that of the leaf itself; if none is above ``least``, the largest is returned all the same,
+    but not where it is.
 
     ``only`` ≥ 0 allows no other bin (extra trees). Splitting behind the last bin parts the missing values from all
     others. Of equal gains the first counts: missing values to the right, then the lower bin.
@@ -133,10 +134,11 @@ def best_threshold(
                         below_g[b] + more_g, below_h[b] + more_h, penalties.l2, penalties, leaf, monotone
                     )
         found = _largest(gains, n)
-        if found - own > max(least, best):
+        if found - own > best:
             best, best_left = found - own, missing_left == 1
-            for b in range(n):
-                if gains[b] == found:
-                    best_bin = b
-                    break
+            if best > least:
+                for b in range(n):
+                    if gains[b] == found:
+                        best_bin = b
+                        break
     return best, best_bin, best_left
