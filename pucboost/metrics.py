@@ -132,7 +132,7 @@ def puc_score(
     Parameters
     ----------
     model
-        A fitted estimator or pipeline, a booster of either engine, an anchored model, or a function from a table to
+        A fitted estimator or pipeline, a booster of any engine, an anchored model, or a function from a table to
         predictions.
     X, y
         People and their outcomes.

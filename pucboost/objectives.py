@@ -1,7 +1,7 @@
 """Losses in closed form: gradients, initial scores and links, equal to those built into the engines.
 
 An engine's built-in objective computes its gradients internally, where nothing can be added. The objects here compute
-the same gradients in the open. Each is also a custom objective for either engine:
+the same gradients in the open. Each is also a custom objective for every engine:
 
 >>> import lightgbm as lgb, numpy as np
 >>> X, y = np.arange(100.0).reshape(-1, 1), np.arange(100) // 50

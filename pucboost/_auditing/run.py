@@ -74,7 +74,7 @@ def audit(
     Parameters
     ----------
     model
-        A booster of either engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), be it
+        A booster of any engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), be it
         a pipeline, a search or another wrapper, or a callable from a table to predictions.
     X, y
         Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of

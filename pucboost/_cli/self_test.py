@@ -18,7 +18,7 @@ from .shared import one_line
 ROUNDS = 60
 TRAINING_PEOPLE, OTHER_PEOPLE = 10_000, 5_000
 LARGEST_GAP = 60e-4
-"""With these people both engines come to about 30e-4, and to 150e-4 if they may learn from silence."""
+"""With these people every engine comes to about 30e-4, and to 150e-4 if they may learn from silence."""
 MARGIN = 0.1
 
 

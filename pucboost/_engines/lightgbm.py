@@ -143,6 +143,11 @@ class LightGBM(Engine):
         learner = value_of(params, "tree_learner", "serial")
         if learner in ("feature", "feature_parallel"):
             raise ValueError(f"tree_learner={learner!r} needs the whole table in every worker. Use 'data' or 'voting'.")
+        if learner == "serial" and is_networked(params):
+            raise ValueError(
+                "tree_learner is 'serial', which is its default: LightGBM then ignores the other machines, and every "
+                "worker gets a model of its own people. Use 'data' or 'voting'."
+            )
 
     def needs_events(self, params: Mapping[str, Any]) -> bool:
         """Return whether training starts from the logarithm of a worker's own mean."""

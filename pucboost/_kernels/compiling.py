@@ -64,7 +64,7 @@ def said_if_compiled_now(function: Any, what: str) -> Iterator[None]:
         return
     folder = cache_folder()
     kept = "not kept, see NUMBA_CACHE_DIR" if folder is None else f"then kept in {folder}"
-    logger.info("compiling %s, which takes seconds, once: %s", what, kept)
+    logger.info("compiling %s, which takes up to a minute, once: %s", what, kept)
     with progress_bar(f"Compiling {what}, once"):
         yield
 
@@ -85,8 +85,8 @@ def _say_once(text: str) -> None:
 def _say_that_nothing_is_kept(error: Exception) -> None:
     logger.debug("numba's cache: %s", error)
     _say_once(
-        "Compiled kernels cannot be kept on disk, so every process compiles them again, which takes seconds. Set the "
-        "environment variable NUMBA_CACHE_DIR to a folder that can be written to."
+        "Compiled kernels cannot be kept on disk, so every process compiles them again, which may take a minute. Set "
+        "the environment variable NUMBA_CACHE_DIR to a folder that can be written to."
     )
 
 

@@ -15,14 +15,15 @@ TREES = 3
 
 
 def people(levels: int, seed: int = 0) -> tuple[Any, Any]:
-    """Return whole numbers, some missing, and a column of categories; few values, so that each has a bin of its own."""
+    """Return whole numbers, some missing, and categories; few values, so that each has a bin of its own."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([
         rng.integers(0, 40, N), rng.integers(0, 15, N), rng.integers(0, levels, N), rng.integers(0, 2, N),
     ]).astype(float)  # fmt: skip
     X[rng.random(N) < 0.3, 1] = np.nan
     X[rng.random(N) < 0.1, 3] = np.nan
-    signal = np.sin(X[:, 0] / 8) + 0.3 * np.nan_to_num(X[:, 1], nan=-3.0) * np.nan_to_num(X[:, 3]) + 2 * np.cos(2 * X[:, 2])
+    both = np.nan_to_num(X[:, 1], nan=-3.0) * np.nan_to_num(X[:, 3])
+    signal = np.sin(X[:, 0] / 8) + 0.3 * both + 2 * np.cos(2 * X[:, 2])
     return X, signal + rng.normal(size=N)
 
 

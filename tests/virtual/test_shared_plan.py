@@ -221,6 +221,7 @@ def test_wrong_uses_are_named() -> None:
         ({"objective": "quantile"}, "averages the leaves that each worker finds"),
         ({"objective": "reg:absoluteerror", "engine": "xgboost"}, "averages the leaves that each worker finds"),
         ({"tree_learner": "feature"}, "needs the whole table in every worker"),
+        ({"machines": "a:1,b:2", "num_machines": 2}, "LightGBM then ignores the other machines"),
         ({"zero_as_missing": True}, "zero_as_missing differs"),
         ({"optional": ["z1"]}, "the plan was made for"),
     ]:

@@ -28,7 +28,7 @@ class AuditedModel:
     Parameters
     ----------
     model
-        A booster of either engine, an :class:`AnchoredModel`, a scikit-learn estimator, or a callable from a table to
+        A booster of any engine, an :class:`AnchoredModel`, a scikit-learn estimator, or a callable from a table to
         predictions.
     people
         The people. A model that is not a booster is given their table in the user's own container.

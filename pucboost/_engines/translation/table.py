@@ -30,7 +30,10 @@ class Row:
     """Says whether LightGBM reads the parameter at all; if not, it is dropped."""
 
 
-_DISTRIBUTED = "distributed training is set up outside its parameters; train on one machine"
+_DISTRIBUTED = (
+    "distributed training is set up outside its parameters; use pucboost.dask, or a SharedPlan in workers that "
+    "xgboost.collective connects"
+)
 _CATEGORIES = "its treatment of categories is set by max_cat_to_onehot and max_cat_threshold"
 
 TABLE: dict[str, Row] = {

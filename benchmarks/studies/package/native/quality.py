@@ -96,7 +96,8 @@ def in_short(rows: Rows) -> Table:
     """Return the ratios alone."""
     columns, lines = table(rows)
     keep = [columns.index(name) for name in ("family", "copies", "ratio", "ratio to exhaustive")]
-    return [columns[k] for k in keep], [[line[k] for k in keep] for line in lines]
+    short = [[line[k] for k in keep] for line in lines]
+    return [columns[k] for k in keep], [line for line in short if line[-2:] != ["–", "–"]]
 
 
 def figure(rows: Rows) -> Any:
