@@ -15,7 +15,6 @@ from benchmarks.harness.types import Row, Rows, Table
 
 PARAMS = {"verbosity": -1, "num_threads": 2, "min_data_in_leaf": 100}
 COPIES = 2
-ROUNDS = 100
 
 
 def _events(X: Any, rng: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
@@ -60,24 +59,24 @@ CASES: dict[str, Callable[..., Any]] = {
 }
 
 
-SIZES = {100_000: 3, 1_000_000: 3, 10_000_000: 1}
-"""Number of people → number of samples."""
+SIZES = {100_000: (3, 100), 1_000_000: (2, 100), 10_000_000: (1, 30)}
+"""Number of people → number of samples and of rounds."""
 MOST_JUDGED = 500_000
 """People whose loss is looked at: more would only take time."""
 
 
 def units(quick: bool) -> Iterable[Unit]:
     """List one unit per case, size and sample."""
-    for n_rows, seeds in {5_000: 2}.items() if quick else SIZES.items():
+    for n_rows, (seeds, rounds) in {5_000: (2, 10)}.items() if quick else SIZES.items():
         for name, make in CASES.items():
             for seed in range(seeds):
                 yield Unit(
-                    {"case": name, "N": f"{n_rows:,}", "seed": str(seed)},
-                    lambda m=make, n=n_rows, s=seed: [measure(m, n, s, quick)],  # type: ignore[misc]
+                    {"case": name, "N": f"{n_rows:,}", "rounds": str(rounds), "seed": str(seed)},
+                    lambda m=make, n=n_rows, r=rounds, s=seed: [measure(m, n, r, s)],  # type: ignore[misc]
                 )
 
 
-def measure(make: Callable[..., Any], n_rows: int, seed: int, quick: bool) -> Row:
+def measure(make: Callable[..., Any], n_rows: int, rounds: int, seed: int) -> Row:
     """Train both engines on the same people and masks; score both on the virtual rows of others."""
     X, _, optional = insurance_like(n_rows + min(n_rows // 2, MOST_JUDGED), seed=seed)
     label, own, params = make(X, np.random.default_rng(seed))
@@ -90,7 +89,6 @@ def measure(make: Callable[..., Any], n_rows: int, seed: int, quick: bool) -> Ro
     for engine in ("native", "lightgbm"):
         record: dict[str, Any] = {}
         both = {**PARAMS, **params, "engine": engine, "copies": COPIES, "seed": seed}
-        rounds = 10 if quick else ROUNDS
         puc.train(both, train, rounds, [test], ["test"], callbacks=[lgb.record_evaluation(record)])
         losses[engine] = next(iter(record["test"].values()))
     return {
@@ -102,15 +100,24 @@ def measure(make: Callable[..., Any], n_rows: int, seed: int, quick: bool) -> Ro
 
 def table(rows: Rows) -> Table:
     """Return the mean difference of the engines for each case and size, as a part of what LightGBM learns."""
-    cases: dict[tuple[str, str], list[Any]] = {}
+    cases: dict[tuple[str, str, str], list[Any]] = {}
     for row in rows:
-        cases.setdefault((row["case"], row["N"]), []).append([float(row[k]) for k in ("start", "LightGBM", "native")])
+        key = row["case"], row["N"], row["rounds"]
+        cases.setdefault(key, []).append([float(row[k]) for k in ("start", "LightGBM", "native")])
     lines = []
-    for (case, n), losses in cases.items():
+    for (case, n, rounds), losses in cases.items():
         start, theirs, mine = np.array(losses).T
         part = (mine - theirs) / (start - theirs)
         error = f" ± {part.std(ddof=1) / len(part) ** 0.5:.4f}" if len(part) > 1 else ""
         lines.append(
-            [case, n, str(len(part)), f"{theirs.mean():.5g}", f"{mine.mean():.5g}", f"{part.mean():+.4f}{error}"]
+            [
+                case,
+                n,
+                rounds,
+                str(len(part)),
+                f"{theirs.mean():.5g}",
+                f"{mine.mean():.5g}",
+                f"{part.mean():+.4f}{error}",
+            ]
         )
-    return ["case", "N", "samples", "LightGBM", "native", "difference, part of what is learned"], lines
+    return ["case", "N", "rounds", "samples", "LightGBM", "native", "difference, part of what is learned"], lines
