@@ -223,8 +223,22 @@ def _category_bins(values: Array, zeros: int, params: BinParams, feature: int, o
         counts = np.concatenate(([zeros + counts[:extra].sum()], counts[extra:]))
         distinct = np.concatenate(([0.0], distinct[extra:]))
     order = np.argsort(-counts, kind="stable")
-    enough = np.flatnonzero((counts[order] < params.min_data_in_bin) & (np.arange(len(order)) > 1))
-    kept = order[: min(enough[0] if len(enough) else len(order), params.value_bins(feature, True))]
-    has_missing = optional or len(kept) < len(order) or len(whole) < len(values)
+    has_missing = optional or len(whole) < len(values)
+    enough = _enough_categories(counts[order], params.min_data_in_bin, has_missing)
+    kept = order[: min(enough, params.value_bins(feature, True))]
+    has_missing = has_missing or len(kept) < len(order)
     categories = distinct[kept].astype(np.int64)
     return FeatureBins(len(kept), np.empty(0), categories, "nan", has_missing)
+
+
+def _enough_categories(counts: Array, least: int, has_missing: bool) -> int:
+    """Return how many of the categories, the most frequent first, get a bin; the others are as good as missing.
+
+    By LightGBM's rule: if nothing else is missing, the rarest has none where the others are 99 % of the people. After
+    the first two, those with fewer than ``least`` people have none, either.
+    """
+    rare = np.flatnonzero((counts < least) & (np.arange(len(counts)) > 1))
+    enough = int(rare[0]) if len(rare) else len(counts)
+    if not has_missing and enough == len(counts) > 1 and counts[:-1].sum() >= np.floor(0.99 * counts.sum() + 0.5):
+        enough -= 1
+    return enough
