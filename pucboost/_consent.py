@@ -271,12 +271,12 @@ class Consent:
         """Warn if people share a group, but not the one that it needs: it counts as withheld, and may be an error."""
         if self.nesting.is_free:
             return
-        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        rows = np.flatnonzero(shown != self.nesting.largest(shown))
+        lacking = self.lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        rows = np.flatnonzero(lacking)
         if not len(rows):
             return
-        first, needed = int(shown[rows[0]]), self.nesting.needed
-        g = next(h for h in range(self.n_groups) if first >> h & 1 and needed[h] >= 0 and not first >> needed[h] & 1)
+        first, needed = int(lacking[rows[0]]), self.nesting.needed
+        g = next(h for h in range(self.n_groups) if first >> h & 1 and not first >> needed[h] & 1)
         group = self.group_names[g]
         warn_of_lacking(len(rows), source.n_rows, f" (row {rows[0]} in {group!r}, but not in {self.needs[group]!r})")
 
@@ -286,14 +286,16 @@ class Consent:
         """Return how many people have values in a group, but not in the one that it needs."""
         if self.nesting.is_free:
             return 0
-        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return int((shown != self.nesting.largest(shown)).sum())
+        lacking = self.lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        return int(np.count_nonzero(lacking))
 
-    def lacking(self, source: RowSource) -> Array:
+    def lacking(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
+    ) -> Array:
         """Return the groups that have values, but lack a group that they need; one mask per row."""
         if self.nesting.is_free:
             return np.zeros(source.n_rows, dtype=np.uint64)
-        shown = self.with_values(source)
+        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
         return np.asarray(shown & ~self.nesting.largest(shown))
 
     def without_lacking(self, rows: Array) -> Array:

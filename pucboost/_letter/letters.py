@@ -11,7 +11,7 @@ from .._arrays import Array
 from .._engines import boosters_of
 from .._models.anchored import AnchoredModel
 from .._nesting import Nesting
-from .._prediction.best_subset import favourable_sign
+from .._prediction.best_subset import favourable_sign, who_has_too_many
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.sharing import shapley_weights
 from .._prediction.subsets import people_by_mask
@@ -231,17 +231,14 @@ def check_groups(text: LetterText, consent: Consent) -> None:
 
 def no_room(shared: Array, nesting: Nesting) -> tuple[int, str] | None:
     """Return the row with most choices, and what to say of it, if these are too many for a letter; else None."""
-    counts = nesting.counts(shared)
-    if not len(counts) or counts.max() <= 1 << MAX_SHARED:
+    too_many = who_has_too_many(shared, nesting, 1 << MAX_SHARED)
+    if too_many is None:
         return None
-    row = int(counts.argmax())
-    k = int(shared[row]).bit_count()
-    choices, room = f"2^{k}", f"{MAX_SHARED} groups"
-    if not nesting.is_free:
-        choices, room = f"{counts[row]:,}", f"{1 << MAX_SHARED:,}"
+    row, groups, choices = too_many
+    room = f"{MAX_SHARED} groups" if nesting.is_free else f"{1 << MAX_SHARED:,}"
     return row, (
-        f"shares {k} groups, so there are {choices} choices; a letter has room for {room}. Train with larger groups, "
-        "or choose some subsets and use puc.quote."
+        f"shares {groups} groups, so there are {choices} choices; a letter has room for {room}. Train with larger "
+        "groups, or choose some subsets and use puc.quote."
     )
 
 

@@ -73,13 +73,13 @@ def best_predictions(
 ) -> tuple[Array, Array]:
     """Return each person's best prediction and its mask; people with too many subsets are searched or refused."""
     nesting = predictor.consent.nesting
-    if search == "exact" and predictor.n_rows:
+    if search == "exact":
         too_many = who_has_too_many(predictor.shared, nesting, max_subsets)
         if too_many is not None:
-            row, what = too_many
+            row, groups, subsets = too_many
             raise ValueError(
-                f"Row {row} shares {what}, more than max_subsets = {max_subsets}. Raise max_subsets, or allow "
-                "search='greedy'."
+                f"Row {row} shares {groups} groups, {subsets} subsets, more than max_subsets = {max_subsets}. Raise "
+                "max_subsets, or allow search='greedy'."
             )
     return best_subsets(
         predictor.shared,
@@ -91,14 +91,14 @@ def best_predictions(
     )
 
 
-def who_has_too_many(shared: Array, nesting: Nesting, max_subsets: float) -> tuple[int, str] | None:
-    """Return the row with most subsets, and what it shares in words, if these are too many; else None."""
+def who_has_too_many(shared: Array, nesting: Nesting, max_subsets: float) -> tuple[int, int, str] | None:
+    """Return the row with most subsets, its number of groups and of subsets, if these are too many; else None."""
     counts = nesting.counts(shared)
-    row = int(counts.argmax())
-    if counts[row] <= max_subsets:
+    if not len(counts) or counts.max() <= max_subsets:
         return None
+    row = int(counts.argmax())
     k = int(shared[row]).bit_count()
-    return row, f"{k} groups, {f'2^{k}' if nesting.is_free else f'{int(counts[row]):,}'} subsets"
+    return row, k, f"2^{k}" if nesting.is_free else f"{int(counts[row]):,}"
 
 
 def _greedy(predictor: MaskedPredictor, people: Array, mask: int, sign: float) -> tuple[Array, Array]:

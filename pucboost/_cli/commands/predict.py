@@ -109,8 +109,8 @@ class _Predictions:
         consent = self._model.consent
         too_many = who_has_too_many(consent.presence(people), consent.nesting, self._given.max_subsets)
         if too_many is not None:
-            row, what = too_many
+            row, groups, subsets = too_many
             raise DataError(
-                f"{self._given.data}, row {first_row + row}: this person shares {what}, more than --max-subsets "
-                f"{self._given.max_subsets}. Raise it, or allow --search greedy"
+                f"{self._given.data}, row {first_row + row}: this person shares {groups} groups, {subsets} subsets, "
+                f"more than --max-subsets {self._given.max_subsets}. Raise it, or allow --search greedy"
             )
