@@ -30,6 +30,7 @@ from .studies.package import (
     native,
     quality,
     quotes,
+    rare_categories,
     speed,
 )
 
@@ -48,6 +49,7 @@ PACKAGE = (
     Study("larger", larger.units, larger.table, alone=True, seed="0 to 199"),
     in_one("quality", quality.study, "0 to 5", in_short=quality.in_short),
     mask_calibration.STUDY,
+    rare_categories.STUDY,
     in_one("anchored", anchored.study, "0 to 3"),
     in_one("audit", audit.study, "0 to 399, r=3 to 59", in_short=audit.in_short),
     in_one("audit_power", audit.power_study, "10000 to 10011"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
+from .._virtual.rare_categories import RareCategories
 from .._virtual.rows import VirtualTable
 from .base import (
     NO_HOOKS,
@@ -28,6 +29,7 @@ from .base import (
     times_rows,
 )
 from .lightgbm_boosters import BOOSTERS, with_builtin_objective
+from .lightgbm_categories import rare_categories, spell_out
 from .lightgbm_dataset import FoldRows, VirtualDataset, bin_reference
 from .lightgbm_network import LightGBMNetwork, is_networked, local_booster, without_network
 from .names import (
@@ -255,7 +257,7 @@ class LightGBM(Engine):
         valid_sets: list[lgb.Dataset] | None = None
         valid_names = None
         if valid is not None:
-            valid_sets = [train_set if v is None else VirtualDataset(v, reference=train_set) for v, _ in valid]
+            valid_sets = [train_set if v is None else train_set.validation(v) for v, _ in valid]
             valid_names = [name for _, name in valid]
         booster = lgb.train(
             values,
@@ -268,7 +270,10 @@ class LightGBM(Engine):
             hooks.keep_training_booster,
             callbacks=hooks.callbacks,  # by name, because MLflow's autolog adds its own callback to this argument
         )
-        return local_booster(booster) if is_networked(values) and not hooks.keep_training_booster else booster
+        if hooks.keep_training_booster:
+            return booster  # it would lose its data
+        booster = local_booster(booster) if is_networked(values) else booster
+        return spell_out(booster, train_set.rare, _rounds_of(hooks.init_model))
 
     def train_own_gradient(
         self,
@@ -318,21 +323,24 @@ class LightGBM(Engine):
         """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook replaces each fold by its virtual tables."""
         # Wrapped here, not per fold: lgb.cv takes the objective out of the parameters before it makes the folds.
         values, wrapped = weigh_copies(params.values)
-        done = 0
+        rare: list[RareCategories] = []
 
         def exchange(train_rows: Any, valid_rows: Any, fold_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-            nonlocal done
-            train, valid, fold_params = build(done, fold_params)
-            done += 1
+            train, valid, fold_params = build(len(rare), fold_params)
             train_set, fold_params = _training_set(train, fold_params, wrapped)
-            valid_set = VirtualDataset(valid, reference=train_set)
+            rare.append(train_set.rare)
+            valid_set = train_set.validation(valid)
             for part in (train_set, valid_set):
                 part._update_params(fold_params)._set_predictor(train_rows._predictor)
             return train_set, valid_set, fold_params
 
         stand_in = FoldRows(label)
         given = vars(options) | {"fpreproc": exchange}
-        return dict(lgb.cv(values, stand_in, params.num_boost_round, iter(folds), **given))
+        results: dict[str, Any] = dict(lgb.cv(values, stand_in, params.num_boost_round, iter(folds), **given))
+        if options.return_cvbooster:
+            for booster, of_fold in zip(results["cvbooster"].boosters, rare, strict=True):
+                spell_out(booster, of_fold, _rounds_of(options.init_model))
+        return results
 
     def stops_early(self, callback: Any) -> bool:
         """Return whether a callback comes from ``lgb.early_stopping``."""
@@ -347,7 +355,8 @@ class LightGBM(Engine):
 
         def after_round(env: Any) -> None:
             if (env.iteration - env.begin_iteration + 1) % every == 0:
-                keep(local_booster(env.model), env.model.current_iteration())
+                booster = spell_out(local_booster(env.model), env.model.train_set.rare, env.begin_iteration)
+                keep(booster, env.model.current_iteration())
 
         return after_round
 
@@ -422,11 +431,16 @@ def _training_set(
     params, scale = sample_rows(params, virtual.share_per_tree, len(virtual))
     params, balance = balance_classes(params, virtual.class_counts)
     given: dict[str, Any] = {"weight_scale": scale * balance, "keep_copy_weight": keep_copy_weight}
+    rare = rare_categories(virtual, params)
     if virtual.bin_sample is not None:
         # By number of rows LightGBM would drop features as useless, and the sample has fewer than the table.
         params = {**params, "feature_pre_filter": False}
-        given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params))
-    return VirtualDataset(virtual, **given), params
+        given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params), rare)
+    return VirtualDataset(virtual, rare=rare, **given), params
+
+
+def _rounds_of(init_model: lgb.Booster | None) -> int:
+    return 0 if init_model is None else int(init_model.current_iteration())
 
 
 def weigh_copies(params: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -17,14 +17,18 @@ import numpy as np
 from .._arrays import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
 from .._virtual.part_facts import BinSample
+from .._virtual.rare_categories import RareCategories
 from .._virtual.rows import MaskedRows, VirtualTable
 
 
 class MaskedSequence(lgb.Sequence):
-    """Masked rows behind LightGBM's public interface for data that do not fit into memory."""
+    """Masked rows behind LightGBM's public interface for data that do not fit into memory.
 
-    def __init__(self, rows: MaskedRows) -> None:
-        self.rows = rows
+    ``as_given`` are the same rows with the categories that people gave, for a model that has read such rows.
+    """
+
+    def __init__(self, rows: MaskedRows, as_given: MaskedRows) -> None:
+        self.rows, self.as_given = rows, as_given
         self.batch_size = rows.batch_rows
 
     def __len__(self) -> int:
@@ -50,6 +54,8 @@ class VirtualDataset(lgb.Dataset):
         Factor on all weights.
     keep_copy_weight
         Keep the copy weights for a callable objective.
+    rare
+        Categories that are one to the trees.
     reference
         The training set, for a validation set.
     """
@@ -60,12 +66,14 @@ class VirtualDataset(lgb.Dataset):
         *,
         weight_scale: float = 1.0,
         keep_copy_weight: bool = False,
+        rare: RareCategories | None = None,
         reference: lgb.Dataset | None = None,
         params: dict[str, Any] | None = None,
     ) -> None:
         table, scores = virtual.table, virtual.init_score()
+        self.rare = RareCategories({}) if rare is None else rare
         super().__init__(
-            MaskedSequence(virtual.rows),
+            MaskedSequence(self.rare.pooled(virtual).rows, virtual.rows),
             label=virtual.label(),
             weight=virtual.weight(weight_scale),
             init_score=None if scores is None else scores.ravel(order="F"),
@@ -79,6 +87,10 @@ class VirtualDataset(lgb.Dataset):
         self.copy_weight = virtual.copy_weight(weight_scale) if keep_copy_weight else None
         self._user_weight = virtual.user_weight() if keep_copy_weight else None
         self._constructing = self._in_objective = False
+
+    def validation(self, virtual: VirtualTable) -> VirtualDataset:
+        """Return a validation set for this training set."""
+        return VirtualDataset(virtual, rare=self.rare, reference=self)
 
     @contextmanager
     def as_seen_by_objective(self) -> Iterator[VirtualDataset]:
@@ -139,17 +151,19 @@ class VirtualDataset(lgb.Dataset):
         if predictor is None or not isinstance(data, MaskedSequence):
             return super()._set_init_score_by_predictor(predictor, data, used_indices)
         scores = np.empty((len(data), predictor.num_class), order="F")
-        for start, batch in data.rows.batches():
+        for start, batch in data.as_given.batches():
             raw = predictor.predict(data=batch, raw_score=True)
             scores[start : start + len(batch)] = raw.reshape(len(batch), -1)
         return self.set_init_score(scores.ravel(order="F"))
 
 
-def bin_reference(virtual: VirtualTable, sample: BinSample, params: dict[str, Any]) -> lgb.Dataset:
+def bin_reference(
+    virtual: VirtualTable, sample: BinSample, params: dict[str, Any], rare: RareCategories
+) -> lgb.Dataset:
     """Return a Dataset whose bins those of all workers are, made from the same sample in each."""
     table = virtual.table
     reference = lgb.Dataset(
-        sample.rows,
+        rare.pool(sample.rows),
         label=np.zeros(len(sample.rows), dtype=np.float32),
         feature_name=table.feature_name,
         categorical_feature=table.categorical_feature,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -146,6 +147,10 @@ class MaskedRows:
         """Return the virtual rows with the given numbers."""
         return self._take_into(index, self._buffer(len(index)))
 
+    def masks_at(self, index: Array) -> Array:
+        """Return the masks of the virtual rows with the given numbers."""
+        return self.plan.rows_and_masks_at(index, self.threads)[1]
+
     def _take_into(self, index: Array, out: Array, masks_out: Array | None = None) -> Array:
         rows, masks = self.plan.rows_and_masks_at(index, self.threads)
         if masks_out is not None:
@@ -210,6 +215,10 @@ class SelectedRows(MaskedRows):
         """Return the selected rows with the given numbers."""
         return super().take(self.selection[index])
 
+    def masks_at(self, index: Array) -> Array:
+        """Return the masks of the selected rows with the given numbers."""
+        return super().masks_at(self.selection[index])
+
 
 @dataclass(frozen=True)
 class VirtualTable:
@@ -235,6 +244,11 @@ class VirtualTable:
         return min(1.0, self.people / len(self))
 
     @property
+    def rows_per_tree(self) -> float:
+        """φV, the number of virtual rows that each tree is grown on."""
+        return self.share_per_tree * len(self)
+
+    @property
     def class_counts(self) -> tuple[int, int]:
         """How many people have labels above 0, and how many have not."""
         positive = int((self.table.label > 0).sum())
@@ -244,6 +258,12 @@ class VirtualTable:
     def bin_sample(self) -> BinSample | None:
         """The rows from which an engine must make its bins; None if it may take any."""
         return None
+
+    def reading(self, other: Callable[[RowSource], RowSource]) -> Self:
+        """Return the same virtual rows of another source, with the same people."""
+        source, rows = other(self.rows.source), copy.copy(self.rows)
+        rows.source = source
+        return replace(self, rows=rows, table=replace(self.table, source=source))
 
     def people_as_given(self) -> VirtualTable:
         """Return the people themselves: one row for each, with what they share."""
@@ -343,6 +363,11 @@ class MergedTable(VirtualTable):
     def people(self) -> int:
         """Number of source rows before merging."""
         return self.n_people
+
+    def reading(self, other: Callable[[RowSource], RowSource]) -> Self:
+        """Return the same cells of another source."""
+        cells = super().reading(other)
+        return cells if self.before is None else replace(cells, before=self.before.reading(other))
 
     def people_as_given(self) -> VirtualTable:
         """Return the people themselves, before any were merged."""

@@ -436,6 +436,11 @@ class PartTable(VirtualTable):
         return min(1.0, plan.allocation.rows / plan.virtual_rows)
 
     @property
+    def rows_per_tree(self) -> float:
+        """φV of the whole table."""
+        return self.share_per_tree * self.part.plan.virtual_rows
+
+    @property
     def class_counts(self) -> tuple[int, int]:
         """How many labels of the whole table are above 0, and how many are not."""
         plan = self.part.plan

@@ -11,10 +11,12 @@ import numpy as np
 from ..._arrays import Array
 from ..._losses import Objective
 from ..._tables.sources import RowSource
+from ..._virtual.rare_categories import RareCategories
 from ..._virtual.rows import MaskedRows, VirtualTable
 from ..base import OwnGradient, Validation
 from ..lightgbm import ENGINE as LIGHTGBM
 from ..lightgbm import balance_classes
+from ..lightgbm_categories import categorical_columns, least_people
 from ..names import is_true, main_objective, number_of, value_of, whole_number, with_value, without
 from .bins import Bins, find_bins
 from .bundles import Layout, find_layout
@@ -55,11 +57,14 @@ def begin(
     booster = GrowingBooster(
         with_value(params, "objective", "none") if callable(given) else params, train.table, n_classes
     )
-    bins, layout = bins_and_layout(train, params, booster.categorical_columns())
+    categorical = categorical_columns(booster)
+    rare = _rare_categories(train, params, categorical)
+    bins, layout = bins_and_layout(rare.pooled(train), params, categorical)
     before = None if init_model is None else _loaded(init_model)
 
     def pool_of(virtual: VirtualTable, *, for_growth: bool = False) -> Pool:
-        pool = Pool.of(virtual, bins, layout, n_classes, for_growth=for_growth, threads=crew.size, scale=balance)
+        pooled = rare.pooled(virtual)
+        pool = Pool.of(pooled, bins, layout, n_classes, for_growth=for_growth, threads=crew.size, scale=balance)
         if before is not None:
             _start_from(before, virtual, pool)
         return pool
@@ -85,7 +90,7 @@ def begin(
         filler = gradients_of(loss, pool, start)
     booster.growth = Growth(
         Grower(pool, bins, layout, GrowthParams.read(params), filler, train.share_per_tree, crew),
-        ModelText(booster.untrained_text(), bins.features, start, before),
+        ModelText(booster.untrained_text(), bins.features, start, before, rare),
         rows,
         [(others[id(table)], name) for table, name in valid if table is not None],
         metrics_of(params, n_classes),
@@ -116,6 +121,15 @@ def bins_and_layout(train: VirtualTable, params: Mapping[str, Any], categorical:
     sample = ColumnSample.of(_Shared(train.people_as_given().rows), wanted.sample_rows, wanted.seed)
     bins = find_bins(sample, wanted, consent.group_columns.tolist(), categorical, train.rows.threads)
     return bins, find_layout(sample, bins, consent, bundle=is_true(value_of(params, "enable_bundle", True)))
+
+
+def _rare_categories(train: VirtualTable, params: Mapping[str, Any], categorical: list[int]) -> RareCategories:
+    """Return the categories of optional columns that a tree could not tell from missing values."""
+    wanted = read_bin_params(params)
+    most = {column: wanted.value_bins(column, True) for column in categorical}
+    return RareCategories.of(
+        train, categorical, lambda group: least_people(train, params, group, bins_of_people=True), most
+    )
 
 
 def _best_constant(loss: Objective, pool: Pool) -> Array:

@@ -7,7 +7,6 @@ so far. Only growing, evaluating and resetting parameters are the native engine'
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Never
@@ -17,16 +16,14 @@ import numpy as np
 
 from ..._arrays import Array
 from ..._tables.containers import SourceTable
-from ..names import MAIN_NAME, aliases, main_objective, value_of, whole_number, with_value, without
+from ..lightgbm_categories import columns_only
+from ..names import MAIN_NAME, aliases, value_of, whole_number, with_value, without
 from .grower import Grower
 from .metrics import Metric
 from .model_text import ModelText
 from .scored_rows import ScoredRows
 from .scoring import add_tree
 from .trees import Tree
-
-_ROWS = 40
-"""Rows of the table by which LightGBM is told columns and parameters."""
 
 
 @dataclass
@@ -62,17 +59,9 @@ class GrowingBooster(lgb.Booster):
     growth: Growth
 
     def __init__(self, params: Mapping[str, Any], table: SourceTable, n_classes: int) -> None:
-        column = np.arange(_ROWS, dtype=np.float64)
-        positive = main_objective(value_of(params, "objective")) == "gamma"
-        data = lgb.Dataset(
-            np.tile(column[:, None], table.source.n_columns),
-            column % max(2, n_classes) + positive,
-            feature_name=table.names,
-            categorical_feature=table.categorical_feature,
-            params={"verbosity": -1, "num_threads": 1},
+        super().__init__(
+            with_value(with_value(params, "verbosity", -1), "num_threads", 1), columns_only(params, table, n_classes)
         )
-        data.pandas_categorical = table.pandas_categorical
-        super().__init__(with_value(with_value(params, "verbosity", -1), "num_threads", 1), data)
         self.free_dataset()
         # Quiet only as long as LightGBM looks at a table that is not the user's. LightGBM itself needs one thread, and
         # in a forked process more of them would never come.
@@ -104,14 +93,6 @@ class GrowingBooster(lgb.Booster):
             given = whole_number(name, value_of(self.params, name, default))
             text = text.replace(f"\n[{name}: {here}]\n", f"\n[{name}: {given}]\n")
         return text
-
-    def categorical_columns(self) -> list[int]:
-        """Return the positions of the categorical columns, as LightGBM understood table and parameters."""
-        found = re.search(r"^\[categorical_feature: (?:(name):)?(.+)\]$", self.model_to_string(), re.MULTILINE)
-        if not found:
-            return []
-        words = found[2].split(",")
-        return [self.feature_name().index(word) if found[1] else int(word) for word in words]
 
     def update(self, train_set: Any = None, fobj: Any = None) -> bool:
         """Grow the trees of one round, and return whether none of them has a split.

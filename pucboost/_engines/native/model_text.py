@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._arrays import Array
+from ..lightgbm_categories import NONE, members_of, words_of
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
+    from ..._virtual.rare_categories import RareCategories
     from .bins import FeatureBins
     from .trees import Tree
 
@@ -44,10 +46,17 @@ class ModelText:
         The initial score of each class, which LightGBM adds to the first tree of the class.
     before
         A model that this one continues.
+    rare
+        Categories that were one while the trees grew. The trees name them all.
     """
 
     def __init__(
-        self, untrained: str, bins: Sequence[FeatureBins], start: Array, before: lgb.Booster | None = None
+        self,
+        untrained: str,
+        bins: Sequence[FeatureBins],
+        start: Array,
+        before: lgb.Booster | None = None,
+        rare: RareCategories = NONE,
     ) -> None:
         head, _, tail = untrained.partition(_END)
         lines = [
@@ -55,7 +64,7 @@ class ModelText:
         ]
         self._head = "\n".join([*lines, "feature_infos=" + " ".join(map(_info, bins))])
         self._tail = tail
-        self._bins = bins
+        self._bins, self._rare = bins, rare
         self._start = np.asarray(start, dtype=np.float64)
         self._trees = [] if before is None else _trees_in(before.model_to_string(num_iteration=-1))
 
@@ -67,7 +76,7 @@ class ModelText:
         """Add the trees of one round, one for each class."""
         first = not self._trees
         for k, tree in enumerate(round_trees):
-            self._trees.append(_written(tree, self._bins, float(self._start[k]) if first else 0.0))
+            self._trees.append(_written(tree, self._bins, self._rare, float(self._start[k]) if first else 0.0))
 
     def text(self) -> str:
         """Return the whole text."""
@@ -91,7 +100,7 @@ def _info(bins: FeatureBins) -> str:
     return f"[{_number(bins.low)}:{_number(bins.high)}]"
 
 
-def _written(tree: Tree, bins: Sequence[FeatureBins], start: float) -> str:
+def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, start: float) -> str:
     """Return the lines of a tree; ``start`` is added to all values, and shrinkage is then 1, as in LightGBM."""
     splits = [bins[feature] for feature in tree.feature]
     sets: list[list[int]] = []
@@ -101,7 +110,8 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], start: float) -> str:
         kind = MISSING_TYPES[split.missing_type] << _MISSING_TYPE
         if split.categories is not None:
             thresholds.append(str(len(sets)))
-            sets.append(_words(split.categories[np.asarray(tree.categories_left[node], dtype=np.int64)]))
+            left = split.categories[np.asarray(tree.categories_left[node], dtype=np.int64)]
+            sets.append(words_of(members_of(left, int(tree.feature[node]), rare)))
             kind |= _CATEGORICAL
         else:
             last = int(tree.bin[node])
@@ -132,14 +142,6 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], start: float) -> str:
         "shrinkage": "1" if start else _number(tree.shrinkage),
     }
     return "".join(f"{name}={value}\n" for name, value in lines.items())
-
-
-def _words(categories: Array) -> list[int]:
-    """Return a set of categories as LightGBM's row of 32-bit words."""
-    words = [0] * (int(categories.max()) // 32 + 1)
-    for category in categories.tolist():
-        words[category // 32] |= 1 << (category % 32)
-    return words
 
 
 def _number(value: Any) -> str:

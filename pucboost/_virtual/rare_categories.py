@@ -1,0 +1,235 @@
+"""Rare categories of optional columns as one category, so that trees can tell those who have them from the silent.
+
+LightGBM's trees send a set of categories to the left and everything else to the right: missing values, and categories
+with too few rows to be told apart (``cat_smooth``) or to have a bin. So people who share a rare category end up in the
+leaves of people who share nothing, and pull their prediction. If m of N people share such categories, whose outcomes
+differ by d from everybody's, a tree can do no better for the silent than the mean of both,
+
+    f = (N·E[Y] + m·(E[Y] + d)) / (N + m),    too much by d·m / (N + m),
+
+and no number of trees makes up for it. As one category, rare ones have enough rows to go left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._arrays import Array
+from .._tables.sources import RowSource
+from .part_facts import BinSample
+from .rows import VirtualTable
+
+logger = logging.getLogger("pucboost")
+
+SAMPLED_ROWS = 1 << 18
+"""Virtual rows from which is found how many of them a person has."""
+
+LARGEST_CATEGORY = 2**31 - 1
+"""LightGBM's models hold categories in 32 bits; whatever is larger or negative counts as missing."""
+
+LARGEST_WRITTEN = 1 << 17
+"""Models hold a set of categories as a row of bits. Rare ones with larger numbers are left out of it, and a model reads
+them as missing."""
+
+
+@dataclass(frozen=True)
+class PooledColumn:
+    """The rare categories of one column."""
+
+    members: Array
+    """In rising order (int64), at least two."""
+    stands_for_all: int
+    """The first of them; if that is too large to be written, a number that is nobody's."""
+
+    @classmethod
+    def of(cls, categories: Array, counts: Array, least: float, most: int | None = None) -> PooledColumn | None:
+        """Return the categories with fewer than ``least`` people, and those after the ``most`` frequent ones.
+
+        None if there are fewer than two, or if even together they have fewer than ``least`` people.
+        """
+        order = np.lexsort((categories, -counts))
+        frequent = int((counts >= least).sum())
+        if most is not None and len(order) > most:
+            frequent = min(frequent, most - 1)
+        rare = order[frequent:]
+        if len(rare) < 2 or counts[rare].sum() < least:
+            return None
+        members = np.sort(categories[rare])
+        first = int(members[0])
+        if first > LARGEST_WRITTEN:
+            first = int(np.setdiff1d(np.arange(len(categories) + 1), categories)[0])
+        return cls(members, first)
+
+    def pool(self, values: Array) -> None:
+        """Write the one category in place of all others."""
+        with np.errstate(invalid="ignore"):
+            known = (values > -1) & (values <= LARGEST_CATEGORY)
+            whole = np.where(known, values, -1).astype(np.int64)
+        place = np.minimum(np.searchsorted(self.members, whole), len(self.members) - 1)
+        values[self.members[place] == whole] = self.stands_for_all
+
+
+class _PooledSource(RowSource):
+    """Rows in which the rare categories of some columns are one."""
+
+    def __init__(self, whole: RowSource, columns: Mapping[int, PooledColumn]) -> None:
+        super().__init__((whole.n_rows, whole.n_columns), whole.dtype, whole.columns)
+        self._whole, self._pooled = whole, columns
+
+    @property
+    def values_per_row(self) -> int:
+        return self._whole.values_per_row
+
+    @property
+    def is_sparse(self) -> bool:
+        return self._whole.is_sparse
+
+    def present(self, rows: Array, columns: Array) -> Array:
+        return self._whole.present(rows, columns)
+
+    def window(self, lo: int, hi: int) -> Array:
+        return _with_one(self._whole.window(lo, hi), self._pooled)
+
+    def take(self, rows: Array) -> Array:
+        return _with_one(self._whole.take(rows), self._pooled)
+
+
+def _with_one(block: Array, columns: Mapping[int, PooledColumn]) -> Array:
+    block = block.copy(order="K")
+    for column, pooled in columns.items():
+        pooled.pool(block[:, column])
+    return block
+
+
+@dataclass(frozen=True)
+class RareCategories:
+    """The rare categories of all optional columns that have some."""
+
+    columns: Mapping[int, PooledColumn]
+
+    @classmethod
+    def of(
+        cls,
+        virtual: VirtualTable,
+        categorical: Collection[int],
+        least: Callable[[int], float],
+        most: Mapping[int, int] | None = None,
+    ) -> RareCategories:
+        """Find them in what the people of a virtual table share.
+
+        Parameters
+        ----------
+        virtual
+            The virtual table.
+        categorical
+            Positions of columns of categories; those that are not optional do not matter.
+        least
+            How many people must share a category of a group so that it is not rare, by the number of the group.
+        most
+            How many categories the engine can tell apart, by column; None if there is no limit.
+        """
+        consent = virtual.rows.consent
+        groups = dict(zip(consent.group_columns.tolist(), consent.column_groups.tolist(), strict=True))
+        optional = [j for j in groups if j in categorical]
+        if not optional:
+            return cls({})
+        found = {}
+        for j, (categories, counts) in _counted(virtual.people_as_given(), optional).items():
+            column = PooledColumn.of(categories, counts, least(groups[j]), None if most is None else most[j])
+            if column is not None:
+                found[j] = column
+                logger.info(
+                    "column %r: %d categories that few people have are one to the trees (%d people)",
+                    virtual.table.names[j],
+                    len(column.members),
+                    counts[np.isin(categories, column.members)].sum(),
+                )
+        return cls(found)
+
+    @classmethod
+    def of_sample(
+        cls, virtual: VirtualTable, categorical: Collection[int], sample: BinSample, in_tree: float, in_sample: float
+    ) -> RareCategories:
+        """Find them for workers that train together, in the sample of virtual rows that all of them have.
+
+        Only columns whose categories the table names are looked at: what is not in the sample is rare, too.
+
+        Parameters
+        ----------
+        virtual
+            The virtual table of a part.
+        categorical
+            Positions of columns of categories.
+        sample
+            The sample of the whole table.
+        in_tree
+            How many rows a category needs among those that a tree grows on.
+        in_sample
+            How many it needs in the sample.
+        """
+        source, consent = virtual.table.source, virtual.rows.consent
+        weight = sample.weight.astype(np.float64)
+        of_tree = virtual.rows_per_tree / max(float(weight.sum()), 1e-300)
+        found = {}
+        for j, names in source.categories.by_column(source.coded).items():
+            if j not in categorical or j not in consent.group_columns:
+                continue
+            shown = np.flatnonzero(sample.rows[:, j] >= 0)
+            codes = sample.rows[shown, j].astype(np.int64)
+            rows, weights = np.bincount(codes, minlength=len(names)), np.bincount(codes, weight[shown], len(names))
+            enough = np.minimum(rows / in_sample, weights * of_tree / in_tree)
+            column = PooledColumn.of(np.arange(len(names)), enough, 1.0)
+            if column is not None:
+                found[j] = column
+        return cls(found)
+
+    def pool(self, rows: Array) -> Array:
+        """Return a matrix in which they are one category in each column."""
+        return _with_one(rows, self.columns)
+
+    def pooled(self, virtual: VirtualTable) -> VirtualTable:
+        """Return a virtual table in which they are one category in each column."""
+        if not self.columns:
+            return virtual
+        return virtual.reading(lambda source: _PooledSource(source, self.columns))
+
+
+@dataclass(frozen=True)
+class RowsPerPerson:
+    """How many virtual rows show a group of somebody who shares it."""
+
+    in_table: float
+    in_tree: float
+    """Among the φV of V rows that a tree grows on, as it judges their number by their weights w: if n people share the
+    group g, φV · Σ w_v [g ∈ mask of v] / (n · Σ w_v)."""
+
+    @classmethod
+    def of(cls, virtual: VirtualTable, group: int) -> RowsPerPerson:
+        """Return both for one group, from some of the rows if there are very many."""
+        index = np.linspace(0, len(virtual) - 1, min(len(virtual), SAMPLED_ROWS)).astype(np.int64)
+        bit, weight = np.uint64(1 << group), virtual.weight()
+        shown = (virtual.rows.masks_at(index) & bit) != 0
+        weights = np.ones(len(index)) if weight is None else weight[index].astype(np.float64)
+        sharers = max(1, int(np.count_nonzero(virtual.people_as_given().rows.plan.available & bit)))
+        share = float(weights[shown].sum()) / max(float(weights.sum()), 1e-300)
+        return cls(len(virtual) * float(shown.mean()) / sharers, virtual.rows_per_tree * share / sharers)
+
+
+def _counted(people: VirtualTable, columns: list[int]) -> dict[int, tuple[Array, Array]]:
+    """Return the categories of each column, and how many people share each; LightGBM cuts off fractions."""
+    seen: dict[int, list[tuple[Array, Array]]] = {j: [] for j in columns}
+    for _, batch in people.rows.batches():
+        for j, parts in seen.items():
+            values = batch[:, j]
+            known = values[(values > -1) & (values <= LARGEST_CATEGORY)].astype(np.int64)
+            parts.append(np.unique(known, return_counts=True))
+    counted = {}
+    for j, parts in seen.items():
+        categories, place = np.unique(np.concatenate([values for values, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, np.concatenate([counts for _, counts in parts]), len(categories))
+        counted[j] = categories, counts.astype(np.int64)
+    return counted
