@@ -61,7 +61,7 @@ class PooledColumn:
         members = np.sort(categories[rare])
         first = int(members[0])
         if first > LARGEST_WRITTEN:
-            first = int(np.setdiff1d(np.arange(len(categories) + 1), categories)[0])
+            first = int(np.setdiff1d(np.arange(1, len(categories) + 2), categories)[0])  # 0 may be missing
         return cls(members, first)
 
     def pool(self, values: Array) -> None:
