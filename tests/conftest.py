@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 
 # Before the engines load. Their threads otherwise burn a core while they wait for one another, and with anything else
 # running beside the tests a suite of minutes takes hours.
@@ -10,6 +11,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import hypothesis
 import lightgbm as lgb
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background jobs ignore interrupts, and so would the commands that tests interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Kernels are compiled when first called, which may be in the middle of an example. The same examples every time: who
 # changes the code should not meet somebody else's rare counterexample. To look for one: --hypothesis-profile=search.
