@@ -20,6 +20,7 @@ from .._tables.containers import SourceTable
 from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories, RowsPerPerson
 from .._virtual.rows import VirtualTable
 from .lightgbm_network import is_networked
+from .lightgbm_trees import CATEGORICAL, lines_of, members_of
 from .names import main_objective, number_of, value_of
 
 SURELY = 3.0
@@ -30,8 +31,6 @@ NONE = RareCategories({})
 _ROWS = 40
 """Rows of the table by which LightGBM is told columns and parameters."""
 _HARDLY_ANY = 1e-9
-_CATEGORICAL = 1
-"""Bit of a decision type."""
 _END = "\nend of trees"
 
 
@@ -98,7 +97,7 @@ def least_people(train: VirtualTable, params: Mapping[str, Any], group: int, *, 
     return least if share >= 1.0 else max(least, SURELY * in_bin / max(share * each, _HARDLY_ANY))
 
 
-def members_of(chosen: Array, column: int, rare: RareCategories) -> Array:
+def with_rare(chosen: Array, column: int, rare: RareCategories) -> Array:
     """Return a set of categories with all rare ones of the column, if the one that stands for them is in it."""
     pooled = rare.columns.get(column)
     if pooled is None or pooled.stands_for_all not in chosen:
@@ -112,11 +111,6 @@ def words_of(categories: Array) -> list[int]:
     words = np.zeros(int(categories.max()) // 32 + 1, dtype=np.int64)
     np.bitwise_or.at(words, categories // 32, np.int64(1) << (categories % 32))
     return [int(word) for word in words]
-
-
-def categories_in(words: Array) -> Array:
-    """Inverse of :func:`words_of`."""
-    return np.flatnonzero(np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little"))
 
 
 def spell_out(booster: lgb.Booster, rare: RareCategories, rounds_before: int) -> lgb.Booster:
@@ -142,16 +136,16 @@ def spelt_out(text: str, rare: RareCategories, first: int = 0) -> str:
 
 
 def _tree_spelt_out(tree: str, rare: RareCategories) -> str:
-    lines = {key: value for key, _, value in (line.partition("=") for line in tree.splitlines())}
+    lines = lines_of(tree)
     if lines.get("num_cat", "0") == "0":
         return tree
     bounds, words = (np.array(lines[name].split(), dtype=np.int64) for name in ("cat_boundaries", "cat_threshold"))
     sets = [words[lo:hi].tolist() for lo, hi in itertools.pairwise(bounds)]
     nodes = zip(*(lines[name].split() for name in ("split_feature", "decision_type", "threshold")), strict=True)
     for feature, decision, number in nodes:
-        if int(decision) & _CATEGORICAL:
+        if int(decision) & CATEGORICAL:
             k = int(float(number))
-            sets[k] = words_of(members_of(categories_in(np.array(sets[k])), int(feature), rare))
+            sets[k] = words_of(with_rare(np.flatnonzero(members_of(np.array(sets[k]))), int(feature), rare))
     for name, values in (
         ("cat_boundaries", np.cumsum([0, *map(len, sets)]).tolist()),
         ("cat_threshold", [word for one in sets for word in one]),

@@ -17,7 +17,7 @@ from .forest import Forest, elementwise, written
 
 _READINGS = np.array([READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_AS_IT_IS, READ_AS_IT_IS], dtype=np.uint8)
 """By LightGBM's missing types: none, zero, NaN; there is no fourth."""
-_CATEGORICAL, _DEFAULT_LEFT, _MISSING_TYPE = 1, 2, 2
+CATEGORICAL, _DEFAULT_LEFT, _MISSING_TYPE = 1, 2, 2
 """Bits of a decision type, and where the missing type begins."""
 _SIGNIFICANT_DIGITS = 6
 """How many digits LightGBM writes of the parameters of an objective."""
@@ -32,7 +32,7 @@ def forest_of_text(text: str) -> Forest | None:
     header, *trees = text.split("\nTree=")
     if trees:
         trees[-1] = trees[-1].partition("\nend of trees")[0]
-    head, read = _lines(header), [_lines(tree) for tree in trees]
+    head, read = lines_of(header), [lines_of(tree) for tree in trees]
     if not read or any(tree.get("is_linear", "0") != "0" for tree in read):
         return None
     leaves = np.array([int(tree["num_leaves"]) for tree in read])
@@ -46,7 +46,7 @@ def forest_of_text(text: str) -> Forest | None:
         or len(value) != leaves.sum()
     ):
         raise ValueError("The model is damaged: a tree has more or fewer numbers than nodes.")
-    categorical = decision & _CATEGORICAL != 0
+    categorical = decision & CATEGORICAL != 0
     sets, place = _category_sets(read, leaves, threshold, categorical)
     counts = np.array([len(members) for members in sets], dtype=np.int64)
     starts = np.cumsum(counts) - counts
@@ -74,7 +74,7 @@ def forest_of_text(text: str) -> Forest | None:
     )
 
 
-def _lines(part: str) -> dict[str, str]:
+def lines_of(part: str) -> dict[str, str]:
     """Return what is behind the first = of each line."""
     return {key: value for key, _, value in (line.partition("=") for line in part.splitlines())}
 
@@ -106,16 +106,20 @@ def _category_sets(
         if not len(here):
             continue
         bounds = np.array(tree["cat_boundaries"].split(), dtype=np.int64)
-        words = np.array(tree["cat_threshold"].split(), dtype=np.int64).astype("<u4")
+        words = np.array(tree["cat_threshold"].split(), dtype=np.int64)
         number = threshold[here]
         exist = (number >= 0) & (number < len(bounds) - 1)
         if not exist.all() or (bounds < 0).any() or (bounds > len(words)).any():
             raise ValueError("The model is damaged: a node tests categories that do not exist.")
         place[here] = number.astype(np.int64) + len(sets)
         for lo, hi in itertools.pairwise(bounds):
-            members = np.unpackbits(words[lo:hi].view(np.uint8), bitorder="little").astype(bool)
-            sets.append(np.append(members, False))
+            sets.append(np.append(members_of(words[lo:hi]), False))
     return sets, place
+
+
+def members_of(words: Array) -> Array:
+    """Return which categories are in a set, which LightGBM writes as a row of 32-bit words."""
+    return np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)
 
 
 def _response(head: dict[str, str], n_outputs: int, rounds: int) -> Callable[[Array], Array] | None:

@@ -217,12 +217,12 @@ class ArraySource(RowSource):
         return self._array[rows]
 
 
-class SubsetSource(RowSource):
-    """Some rows of another source."""
+class DerivedSource(RowSource):
+    """Rows made of those of another source, with the same columns."""
 
-    def __init__(self, whole: RowSource, rows: Array) -> None:
-        self._whole, self._rows = whole, np.asarray(rows, dtype=np.int64)
-        super().__init__((len(self._rows), whole.n_columns), whole.dtype, whole.columns)
+    def __init__(self, whole: RowSource, n_rows: int) -> None:
+        self._whole = whole
+        super().__init__((n_rows, whole.n_columns), whole.dtype, whole.columns)
 
     @property
     def values_per_row(self) -> int:
@@ -231,6 +231,14 @@ class SubsetSource(RowSource):
     @property
     def is_sparse(self) -> bool:
         return self._whole.is_sparse
+
+
+class SubsetSource(DerivedSource):
+    """Some rows of another source."""
+
+    def __init__(self, whole: RowSource, rows: Array) -> None:
+        self._rows = np.asarray(rows, dtype=np.int64)
+        super().__init__(whole, len(self._rows))
 
     def matrix_of(self, rows: Array) -> Any:
         return self._whole.matrix_of(self._rows[rows])

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._arrays import Array
-from .._tables.sources import RowSource
+from .._tables.sources import DerivedSource, RowSource
 from .part_facts import BinSample
 from .rows import VirtualTable
 
@@ -29,11 +29,16 @@ SAMPLED_ROWS = 1 << 18
 """Virtual rows from which is found how many of them a person has."""
 
 LARGEST_CATEGORY = 2**31 - 1
-"""LightGBM's models hold categories in 32 bits; whatever is larger or negative counts as missing."""
+"""LightGBM's models hold categories in 32 bits."""
 
 LARGEST_WRITTEN = 1 << 17
 """Models hold a set of categories as a row of bits. Rare ones with larger numbers are left out of it, and a model reads
 them as missing."""
+
+
+def are_categories(values: Array) -> Array:
+    """Return which values LightGBM reads as categories, without their fraction; negative and large ones are missing."""
+    return np.asarray((values > -1) & (values <= LARGEST_CATEGORY))
 
 
 @dataclass(frozen=True)
@@ -66,27 +71,17 @@ class PooledColumn:
 
     def pool(self, values: Array) -> None:
         """Write the one category in place of all others."""
-        with np.errstate(invalid="ignore"):
-            known = (values > -1) & (values <= LARGEST_CATEGORY)
-            whole = np.where(known, values, -1).astype(np.int64)
+        whole = np.where(are_categories(values), values, -1).astype(np.int64)
         place = np.minimum(np.searchsorted(self.members, whole), len(self.members) - 1)
         values[self.members[place] == whole] = self.stands_for_all
 
 
-class _PooledSource(RowSource):
+class _PooledSource(DerivedSource):
     """Rows in which the rare categories of some columns are one."""
 
     def __init__(self, whole: RowSource, columns: Mapping[int, PooledColumn]) -> None:
-        super().__init__((whole.n_rows, whole.n_columns), whole.dtype, whole.columns)
-        self._whole, self._pooled = whole, columns
-
-    @property
-    def values_per_row(self) -> int:
-        return self._whole.values_per_row
-
-    @property
-    def is_sparse(self) -> bool:
-        return self._whole.is_sparse
+        super().__init__(whole, whole.n_rows)
+        self._pooled = columns
 
     def present(self, rows: Array, columns: Array) -> Array:
         return self._whole.present(rows, columns)
@@ -137,9 +132,10 @@ class RareCategories:
         optional = [j for j in groups if j in categorical]
         if not optional:
             return cls({})
+        needed = {group: least(group) for group in {groups[j] for j in optional}}
         found = {}
         for j, (categories, counts) in _counted(virtual.people_as_given(), optional).items():
-            column = PooledColumn.of(categories, counts, least(groups[j]), None if most is None else most[j])
+            column = PooledColumn.of(categories, counts, needed[groups[j]], None if most is None else most[j])
             if column is not None:
                 found[j] = column
                 logger.info(
@@ -225,8 +221,7 @@ def _counted(people: VirtualTable, columns: list[int]) -> dict[int, tuple[Array,
     for _, batch in people.rows.batches():
         for j, parts in seen.items():
             values = batch[:, j]
-            known = values[(values > -1) & (values <= LARGEST_CATEGORY)].astype(np.int64)
-            parts.append(np.unique(known, return_counts=True))
+            parts.append(np.unique(values[are_categories(values)].astype(np.int64), return_counts=True))
     counted = {}
     for j, parts in seen.items():
         categories, place = np.unique(np.concatenate([values for values, _ in parts]), return_inverse=True)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pucboost._engines.lightgbm_categories import categories_in, spelt_out, words_of
+from pucboost._engines.lightgbm_categories import spelt_out, words_of
+from pucboost._engines.lightgbm_trees import members_of
 from pucboost._virtual.rare_categories import PooledColumn, RareCategories
 
 
@@ -18,7 +19,7 @@ from pucboost._virtual.rare_categories import PooledColumn, RareCategories
 def test_sets_as_words(categories: set[int]) -> None:
     words = words_of(np.array(sorted(categories)))
     assert words == [sum(1 << c % 32 for c in categories if c // 32 == k) for k in range(max(categories) // 32 + 1)]
-    assert categories_in(np.array(words)).tolist() == sorted(categories)
+    assert np.flatnonzero(members_of(np.array(words))).tolist() == sorted(categories)
 
 
 def booster(n_classes: int = 1, **params: Any) -> lgb.Booster:

@@ -18,6 +18,7 @@ from ..._arrays import Array
 from ..._kernels.native.codes import BOUNDS, MISSING, bin_ends, sort_keys
 from ..._kernels.rows import ZERO_THRESHOLD
 from ..._kernels.threads import run_in_ranges
+from ..._virtual.rare_categories import are_categories
 from .sample import ColumnSample
 
 MissingType: TypeAlias = Literal["none", "nan", "zero"]
@@ -26,9 +27,6 @@ MOST_BINS = 254
 """Value bins of a feature. One code is for missing values, and a bundle needs one for "none of its features"."""
 
 _SIGN = np.int64(-(2**63))
-
-LARGEST_CATEGORY = 2**31 - 1
-"""LightGBM's models hold categories in 32 bits."""
 
 
 @dataclass(frozen=True)
@@ -215,8 +213,7 @@ def _halfway(below: Array, above: Array) -> Array:
 
 
 def _category_bins(values: Array, zeros: int, params: BinParams, feature: int, optional: bool) -> FeatureBins:
-    # As LightGBM does it: without the fraction, and negative ones are missing.
-    whole = np.trunc(values[(values > -1) & (values <= LARGEST_CATEGORY)])
+    whole = np.trunc(values[are_categories(values)])
     distinct, counts = _distinct(_rising(whole), 0)
     if zeros:  # fractions below 1 are zeros, too
         extra = 1 if len(distinct) and distinct[0] == 0 else 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._arrays import Array
-from ..lightgbm_categories import NONE, members_of, words_of
+from ..lightgbm_categories import NONE, with_rare, words_of
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -111,7 +111,7 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, star
         if split.categories is not None:
             thresholds.append(str(len(sets)))
             left = split.categories[np.asarray(tree.categories_left[node], dtype=np.int64)]
-            sets.append(words_of(members_of(left, int(tree.feature[node]), rare)))
+            sets.append(words_of(with_rare(left, int(tree.feature[node]), rare)))
             kind |= _CATEGORICAL
         else:
             last = int(tree.bin[node])
