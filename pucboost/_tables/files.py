@@ -1,9 +1,14 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all: to a new file beside the target, to the disk, then ``os.replace``.
+
+If something fails, the new file is removed. Only a process that is killed leaves one behind, under a hidden name.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -11,55 +16,87 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from .unfinished import finished_name, kept_locked, new_file, new_folder, remove_leftovers
-
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
-"""How file systems say that they do not know fsync."""
+"""Raised by file systems that do not support fsync."""
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What only writing fails with; such errors do not name the file."""
+"""Raised by writing, without the name of the file."""
 
 
 class DataError(ValueError):
     """Something is wrong with a file; the message names the file and, if known, the row and column."""
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    with written_whole(path) as out:
+        out.write(content)
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[IO[bytes]]:
-    """Write to a neighbour, then rename: whatever happens, there is never half a file under the name asked for.
-
-    A file that is replaced hands on its permissions. Neighbours that killed processes have left behind are removed.
-    """
+    """Yield a file that gets its name when everything is written. It takes the permissions of the file it replaces."""
     path = Path(os.path.realpath(path))  # a link stays one, and its target is replaced
-    with _naming(path):
+    temporary = path.parent / _hidden_name()
+    with _naming(path, temporary):
         before = _permissions(path)
-        remove_leftovers(path.parent, path.name)
         # The system takes the umask off the rights of a new file. What replaces a file must never be open to more.
-        handle, temporary = new_file(path, 0o666 if before is None else 0o600)
+        rights = 0o666 if before is None else 0o600
         try:
-            with kept_locked(handle):
-                with os.fdopen(handle, "wb") as out:
-                    yield out
-                    _to_disk(out, temporary)
-                if before is not None:
-                    os.chmod(temporary, before)
-                os.replace(temporary, path)
+            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, rights)) as out:
+                yield out
+                _to_disk(out, temporary)
+            if before is not None:
+                os.chmod(temporary, before)
+            os.replace(temporary, path)
         except BaseException:
-            with suppress(OSError):  # after the renaming it has gone: a signal may come late
+            with suppress(OSError):  # a signal may come after the renaming
                 os.unlink(temporary)
             raise
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Make errors of writing name the file or folder that was to be written, not its neighbour."""
+def folder_written_whole(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder to write files to; they are moved to ``folder`` when all are there, else none is.
+
+    ``folder`` is made if it does not exist. Files of the same name are replaced, others stay.
+    """
+    folder = Path(os.path.realpath(folder))
+    temporary = folder / _hidden_name()
+    is_new = not folder.exists()
+    try:
+        with _naming(folder, temporary):
+            folder.mkdir(exist_ok=True)
+            temporary.mkdir(0o700)
+            yield temporary
+            for file in sorted(temporary.iterdir()):
+                before = _permissions(folder / file.name)
+                if before is not None:
+                    file.chmod(before)
+                os.replace(file, folder / file.name)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # some files may have been moved
+                folder.rmdir()
+        raise
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _hidden_name() -> str:
+    """Return a new name; it is short, because the name of the target may be as long as the system allows."""
+    return f".pucboost-{secrets.token_hex(8)}.unfinished"
+
+
+@contextmanager
+def _naming(path: Path, temporary: Path) -> Iterator[None]:
+    """Make errors of writing name the file or folder that was to be written."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:
-            name = str(path) if error.errno in _DISK_IS_FULL else None
+        if error.filename is None and error.errno in _DISK_IS_FULL:
+            name = str(path)
+        elif str(temporary) in str(error.filename):
+            name = str(error.filename).replace(str(temporary), str(path))
         else:
-            name = finished_name(error.filename, path)
-        if name is None:
             raise
         raise OSError(error.errno, error.strerror, name) from error
 
@@ -80,36 +117,6 @@ def _to_disk(out: IO[bytes], path: Path) -> None:
     except OSError as error:
         if error.errno not in _CANNOT_SYNC:
             raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    with written_whole(path) as out:
-        out.write(content)
-
-
-@contextmanager
-def folder_written_whole(folder: Path) -> Iterator[Path]:
-    """Yield an empty folder to write files to; they are moved to ``folder`` when all are there, else none is.
-
-    ``folder`` is made if it does not exist. Files of the same name are replaced, others stay.
-    """
-    folder = Path(os.path.realpath(folder))
-    is_new = not folder.exists()
-    folder.mkdir(exist_ok=True)
-    remove_leftovers(folder)
-    try:
-        with _naming(folder), new_folder(folder) as temporary:
-            yield temporary
-            for file in sorted(temporary.iterdir()):
-                before = _permissions(folder / file.name)
-                if before is not None:
-                    file.chmod(before)
-                os.replace(file, folder / file.name)
-    except BaseException:
-        if is_new and not any(folder.iterdir()):
-            folder.rmdir()
-        raise
 
 
 def check_can_be_read(path: Path) -> None:
