@@ -1,4 +1,4 @@
-"""LightGBM's names of parameters, objectives and metrics, and how it reads their values.
+"""The names of parameters, objectives and metrics, how their values are read, and constraints by column name.
 
 LightGBM has several names for most things. They are listed here and nowhere else. A test compares these tables with
 LightGBM's own list.
@@ -6,8 +6,11 @@ LightGBM's own list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any
+
+from .._declarations import position_of_name
 
 PARAMETERS: dict[str, str] = {
     "objective": "app loss application objective_type",
@@ -205,8 +208,27 @@ METRICS: dict[str, str] = {
 }
 """All metrics: main name → other names."""
 
+ITS_OWN_TRAINING = ("lightgbm.engine.train", "lightgbm.engine.cv", "lightgbm.basic.Booster.__init__")
+"""LightGBM's own functions that train on a Dataset."""
+
 RANKING = ("lambdarank", "rank_xendcg")
 """Objectives that rank within queries."""
+
+XGBOOST_PARAMETERS = frozenset({
+    "booster", "device", "verbosity", "validate_parameters", "nthread", "n_jobs", "disable_default_eval_metric",
+    "use_rmm", "use_cuda_async_pool", "eta", "learning_rate", "gamma", "min_split_loss", "max_depth",
+    "min_child_weight", "max_delta_step", "subsample", "sampling_method", "colsample_bytree", "colsample_bylevel",
+    "colsample_bynode", "lambda", "reg_lambda", "alpha", "reg_alpha", "tree_method", "scale_pos_weight", "updater",
+    "refresh_leaf", "process_type", "grow_policy", "max_leaves", "max_bin", "num_parallel_tree", "monotone_constraints",
+    "interaction_constraints", "multi_strategy", "max_cached_hist_node", "max_cat_to_onehot", "max_cat_threshold",
+    "sparse_threshold", "debug_synchronize", "sample_type", "normalize_type", "rate_drop", "one_drop", "skip_drop",
+    "feature_selector", "top_k", "tolerance", "max_row_perbatch", "objective", "base_score", "eval_metric", "seed",
+    "random_state", "seed_per_iteration", "num_class", "num_target", "boost_from_average", "tweedie_variance_power",
+    "huber_slope", "quantile_alpha", "aft_loss_distribution", "aft_loss_distribution_scale", "lambdarank_pair_method",
+    "lambdarank_num_pair_per_sample", "lambdarank_normalization", "lambdarank_score_normalization",
+    "lambdarank_unbiased", "lambdarank_bias_norm", "ndcg_exp_gain",
+})  # fmt: skip
+"""XGBoost's own parameters, under all names; which of them it uses depends on the objective and the booster."""
 
 
 def by_name(table: Mapping[str, str]) -> dict[str, str]:
@@ -271,5 +293,72 @@ def whole_number(name: str, value: Any) -> int:
     return number
 
 
-ITS_OWN_TRAINING = ("lightgbm.engine.train", "lightgbm.engine.cv", "lightgbm.basic.Booster.__init__")
-"""LightGBM's own functions that train on a Dataset."""
+# ----- constraints by column name
+#
+# They are turned into positions, which every engine reads. What the engines take themselves (lists of signs, lists of
+# positions, text) is left alone. In constraints by name, a column that is not mentioned has no monotone constraint and
+# interacts with no other column: it gets a list of its own, so that the engines agree. (By position, XGBoost would use
+# such a column alone, and LightGBM not at all.)
+
+_MONOTONE, _INTERACTION = aliases("monotone_constraints"), aliases("interaction_constraints")
+
+
+def names_columns(params: Mapping[str, Any]) -> bool:
+    """Return whether any constraint is by column name."""
+    return any(isinstance(params.get(key), Mapping) for key in _MONOTONE) or any(
+        _lists_names(key, params.get(key)) for key in _INTERACTION
+    )
+
+
+def by_position(params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters with constraints by position; ``names`` are those of the table's columns.
+
+    Examples
+    --------
+    >>> by_position({"monotone_constraints": {"bmi": -1}, "eta": 0.1}, ["age", "bmi", "pulse"])
+    {'monotone_constraints': [0, -1, 0], 'eta': 0.1}
+    >>> by_position({"interaction_constraints": [["age", "pulse"]]}, ["age", "bmi", "pulse"])
+    {'interaction_constraints': [[0, 2], [1]]}
+    """
+    changed = dict(params)
+    for key in _MONOTONE:
+        if isinstance(params.get(key), Mapping):
+            changed[key] = _signs(key, params[key], names)
+    for key in _INTERACTION:
+        if _lists_names(key, params.get(key)):
+            changed[key] = _sets(key, params[key], names)
+    return changed
+
+
+def _signs(key: str, given: Mapping[Any, Any], names: Sequence[str]) -> list[int]:
+    signs = [0] * len(names)
+    for column, sign in given.items():
+        position = _position(key, column, names)
+        if isinstance(sign, bool) or not isinstance(sign, Real) or sign not in (-1, 0, 1):
+            raise ValueError(
+                f"{key} of column {column!r} must be 1 (increasing), -1 (decreasing) or 0 (neither), got {sign!r}."
+            )
+        signs[position] = int(float(sign))
+    return signs
+
+
+def _sets(key: str, given: Sequence[Any], names: Sequence[str]) -> list[list[int]]:
+    sets = [[_position(key, column, names) for column in columns] for columns in given]
+    listed = {position for columns in sets for position in columns}
+    return sets + [[position] for position in range(len(names)) if position not in listed]
+
+
+def _lists_names(key: str, given: Any) -> bool:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return False
+    for columns in given:
+        named = isinstance(columns, str) and not columns.lstrip().startswith("[")  # LightGBM takes ["[0,1]", "[2]"]
+        if named or not isinstance(columns, Iterable):
+            raise ValueError(f"{key} must be a list of lists of columns; it contains {columns!r}. Write [[...], ...].")
+    return any(isinstance(column, str) for columns in given if not isinstance(columns, str) for column in columns)
+
+
+def _position(key: str, column: Any, names: Sequence[str]) -> int:
+    if not isinstance(column, str):
+        raise ValueError(f"{key} must name columns by strings, or list all by position; got {column!r}.")
+    return position_of_name(column, names, key)

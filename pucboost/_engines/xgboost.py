@@ -30,14 +30,13 @@ from .base import (
     RunOptions,
     Validation,
 )
-from .names import MAIN_NAME, number_of, whole_number
+from .names import MAIN_NAME, XGBOOST_PARAMETERS, number_of, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
 from .xgboost_callbacks import AfterRound, CheckpointRounds
 from .xgboost_folds import KeepBoosters, named_as_in_lightgbm
 from .xgboost_functions import metric_of, take_objective
 from .xgboost_matrix import first_given, refit_matrix, thread_parameter, virtual_matrix, with_cache
-from .xgboost_names import PARAMETERS
 from .xgboost_network import XGBoostNetwork
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
@@ -56,11 +55,11 @@ class XGBoost(Engine):
 
     def parameter_names(self) -> Iterable[str]:
         """Return XGBoost's names, and LightGBM's, which are translated."""
-        return [*PARAMETERS, *MAIN_NAME]
+        return [*XGBOOST_PARAMETERS, *MAIN_NAME]
 
     def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
         """Return names that neither our tables nor the XGBoost at hand, which may be newer, has."""
-        new = [name for name in params if name not in PARAMETERS and name not in MAIN_NAME]
+        new = [name for name in params if name not in XGBOOST_PARAMETERS and name not in MAIN_NAME]
         return [name for name in new if name in _not_used({name: params[name]})]
 
     def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:

@@ -15,7 +15,7 @@ from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
 from .mask_tree import MaskTree
-from .translation.words import loss_name
+from .translation import loss_name
 from .ubjson import read_ubjson
 from .xgboost_rounds import with_round
 from .xgboost_seal import sealed, unsealed

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from .._arrays import Array
 from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
-from .._engines.translation.words import loss_name
+from .._engines.translation import loss_name
 from .._prediction.best_subset import Favourable
 from .._prediction.quotes import Sharing
 from .._virtual.allocation import Augmentation

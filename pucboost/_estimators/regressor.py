@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from .._arrays import Array
-from .._engines.translation.words import loss_name
+from .._engines.translation import loss_name
 from .._losses.exposure import per_unit
 from .._prediction.best_subset import Favourable
 from .._prediction.quotes import Sharing

@@ -18,8 +18,7 @@ from .._consent import Consent, declares_something
 from .._encoded_silence.warning import warn_of_encoded_silence
 from .._engines import DEFAULT_ENGINE, engine_named
 from .._engines.base import Engine, EngineParams, RunOptions
-from .._engines.constraints import by_position, names_columns
-from .._engines.names import value_of
+from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective
 from .._losses.exposure import check_takes_exposure
 from .._models.anchors.choice import check_anchor

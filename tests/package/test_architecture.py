@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pucboost"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 ROW = re.compile(r"^\| `(?P<folder>[\w/]+?)(?P<slash>/?)` \|(?P<modules>.*?)\| .* \|$", re.MULTILINE)
-TABLES_OF_DATA = {"_engines/names.py", "_engines/translation/table.py"}
+TABLES_OF_DATA = {"_engines/names.py", "_engines/translation.py"}
 
 
 def module_name(path: Path) -> str:

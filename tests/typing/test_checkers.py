@@ -22,8 +22,7 @@ from tools import make_table
 import pucboost as puc
 from pucboost import typing
 from pucboost._engines import ENGINES, parameter_types
-from pucboost._engines.names import MAIN_NAME
-from pucboost._engines.xgboost_names import PARAMETERS
+from pucboost._engines.names import MAIN_NAME, XGBOOST_PARAMETERS
 from pucboost._models import trained
 from pucboost._training.request import OWN_KEYS
 from pucboost._virtual.allocation import SCHEMES
@@ -89,7 +88,7 @@ def classes_in(module: Any) -> dict[str, set[str]]:
 
 def test_checkers_know_all_parameters() -> None:
     keys = classes_in(parameter_types)
-    assert keys["NamesOfEngines"] == set(MAIN_NAME) | PARAMETERS
+    assert keys["NamesOfEngines"] == set(MAIN_NAME) | XGBOOST_PARAMETERS
     for returned in ("AnchoredParams", "LightGBMParams", "XGBoostParams"):
         assert keys["CommonParams"] | keys[returned] == set(OWN_KEYS)
 
