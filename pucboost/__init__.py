@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from . import metrics, objectives, simulate, testing, typing
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
-    from ._callers import ProtectionLostWarning
     from ._consent import Consent
     from ._declarations import Levels, Needs
     from ._encoded_silence.findings import EncodedSilenceWarning
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ._training.train import train
     from ._virtual.augment import augment
     from ._virtual.shared_plan import SharedPlan
+    from ._warnings import ProtectionLostWarning
 
 __version__ = "0.2.0"
 
@@ -53,7 +53,7 @@ _HOME = {
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "PickledByAnotherVersionWarning": "_pickles",
-    "ProtectionLostWarning": "_callers",
+    "ProtectionLostWarning": "_warnings",
     "SharedPlan": "_virtual.shared_plan",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ._arrays import Array
-from ._callers import users_level
 from ._declarations import Levels, Needs, all_columns, checked_groups, checked_names, checked_needs, resolved
 from ._kernels.masks import pack_shared
 from ._kernels.threads import run_in_ranges, thread_count
@@ -21,6 +19,7 @@ from ._pickles import pickled
 from ._tables.containers import row_source
 from ._tables.masked_arrays import check_no_mask
 from ._tables.sources import RowSource, are_default_names
+from ._warnings import warn
 
 
 @dataclass(frozen=True)
@@ -99,14 +98,12 @@ class Consent:
         _check_positions(optional, source)
         return cls.declare(optional, names)
 
-    def warn_without_base(self, stacklevel: int = 4) -> None:
-        """Warn if every column is optional; ``stacklevel`` points to the user's call."""
+    def warn_without_base(self) -> None:
+        """Warn if every column is optional."""
         if self.groups and len(self.group_columns) == len(self.feature_names):
-            warnings.warn(
+            warn(
                 "Every column is optional, so people who share nothing get the overall average prediction. "
                 "That is well defined, but usually some columns are known about everybody.",
-                UserWarning,
-                stacklevel=stacklevel,
             )
 
     def check_columns(self, feature_names: Sequence[str]) -> None:
@@ -384,11 +381,9 @@ OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | i
 
 def warn_of_lacking(lacking: int, everybody: int, where: str = "") -> None:
     """Warn of people with values in a group without the one that it needs."""
-    warnings.warn(
+    warn(
         f"{lacking:,} of {everybody:,} people have values in a group without one that it needs{where}. These values "
         "count as withheld and are erased. Are they an error in the data?",
-        UserWarning,
-        stacklevel=users_level(),
     )
 
 

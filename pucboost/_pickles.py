@@ -8,11 +8,11 @@ instead. This module must not be moved or renamed, and neither must the names in
 from __future__ import annotations
 
 import importlib
-import warnings
 from functools import cache
 from typing import Any
 
 from . import __version__
+from ._warnings import warn
 
 HOMES = {
     "AnchorQuestion": "_models.anchors.estimators",
@@ -93,9 +93,8 @@ def restore(name: str, version: str, state: dict[str, Any]) -> Any:
 @cache
 def warn_of_other_version(version: str) -> None:
     """Warn once in a process about models that another version has pickled."""
-    warnings.warn(
+    warn(
         f"A model was pickled by pucboost {version}, and this is pucboost {__version__}: it may not load, or not mean "
         "the same. Write models that are to last with pucboost.save_model.",
         PickledByAnotherVersionWarning,
-        stacklevel=3,
     )

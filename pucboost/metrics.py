@@ -11,7 +11,6 @@ The PUC prediction f* minimises each term, and hence R. Sets count as often as t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -34,9 +33,10 @@ from ._tables.sources import RowSource
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 
 
-TOTALS_ARE_NO_RATES = (
-    "the model was fitted with an exposure and predicts rates, but is scored on totals. Enable scikit-learn's metadata "
-    "routing, and let the estimator and the scorer request it: set_fit_request(exposure=True) and "
+NO_EXPOSURE = (
+    "The model was fitted with an exposure and predicts rates, but there is no exposure to compare outcomes with them. "
+    "Pass exposure, or exposure=numpy.ones(len(y)) if y are rates. In a search, enable scikit-learn's metadata routing "
+    "and let the estimator and the scorer request it: set_fit_request(exposure=True) and "
     "set_score_request(exposure=True)."
 )
 
@@ -69,8 +69,7 @@ def puc_scorer(
         :class:`pucboost.PUCRegressor` and a pucboost booster know them, also as the last step of a pipeline, inside a
         search, or inside ``TransformedTargetRegressor``, ``CalibratedClassifierCV`` and the like: their columns are
         followed back to those of X. Where that is not possible, or where a step fills in what people withhold, there
-        is no score, and a search fails instead of choosing. For other models name them here. What is given here takes
-        precedence.
+        is no score. For other models name them here. What is given here takes precedence.
     response : {"predict", "predict_proba", "decision_function"} or None
         For a metric that is a function: which method returns ``y_pred``, by default ``predict``. For a model that is a
         booster or a function: what it returns, if that does not follow from the metric.
@@ -91,7 +90,14 @@ def puc_scorer(
     PUCScorer
         ``scorer(estimator, X, y, sample_weight=None, exposure=None)`` returns a number; higher is better. The scorer
         can be pickled. With metadata routing enabled, ``set_score_request(sample_weight=True, exposure=True)`` makes
-        it request weights and exposures. Without its exposure a model that predicts rates cannot be chosen by totals.
+        it request weights and exposures. A model that was fitted with an exposure has no score without one.
+
+    Raises
+    ------
+    ValueError
+        If it is not known what people may withhold, or if a step before the model hides who is silent. A search of
+        scikit-learn turns exceptions of scorers into NaN, warns, and then chooses the first model of all: give it
+        ``error_score="raise"``.
 
     Notes
     -----
@@ -230,14 +236,9 @@ class PUCScorer:
         estimator, X, y, sample_weight, exposure
             As in :func:`puc_score`.
         """
-        try:
-            people = _read_people(estimator, X, y, sample_weight, exposure, self.optional)
-        except ConsentError as error:
-            if _asked_by_a_search():
-                return _Refusal(error)  # type: ignore[return-value]
-            raise
-        if exposure is None and predicts_per_exposure(estimator) and _asked_by_a_search():
-            return _Refusal(TOTALS_ARE_NO_RATES)  # type: ignore[return-value]
+        people = _read_people(estimator, X, y, sample_weight, exposure, self.optional)
+        if exposure is None and predicts_per_exposure(estimator):
+            raise ValueError(NO_EXPOSURE)
         cells = virtual_rows(people.shared, people.weight, self._shares(people), self._max_masks)
         asked = as_estimator(estimator, people, cells, self._scorer, self._response, self._num_threads)
         rows = np.concatenate([cell.rows for cell in cells])
@@ -318,23 +319,3 @@ def _known_consent(model: Any, table: Any, source: RowSource) -> Consent:
             "Pass optional=[columns] or optional={group: [columns]}, with columns of X."
         )
     return consent
-
-
-class _Refusal:
-    """What a scorer returns to a search instead of a number.
-
-    scikit-learn turns an exception of a scorer into NaN and then chooses among models that all have NaN, in practice
-    the first. Something that is not a number it refuses, with an error that shows it.
-    """
-
-    def __init__(self, error: ConsentError | str) -> None:
-        self._error = error
-
-    def __repr__(self) -> str:
-        return f"no score: {self._error}"
-
-
-def _asked_by_a_search() -> bool:
-    """Return whether the scorer is called by scikit-learn's cross-validation."""
-    frame = sys._getframe(2)
-    return str(frame.f_globals.get("__name__")) in ("sklearn.model_selection._validation", "sklearn.metrics._scorer")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
 from .._arrays import Array
-from .._callers import users_level
 from .._consent import Consent
 from .._tables.sources import RowSource
+from .._warnings import warn
 from .detector import find_encoded_silence
 from .findings import BASE_COLUMN, EncodedSilence, EncodedSilenceWarning, describe
 
@@ -37,7 +36,7 @@ def warn_of_encoded_silence(
     findings = find_encoded_silence(source, consent, shared, zero_as_missing=zero_as_missing)
     findings = [one for one in findings if one.group not in expected]
     if findings:
-        warnings.warn(_in_words(findings), EncodedSilenceWarning, stacklevel=users_level())
+        warn(_in_words(findings), EncodedSilenceWarning)
 
 
 def _in_words(findings: list[EncodedSilence]) -> str:

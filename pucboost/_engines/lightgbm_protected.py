@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import lightgbm as lgb
 
-from .._callers import ProtectionLostWarning
 from .._pickles import pickled
 from .._tables.containers import is_frame
 from .._tables.erasing import column_names
@@ -27,18 +23,6 @@ class ProtectedBooster(lgb.Booster):
 
     puc_schema: dict[str, Any]
     """Consent and summary as plain data."""
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters of training. LightGBM's own ``train`` and ``cv`` ask for them when they continue a model."""
-        continues = sys._getframe(1)
-        if continues.f_globals.get("__name__") == "lightgbm.engine" and continues.f_locals.get("init_model") is self:
-            _warn_unless_ours(continues.f_back)
-        return self.__dict__["params"]  # type: ignore[no-any-return]
-
-    @params.setter
-    def params(self, values: dict[str, Any]) -> None:
-        self.__dict__["params"] = values
 
     def model_to_string(self, *args: Any, **kwargs: Any) -> str:
         """Return LightGBM's text with the consent schema among the parameters.
@@ -121,18 +105,6 @@ class ProtectedBooster(lgb.Booster):
 
     def __reduce__(self) -> Any:
         return pickled("LightGBMBooster", self.__getstate__())
-
-
-def _warn_unless_ours(caller: FrameType | None) -> None:
-    """Warn if it is not pucboost that lets LightGBM continue a booster."""
-    if caller is None or str(caller.f_globals.get("__name__", "")).partition(".")[0] != "pucboost":
-        warnings.warn(
-            "The protection is lost: LightGBM itself continues a model of pucboost. It grows trees on the rows as they "
-            "are, and these learn what silence tells. Call pucboost.train(params, train_set, rounds, "
-            "init_model=booster).",
-            ProtectionLostWarning,
-            stacklevel=4,
-        )
 
 
 # Tools such as MLflow look at the name of a class, not at what it is derived from.

@@ -208,8 +208,6 @@ METRICS: dict[str, str] = {
 }
 """All metrics: main name → other names."""
 
-ITS_OWN_TRAINING = ("lightgbm.engine.train", "lightgbm.engine.cv", "lightgbm.basic.Booster.__init__")
-"""LightGBM's own functions that train on a Dataset."""
 
 RANKING = ("lambdarank", "rank_xendcg")
 """Objectives that rank within queries."""

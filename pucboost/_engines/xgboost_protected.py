@@ -8,7 +8,6 @@ they are. So the trees that the schema speaks of are marked by what they predict
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ import xgboost as xgb
 from .._arrays import Array
 from .._pickles import pickled
 from .._tables.masked_arrays import without_mask
+from .._warnings import warn
 
 MARKS_KEY = "pucboost_trees"
 """Attribute that keeps the marks."""
@@ -47,11 +47,9 @@ class ProtectedBooster(xgb.Booster):
             As in ``xgb.Booster``.
         """
         if hasattr(data, "tocsr") and data.nnz < data.shape[0] * data.shape[1]:
-            warnings.warn(
+            warn(
                 "XGBoost reads what a sparse matrix does not store as missing, that is as withheld; in training it was "
                 "the number 0. Use pucboost.predict, or a dense matrix.",
-                UserWarning,
-                stacklevel=2,
             )
         return super().inplace_predict(without_mask(data), *args, **kwargs)
 

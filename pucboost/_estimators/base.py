@@ -138,7 +138,7 @@ class PUCModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         weight = times_class_weight(weight, self._class_weight(), target)
         source = row_source(container)
         consent = Consent.of(self.optional, source)
-        consent.warn_without_base(stacklevel=4)
+        consent.warn_without_base()
 
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
         pairs = eval_pairs(evals)

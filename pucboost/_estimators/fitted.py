@@ -21,7 +21,6 @@ from .._tables.containers import row_source
 from .._tables.sources import RowSource
 from .parameters import thread_count_of
 from .reading import read_table
-from .second_learners import warn_of_second_learner
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +84,6 @@ class FittedModel:
         predictor = self._predictor_for(table, source, raw_score, None)
         if sharing != "as_given":
             self._check_something_optional(f"sharing={sharing!r} would change nothing")
-        warn_of_second_learner(self.consent_, predictor.source, predictor.shared)
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         if sharing == "best":
             one_class = target_class is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -13,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .._callers import ProtectionLostWarning
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
@@ -27,6 +25,7 @@ from .._virtual.plan import PlanSummary
 from .._virtual.rows import VirtualTable
 from .._virtual.shared_plan import SharedPlan
 from .._virtual.sketch import RowSketch
+from .._warnings import ProtectionLostWarning, warn
 
 logger = logging.getLogger("pucboost")
 
@@ -263,11 +262,10 @@ def kept_of(model: Any) -> tuple[Consent | None, TrainingSummary | None]:
         consent, summary = read_schema(kept, "the booster")
         check_names(consent, model, "the booster")
     if not boosters.has_its_trees(model):
-        warnings.warn(
+        warn(
             f"The model {TREES_ARE_OTHERS}. It counts as a model without consent schema. Continue models with "
             "pucboost.train(..., init_model=booster), and refit them with pucboost.refit.",
             ProtectionLostWarning,
-            stacklevel=3,
         )
         return None, None
     return consent, summary

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from .._callers import users_level
 from .._consent import Consent
 from .._tables.containers import eager, is_frame
 from .._tables.erasing import column_names, named_columns
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource, are_default_names
 from .._tables.stored_tables import load_as_trained, stored_table
+from .._warnings import warn
 
 
 def in_order_of(consent: Consent, X: Any) -> Any:
@@ -50,8 +49,6 @@ def _check_columns(consent: Consent, given: list[str], table: str) -> None:
     if name is not None:
         raise ValueError(f"{table} has no column {name!r}, which the model was trained on{similar(name, given)}")
     for group, members in consent.absent_groups(given).items():
-        warnings.warn(
+        warn(
             f"{table} has no column of group {group!r} ({', '.join(members)}); it counts as withheld by everybody.",
-            UserWarning,
-            stacklevel=users_level(),
         )

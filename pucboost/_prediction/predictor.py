@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
-from .._callers import users_level
 from .._consent import Consent
 from .._engines import boosters_of
 from .._kernels.rows import scatter_cells
@@ -23,6 +21,7 @@ from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._tables.stored_tables import is_stored
 from .._virtual.rows import BATCH_BYTES, gather_masked
+from .._warnings import warn
 from .columns import in_order_of, read_stored
 from .subset_scores import Block, SubsetScores, beat_engine, subset_scores
 from .wrapped import unwrap
@@ -102,11 +101,9 @@ class MaskedPredictor:
         if container is not None:
             self._table = container
         if summary is not None and summary.unstored_withheld and self._leaves_out_optional():
-            warnings.warn(
+            warn(
                 "In training, available= said which values that the sparse matrix does not store were withheld. Here "
                 "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
-                UserWarning,
-                stacklevel=users_level(),
             )
         self._threads = thread_count(num_threads)
         self._target_class = inner.class_number(target_class)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._callers import users_level
+from .._warnings import warn
 from .column_kinds import CATEGORIES, NOTHING, NUMBERS
 from .names import quoted
 from .series import as_dictionary, blocks_of, floats, native_dtype
@@ -64,11 +63,9 @@ class _OtherThanInTraining(Column):
 
 def warn_of_unknown_values(name: str) -> None:
     """Warn that some values of a column are none of the categories of training."""
-    warnings.warn(
+    warn(
         f"Column {name!r} has values that the model does not know; they were read as missing, and so as withheld if "
         "the column is optional.",
-        UserWarning,
-        stacklevel=users_level(),
     )
 
 

@@ -7,14 +7,13 @@ there have one that fewer than :data:`MIN_PEOPLE` people have: names, e-mail add
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._arrays import Array
-from .._callers import users_level
+from .._warnings import warn
 from .sources import RowSource
 
 MIN_CATEGORIES = 50
@@ -62,7 +61,7 @@ def warn_of_identifying_text(source: RowSource) -> None:
                 "have. The model keeps them, and so what these people wrote. Leave the column out, or make it coarser"
             )
     if said:
-        warnings.warn(f"{'. '.join(said)}.", IdentifyingTextWarning, stacklevel=users_level())
+        warn(f"{'. '.join(said)}.", IdentifyingTextWarning)
 
 
 def looks_like_numbers(categories: Sequence[Any]) -> bool:

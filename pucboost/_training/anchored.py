@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from .._models.anchors.boosters import BoosterAnchor
 from .._models.anchors.choice import BASE, anchor_of
 from .._tables.containers import SourceTable
 from .._virtual.rows import SelectedTable, VirtualTable, erased_table
+from .._warnings import warn
 from .augmenting import Augmenter
 from .calibrating import calibrate
 from .request import TrainingRequest, ValidationTables
@@ -103,10 +103,8 @@ def _check_scale(anchor: Anchor, score: Array, table: SourceTable, objective: Ob
             "log(p / (1 − p))."
         )
     reason = "does it not return raw scores" if anchor.returns_raw_scores else "for another unit of exposure"
-    warnings.warn(
+    warn(
         f"The anchor's scores give {means}. Is it for another population, or {reason}?",
-        UserWarning,
-        stacklevel=5,
     )
 
 

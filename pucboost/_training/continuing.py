@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from .._engines import boosters_of, is_booster
 from .._engines.base import Engine
 from .._models.files import consent_of, load_engine_model, summary_of
 from .._models.schema import TrainingSummary, categories_of
+from .._warnings import warn
 from .rates import check_both_or_neither
 from .request import TrainingRequest
 
@@ -33,14 +33,12 @@ def model_to_continue(request: TrainingRequest, init_model: Any) -> Any:
     known = check_same_consent(model, request.consent if request.consent.n_groups else None)
     summary = summary_of(model) if known else None
     if request.consent.n_groups and not known:
-        warnings.warn(
+        warn(
             "init_model has no consent schema: what its trees inferred from silence stays in the model.",
-            UserWarning,
-            stacklevel=4,
         )
     if summary is not None:
         if request.settings.augmentation != "none" and summary.augmentation == "none":
-            warnings.warn(f"init_model {READS_SILENCE}", UserWarning, stacklevel=4)
+            warn(f"init_model {READS_SILENCE}")
         check_both_or_neither(summary.per_exposure, request.totals is not None, "train_set", "init_model")
         _check_no_loading(summary)
     _check_same_categories(request, model)

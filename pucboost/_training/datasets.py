@@ -8,12 +8,11 @@ from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
-from .._callers import ProtectionLostWarning, called_by
 from .._consent import OptionalColumns, declares_something
-from .._engines.names import ITS_OWN_TRAINING
 from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
 from .._tables.stored_tables import is_stored
+from .._warnings import ProtectionLostWarning
 
 
 class Dataset(lgb.Dataset):
@@ -101,16 +100,16 @@ class Dataset(lgb.Dataset):
         self.available = available
         self.exposure = exposure
 
-    def construct(self) -> Dataset:
-        """Construct as ``lgb.Dataset`` does; warn if LightGBM itself is to train on it and something is optional."""
-        if self._handle is None and declares_something(self.optional) and called_by(ITS_OWN_TRAINING):
+    def _update_params(self, params: dict[str, Any] | None) -> lgb.Dataset:
+        # lgb.train and lgb.cv begin with this. pucboost trains on Datasets of its own if something is optional.
+        if declares_something(self.optional) and self.reference is None:
             warnings.warn(
                 "The protection is lost: LightGBM itself trains on this Dataset. It does not know what is optional, "
                 "and learns what silence tells. Call pucboost.train or pucboost.cv.",
                 ProtectionLostWarning,
                 stacklevel=3,
             )
-        super().construct()
+        super()._update_params(params)
         return self
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +15,7 @@ from .._virtual.allocation import check_augmentation, check_copies
 from .._virtual.plan import plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
 from .._virtual.sketch import RowSketch
+from .._warnings import warn
 from .augmenting import calibration_table
 from .calibrating import calibrate
 from .continuing import READS_SILENCE
@@ -89,7 +89,7 @@ def refit(
     if consent is None:
         raise ValueError(NO_CONSENT)
     if before is not None and before.augmentation == "none":
-        warnings.warn(f"The booster {READS_SILENCE}", UserWarning, stacklevel=2)
+        warn(f"The booster {READS_SILENCE}")
     if before is not None and before.loading:
         raise ValueError("The booster has a loading (balance). Refit the model it was made of, and balance it again.")
     if decay_rate is not None and not 0 <= decay_rate <= 1:

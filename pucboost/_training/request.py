@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -36,6 +35,7 @@ from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.allocation import check_augmentation, check_copies, check_max_virtual_rows
 from .._virtual.shared_plan import PlanPart
+from .._warnings import warn
 from .contents import read_content
 from .datasets import is_read_by_us, whole_of
 from .rates import as_rates, check_both_or_neither
@@ -209,11 +209,9 @@ class TrainingRequest:
         reader = None if settings.plan is None else settings.plan.plan.read
         table = read_dataset(train_set, "train_set", reader=reader)
         if train_set.reference is not None and train_set.used_indices is None:
-            warnings.warn(
+            warn(
                 "The reference of train_set is not used: the bins must be made from virtual rows, in which every "
                 "optional column is sometimes missing.",
-                UserWarning,
-                stacklevel=3,
             )
         consent = resolve_consent(table, settings.optional)
         if settings.plan is not None:

@@ -59,7 +59,6 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:The protection is lost. a calibrator")  # which is what the audit would find
 @pytest.mark.parametrize("kind", WRAPPERS)
 def test_consent_and_training_rows_are_found_within(kind: str) -> None:
     """The same numbers as with the columns declared by hand; people of training are recognised, others are not."""

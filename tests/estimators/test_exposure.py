@@ -123,17 +123,22 @@ def test_scikit_learn_routes_exposures() -> None:
 
 def test_a_search_refuses_to_compare_rates_with_totals() -> None:
     search = GridSearchCV(regressor(), {"num_leaves": [3]}, scoring=puc.metrics.puc_scorer(DEVIANCE), cv=2)
-    with pytest.raises(ValueError, match=r"fitted with an exposure and predicts rates, but is scored on totals"):
-        search.fit(X, TOTAL, exposure=EXPOSURE)
+    with pytest.raises(ValueError, match=r"fitted with an exposure and predicts rates, but there is no exposure"):
+        search.set_params(error_score="raise").fit(X, TOTAL, exposure=EXPOSURE)
     search.fit(X, TOTAL)
 
 
 def test_scores_on_virtual_rows() -> None:
     model = regressor().fit(X, TOTAL, exposure=EXPOSURE)
     ours = puc.metrics.puc_score(model, V, V_TOTAL, metric=DEVIANCE, exposure=V_EXPOSURE)
-    rates = puc.metrics.puc_score(model, V, V_TOTAL / V_EXPOSURE, metric=DEVIANCE, sample_weight=V_EXPOSURE)
+    one = np.ones(len(V))
+    rates = puc.metrics.puc_score(
+        model, V, V_TOTAL / V_EXPOSURE, metric=DEVIANCE, sample_weight=V_EXPOSURE, exposure=one
+    )
     assert ours == pytest.approx(rates, rel=1e-12)
-    assert ours > puc.metrics.puc_score(model, V, V_TOTAL, metric=DEVIANCE)
+    assert ours > puc.metrics.puc_score(model, V, V_TOTAL, metric=DEVIANCE, exposure=one)
+    with pytest.raises(ValueError, match="there is no exposure to compare outcomes with them"):
+        puc.metrics.puc_score(model, V, V_TOTAL, metric=DEVIANCE)
     with pytest.raises(ValueError, match=r"The exposure is 0\.0 in row 0"):
         puc.metrics.puc_score(model, V, V_TOTAL, metric=DEVIANCE, exposure=np.zeros(200))
     assert model.score(V, V_TOTAL, exposure=V_EXPOSURE) == model.score(V, V_TOTAL / V_EXPOSURE, V_EXPOSURE)

@@ -20,10 +20,9 @@ def test_lightgbm_itself_trains_on_a_dataset_with_optional_columns() -> None:
     """The likeliest slip of all: lgb.train where puc.train was meant."""
     X, y = make_table(200)
     for train in (lgb.train, lambda params, data, rounds: lgb.cv(params, data, rounds, nfold=2, stratified=False)):
-        with pytest.warns(puc.ProtectionLostWarning, match="LightGBM itself trains on this Dataset"):
+        with pytest.warns(puc.ProtectionLostWarning, match="LightGBM itself trains on this Dataset") as caught:
             train(QUIET, puc.Dataset(X, y, optional=OPTIONAL), 2)
-    with pytest.warns(puc.ProtectionLostWarning, match="LightGBM itself trains on this Dataset"):
-        lgb.Booster(QUIET, puc.Dataset(X, y, optional=OPTIONAL))
+        assert [one.filename for one in caught] == [__file__]
     lgb.train(QUIET, puc.Dataset(X, y), 2)  # nothing optional, nothing lost
     data = puc.Dataset(X, y, optional=OPTIONAL, free_raw_data=False)
     data.construct()  # by the user, who may still hand it to puc.train
@@ -31,23 +30,24 @@ def test_lightgbm_itself_trains_on_a_dataset_with_optional_columns() -> None:
 
 
 @pytest.mark.parametrize("engine", ["lightgbm", "native"])
-def test_lightgbm_itself_continues_a_model(engine: str) -> None:
-    """Its trees would be grown on rows as they are; what pucboost continues itself is no slip."""
+def test_a_model_that_lightgbm_itself_continues_is_not_protected(engine: str) -> None:
+    """Its trees are grown on rows as they are, and nothing warns; but it no longer passes for a protected model."""
     X, y = make_table(200)
     params = {**QUIET, "objective": "binary"}
     protected = puc.train({**params, "engine": engine, "optional": OPTIONAL}, puc.Dataset(X, y), 2)
     estimator = lgb.LGBMClassifier(n_estimators=1, n_jobs=1, verbosity=-1)
-    for continued in (
-        lambda: lgb.train(params, lgb.Dataset(X, y), 1, init_model=protected),
-        lambda: lgb.cv(params, lgb.Dataset(X, y), 1, nfold=2, init_model=protected),
-        lambda: estimator.fit(X, y, init_model=protected),
+    for more in (
+        lgb.train(params, lgb.Dataset(X, y), 1, init_model=protected),
+        estimator.fit(X, y, init_model=protected).booster_,
     ):
-        with pytest.warns(puc.ProtectionLostWarning, match="LightGBM itself continues a model of pucboost"):
-            continued()
+        assert more.num_trees() == 3
+        assert puc.consent_of(more) is None
+        with pytest.raises(ValueError, match="has no consent schema"):
+            puc.predict(more, X)
     for again in ("lightgbm", "native"):
         model = puc.train({**params, "engine": again, "optional": OPTIONAL}, puc.Dataset(X, y), 1, init_model=protected)
         assert model.num_trees() == 3
-    puc.cv({**params, "optional": OPTIONAL}, puc.Dataset(X, y), 1, nfold=2, init_model=protected)
+        assert model.consent == protected.consent
     with pytest.raises(TypeError, match=r"booster\.update has no data"):
         protected.update()
 
