@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from .harness.study import Study, in_one
-from .harness.types import Rows, Table
-from .studies.evidence import (
+from .harness.study import Rows, Study, Table, in_one
+from .studies import (
     alternatives,
-    convergence,
-    degradation,
-    fairness,
-    inference,
-    kernels,
-    scale,
-    several,
-    sharers,
-)
-from .studies.package import (
     anchored,
     audit,
     audit_hard,
     audit_rows,
-    audit_time,
+    convergence,
+    degradation,
     distributed,
     engines,
+    fairness,
+    inference,
+    kernels,
     larger,
     levels,
     load,
     mask_calibration,
     memory,
     native,
+    native_evidence,
+    native_memory,
+    native_numbers,
+    native_quality,
     quality,
     quotes,
     rare_categories,
+    scale,
+    several,
+    sharers,
     speed,
 )
 
@@ -43,7 +43,11 @@ def _ratios_in_short(rows: Rows) -> Table:
 PACKAGE = (
     in_one("speed", speed.study, "0", in_short=_ratios_in_short),
     in_one("engines", engines.study, "0", in_short=_ratios_in_short),
-    *native.STUDIES,
+    Study("native", native.units, in_short=native.in_short, alone=True, seed="0"),
+    Study("native_quality", native_quality.units, native_quality.table, native_quality.figure, native_quality.in_short),
+    Study("native_numbers", native_numbers.units, native_numbers.table, alone=True),
+    Study("native_memory", native_memory.units, alone=True, seed="0"),
+    Study("native_evidence", native_evidence.units, native_evidence.table, in_short=native_evidence.in_short),
     in_one("quotes", quotes.study, "0"),
     in_one("memory", memory.study, "0"),
     distributed.STUDY,
@@ -58,7 +62,7 @@ PACKAGE = (
     audit_hard.STUDY,
     audit_hard.STUDY_AGAIN,
     audit_rows.STUDY,
-    in_one("audit_time", audit_time.study, "0 and 1"),
+    in_one("audit_time", audit.time_study, "0 and 1"),
     load.STUDY,
 )
 

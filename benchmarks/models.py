@@ -35,8 +35,7 @@ from sklearn.ensemble import (
 import pucboost as puc
 from pucboost._virtual.allocation import default_copies
 
-from .harness.machine import THREADS
-from .harness.types import Array, Rows
+from .harness.study import THREADS, Array, Rows
 
 PUC_SCHEMES = ("fixed", "exhaustive", "balanced")
 VARIANTS = ("base", "full", *PUC_SCHEMES)

@@ -14,10 +14,8 @@ from rich.table import Table
 
 from .catalogue import SETS, STUDIES
 from .harness import report
-from .harness.machine import CORES
 from .harness.running import OutOfTimeError, run_study
-from .harness.study import Study, from_study
-from .harness.types import Rows
+from .harness.study import CORES, Rows, Study, from_study
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,11 +6,8 @@ import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from .keeping import partial_path
-from .paths import FIGURES, REPORT, RESULTS, SUMMARIES
-from .rows import write_rows
-from .study import CIRCUMSTANCES, TOOK, Study, from_study
-from .types import Rows
+from .running import partial_path
+from .study import CIRCUMSTANCES, FIGURES, REPORT, RESULTS, SUMMARIES, TOOK, Rows, Study, from_study, write_rows
 
 
 def read_csv(name: str) -> Rows:

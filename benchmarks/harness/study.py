@@ -1,15 +1,96 @@
-"""What a study is: units of work, and the table and figure made from their rows."""
+"""What a study is: units of work on a named machine, and the table and figure made from their rows."""
 
 from __future__ import annotations
 
+import csv
+import datetime
+import importlib.metadata
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from .machine import LANES, circumstances
-from .rows import written
-from .types import Row, Rows, Table
+import numpy as np
+
+# Names for what passes between the modules
+
+Array = np.ndarray[Any, Any]
+Row = dict[str, Any]  # as measured
+Rows = list[dict[str, str]]  # as they stand in a CSV
+Table = tuple[list[str], list[list[str]]]  # columns and lines
+
+
+# Where results, reports and figures are kept
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+SUMMARIES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "evidence" / "index.md",
+    ROOT / "docs" / "guides" / "native.md",
+)
+"""Pages that may show short tables."""
+REPORT = ROOT / "benchmarks" / "BENCHMARKS.md"
+FIGURES = ROOT / "benchmarks" / "figures"
+
+
+# The machine a study runs on: cores, threads, and what a result records about it
+
+# The cores this process may use where the system says so, else those of the machine.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+THREADS_VARIABLE, LANES_VARIABLE = "PUCBOOST_BENCH_THREADS", "PUCBOOST_BENCH_LANES"
+THREADS = int(os.environ.get(THREADS_VARIABLE, 2))
+LANES = int(os.environ.get(LANES_VARIABLE, 1))  # processes that measure side by side, including this one
+
+
+def threads_in(lanes: int) -> int:
+    """Return how many threads each of several processes side by side may use."""
+    return max(1, THREADS // lanes)
+
+
+def circumstances(threads: int = THREADS, lanes: int = LANES) -> dict[str, str]:
+    """Return where and with what a result was measured."""
+    used = f"{threads} thread{'s' if threads > 1 else ''}" + (f" in each of {lanes} processes" if lanes > 1 else "")
+    packages = ("lightgbm", "xgboost", "scikit-learn", "numba", "numpy")
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    return {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{platform.machine()}, {CORES} cores, {_processor()}, {used}",
+        "versions": " ".join([f"python {platform.python_version()}", *(f"{k} {v}" for k, v in versions.items())]),
+    }
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.is_file() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown processor")
+
+
+# Rows of results as they stand in a CSV
+
+
+def written(value: Any) -> str:
+    """Return a value as it stands in a CSV: six digits are enough for any measurement."""
+    if isinstance(value, str | int):
+        return str(value)
+    if value is None:
+        return ""
+    return f"{float(value):.6g}"
+
+
+def write_rows(path: Path, rows: Rows) -> None:
+    """Write rows, whose columns may differ."""
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with path.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, fieldnames=columns, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# What a study is: units of work, and the table and figure made from their rows
 
 TOOK = "took, s"
 CIRCUMSTANCES = ("seed", "date", "machine", "versions")

@@ -11,14 +11,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.data import tables
+from benchmarks import data
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder of data that is empty."""
     monkeypatch.setenv("PUCBOOST_DATA", str(tmp_path))
-    monkeypatch.setattr(tables, "fetch_openml", _no_network)
+    monkeypatch.setattr(data, "fetch_openml", _no_network)
     return tmp_path
 
 

@@ -10,15 +10,16 @@ import pytest
 
 from benchmarks import run
 from benchmarks.catalogue import SETS, STUDIES
-from benchmarks.harness import paths, report
+from benchmarks.harness import report
+from benchmarks.harness import study as harness
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_report_shows_the_csv(name: str) -> None:
-    text = paths.REPORT.read_text(encoding="utf-8")
+    text = harness.REPORT.read_text(encoding="utf-8")
     assert report.between_markers(text, name, report.content(STUDIES[name])) == text
     if STUDIES[name].figure is not None:
-        assert (paths.FIGURES / f"{name}.png").stat().st_size > 5_000
+        assert (harness.FIGURES / f"{name}.png").stat().st_size > 5_000
 
 
 @pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.in_short is not None])
@@ -31,24 +32,24 @@ def test_short_tables_show_the_csv(name: str) -> None:
 
 
 def test_results_belong_to_studies() -> None:
-    assert {path.stem for path in paths.RESULTS.glob("*.csv") if ".partial" not in path.name} == set(STUDIES)
+    assert {path.stem for path in harness.RESULTS.glob("*.csv") if ".partial" not in path.name} == set(STUDIES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_quick_run(name: str) -> None:
-    before = {path: path.read_bytes() for path in paths.RESULTS.iterdir()}
+    before = {path: path.read_bytes() for path in harness.RESULTS.iterdir()}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.run", name, "--quick"],
         capture_output=True,
         encoding="utf-8",
-        cwd=paths.ROOT,
+        cwd=harness.ROOT,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
     )
     assert done.returncode == 0, done.stderr
     header = STUDIES[name].table(report.read_csv(name))[0][:2]
     assert all(column.split()[0] in done.stdout for column in header)
-    assert {path: path.read_bytes() for path in paths.RESULTS.iterdir()} == before
+    assert {path: path.read_bytes() for path in harness.RESULTS.iterdir()} == before
 
 
 def test_sets_of_studies() -> None:

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.data import sources, stand_ins, tables
+from benchmarks import data
 
 
-@pytest.mark.parametrize("name", sources.SOURCES)
+@pytest.mark.parametrize("name", data.SOURCES)
 def test_tables_from_files(folder: Path, name: str) -> None:
-    source = sources.SOURCES[name]
-    table = stand_ins.stand_in(name, 300)
+    source = data.SOURCES[name]
+    table = data.stand_in(name, 300)
     table.to_parquet(folder / f"{name}.parquet")
-    task = tables.load(name)
+    task = data.load(name)
     assert source.label not in task.X
     assert not set(source.drop) & set(task.X.columns)
     assert all(isinstance(kind, pd.CategoricalDtype) or kind == np.float64 for kind in task.X.dtypes)
@@ -26,17 +26,17 @@ def test_tables_from_files(folder: Path, name: str) -> None:
     elif source.kind == "regression":
         assert source.to_natural is (np.expm1 if name == "insurance_hi" else np.exp)
         assert np.allclose(source.to_natural(task.y), table[source.label])
-    assert len(tables.load(name, quick=True).y) <= stand_ins.QUICK_ROWS
+    assert len(data.load(name, quick=True).y) <= data.QUICK_ROWS
 
 
-@pytest.mark.parametrize("name", sources.PAPER)
+@pytest.mark.parametrize("name", data.PAPER)
 def test_withholding(folder: Path, name: str) -> None:
-    task = tables.load(name, quick=True)
+    task = data.load(name, quick=True)
     X, optional = task.withhold_one(seed=3)
     assert 0.1 < X[optional[0]].isna().mean() < 0.9
     assert task.withhold_one(seed=3)[0].equals(X)
     assert X.drop(columns=optional).equals(task.X.drop(columns=optional))
-    if name in sources.INDUCED:
+    if name in data.INDUCED:
         assert task.X[optional].notna().all().all()
         if name != "insurance_hi":  # there λ is so strong that nothing is left to chance
             assert not task.withhold_one(seed=4)[0].equals(X)
@@ -46,7 +46,7 @@ def test_withholding(folder: Path, name: str) -> None:
 
 
 def test_people_are_split(folder: Path) -> None:
-    task = tables.load("compas", quick=True)
+    task = data.load("compas", quick=True)
     for small in (10_000, 10):
         held_out = [test for train, test in task.splits(0, small) if not set(train) & set(test)]
         assert len(held_out) == (5 if small > 10 else 1)
@@ -54,36 +54,36 @@ def test_people_are_split(folder: Path) -> None:
 
 
 def test_missing_tables_are_explained(folder: Path) -> None:
-    with pytest.raises(tables.DataMissingError, match=r"compas\.parquet was not found.*PUCBOOST_DATA"):
-        tables.load("compas")
+    with pytest.raises(data.DataMissingError, match=r"compas\.parquet was not found.*PUCBOOST_DATA"):
+        data.load("compas")
     with pytest.raises(
-        tables.DataMissingError, match=r"adult\.parquet was not found, and OpenML did not answer.*network"
+        data.DataMissingError, match=r"adult\.parquet was not found, and OpenML did not answer.*network"
     ):
-        tables.load("adult")
+        data.load("adult")
 
 
 def test_tables_from_openml(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = sources.SOURCES["diabetes"]
+    source = data.SOURCES["diabetes"]
     back = {name: theirs for theirs, name in source.renamed.items()}
-    table = stand_ins.stand_in("diabetes", 50)
+    table = data.stand_in("diabetes", 50)
     theirs = table.rename(columns=back)
     theirs["class"] = np.where(table["Outcome"] == 1, "tested_positive", "tested_negative")
 
     class Bunch:
         frame = theirs
 
-    monkeypatch.setattr(tables, "fetch_openml", lambda **_: Bunch)
-    assert np.array_equal(tables.load("diabetes").y, table["Outcome"])
+    monkeypatch.setattr(data, "fetch_openml", lambda **_: Bunch)
+    assert np.array_equal(data.load("diabetes").y, table["Outcome"])
     Bunch.frame = theirs.drop(columns="plas")
-    with pytest.raises(tables.DataMissingError, match=r"lacks the columns \['Glucose'\] of diabetes"):
-        tables.load("diabetes")
+    with pytest.raises(data.DataMissingError, match=r"lacks the columns \['Glucose'\] of diabetes"):
+        data.load("diabetes")
 
 
 def test_folder_beside_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PUCBOOST_DATA", raising=False)
-    monkeypatch.setattr(tables, "ROOT", tmp_path / "checkout")
-    assert tables.find("compas") is None
+    monkeypatch.setattr(data, "ROOT", tmp_path / "checkout")
+    assert data.find("compas") is None
     (tmp_path / "shared" / "data").mkdir(parents=True)
     path = tmp_path / "shared" / "data" / "compas.parquet"
-    stand_ins.stand_in("compas").to_parquet(path)
-    assert tables.find("compas") == path
+    data.stand_in("compas").to_parquet(path)
+    assert data.find("compas") == path

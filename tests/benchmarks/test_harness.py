@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 
 from benchmarks.catalogue import STUDIES
-from benchmarks.harness import keeping, machine, memory, report, summary
-from benchmarks.harness.lanes import in_lanes
-from benchmarks.harness.running import OutOfTimeError, run_study
+from benchmarks.harness import measuring, report, running
+from benchmarks.harness import study as harness
+from benchmarks.harness.running import OutOfTimeError, in_lanes, run_study
 from benchmarks.harness.study import TOOK, Study, Unit
 
 QUIET = Console(file=io.StringIO())
@@ -25,7 +25,7 @@ QUIET = Console(file=io.StringIO())
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep results in a folder of the test."""
-    for module in (keeping, report):
+    for module in (running, report):
         monkeypatch.setattr(module, "RESULTS", tmp_path)
     return tmp_path
 
@@ -100,7 +100,7 @@ def test_side_by_side_as_one_after_the_other() -> None:
         {k: v for k, v in row.items() if k not in told} for row in together
     ]
     said = {row["machine"].rpartition(", ")[2] for row in together}
-    assert said == {machine.circumstances(machine.threads_in(2), 2)["machine"].rpartition(", ")[2]}
+    assert said == {harness.circumstances(harness.threads_in(2), 2)["machine"].rpartition(", ")[2]}
     assert "in each of 2 processes" in said.pop()
     assert dict(os.environ) == environment
 
@@ -141,14 +141,14 @@ def test_progress_on_a_terminal_only() -> None:
 
 def test_means_and_errors() -> None:
     rows = [{"a": "x", "b": "1"}, {"a": "y", "b": "5"}, {"a": "x", "b": "3"}, {"a": "x", "b": ""}]
-    groups = summary.by(rows, "a")
+    groups = measuring.by(rows, "a")
     assert list(groups) == [("x",), ("y",)]
-    assert summary.values(groups["x",], "b") == [1, 3]
-    assert summary.plus_minus([1, 3], 1, sign=True) == "+2.0 ± 1.0"
-    assert summary.plus_minus([5.0]) == "5.00"
-    assert summary.plus_minus([]) == "–"
+    assert measuring.values(groups["x",], "b") == [1, 3]
+    assert measuring.plus_minus([1, 3], 1, sign=True) == "+2.0 ± 1.0"
+    assert measuring.plus_minus([5.0]) == "5.00"
+    assert measuring.plus_minus([]) == "–"
 
 
 def test_peak_memory_sees_what_is_freed_again() -> None:
-    taken = memory.peak_memory(lambda: np.ones(40_000_000))
+    taken = measuring.peak_memory(lambda: np.ones(40_000_000))
     assert np.isnan(taken) or 200 < taken < 600

@@ -8,15 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import models
-from benchmarks.data import tables
+from benchmarks import data, models
 
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
 @pytest.mark.parametrize("model", [*models.SCIKIT, models.PEOPLES_FOREST, *models.BOOSTED])
 @pytest.mark.parametrize("name", ["adult", "income"])
 def test_models_behind_one_call(folder: Path, model: str, variant: str, name: str) -> None:
-    task = tables.load(name, quick=True)
+    task = data.load(name, quick=True)
     X, optional = task.withhold_several(0)
     changed = {"rounds": 5} if model in models.BOOSTED else {"n_estimators": 5}
     how = {"is_classification": task.is_classification, "seed": 0, **changed}
@@ -36,7 +35,7 @@ def test_models_behind_one_call(folder: Path, model: str, variant: str, name: st
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
 def test_which_bags_are_the_same(variant: str) -> None:
-    task = tables.load("income", quick=True)
+    task = data.load("income", quick=True)
     X, optional = task.withhold_several(0)
     how = {"is_classification": False, "seed": 0, "n_estimators": 5}
     default, bagged = (

@@ -11,20 +11,20 @@ import pandas as pd
 import pytest
 
 import pucboost as puc
-from benchmarks.data import tables
-from benchmarks.studies.evidence import degradation
-from benchmarks.studies.evidence.alternatives import judge as judging
-from benchmarks.studies.evidence.alternatives import measuring as alternatives
-from benchmarks.studies.evidence.alternatives import methods
-from benchmarks.studies.evidence.convergence import cells, learners
-from benchmarks.studies.evidence.convergence.tables import slope
-from benchmarks.studies.evidence.inference import measuring as inference
-from benchmarks.studies.evidence.scale.measuring import balance
-from benchmarks.studies.evidence.several import measuring as several
-from benchmarks.studies.evidence.several.comparing import compare, hardly_worse
-from benchmarks.studies.package import audit_hard, audit_rows, load
-from benchmarks.studies.package.audit_worlds import World, clustered, events, worlds
-from benchmarks.studies.package.native import comparing, evidence
+from benchmarks import data
+from benchmarks.studies import (
+    alternatives,
+    audit_hard,
+    audit_rows,
+    convergence,
+    degradation,
+    inference,
+    load,
+    native_evidence,
+    several,
+)
+from benchmarks.studies.audit_worlds import World, clustered, events, worlds
+from benchmarks.studies.scale import balance
 from pucboost._auditing.estimate.cross_fitting import CrossFitter
 from pucboost._auditing.estimate.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
@@ -42,30 +42,30 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_cells_of_the_binary_family() -> None:
     family = BinaryFamily.paper()
-    rows, probability, truth = cells.all_cells()
+    rows, probability, truth = convergence.all_cells()
     assert rows.shape == (864, 8)
     assert probability.sum() == pytest.approx(1)
     people = family.sample(200_000, 0)
-    assert np.array_equal(rows[cells.cell_of(people.X)], people.X, equal_nan=True)
-    seen = np.bincount(cells.cell_of(people.X), minlength=864) / len(people.y)
+    assert np.array_equal(rows[convergence.cell_of(people.X)], people.X, equal_nan=True)
+    seen = np.bincount(convergence.cell_of(people.X), minlength=864) / len(people.y)
     assert np.abs(seen - probability).sum() < 0.08
     f = np.clip(truth + 0.1 * np.nan_to_num(rows[:, 7]), 0, 1)
-    drawn = squared_puc_gap(f[cells.cell_of(people.X)], family, people.X)
-    assert cells.exact_gap(f) == pytest.approx(drawn, rel=0.03)
+    drawn = squared_puc_gap(f[convergence.cell_of(people.X)], family, people.X)
+    assert convergence.exact_gap(f) == pytest.approx(drawn, rel=0.03)
 
 
 @pytest.mark.parametrize("scheme", ["exhaustive", "fixed", "balanced"])
 def test_merged_rows_stand_for_all(scheme: str) -> None:
     family = BinaryFamily.paper()
     people = family.sample(400, 1)
-    X, y, weight = cells.augmented(people, family.optional, scheme, 0)
-    cell, label, weight_of_one, count = cells.merged(X, y, weight)
+    X, y, weight = convergence.augmented(people, family.optional, scheme, 0)
+    cell, label, weight_of_one, count = convergence.merged(X, y, weight)
     assert count.sum() == len(y)
     assert (weight_of_one * count).sum() == pytest.approx(weight.sum(), rel=1e-5)
     assert (weight_of_one * count * label).sum() == pytest.approx((weight * y).sum(), rel=1e-5)
-    prediction = learners.predict_baseline((cell, label, weight_of_one, count), 0)
-    one = cells.cell_of(X)[0]
-    same = cells.cell_of(X) == one
+    prediction = convergence.predict_baseline((cell, label, weight_of_one, count), 0)
+    one = convergence.cell_of(X)[0]
+    same = convergence.cell_of(X) == one
     assert prediction[one] == pytest.approx((weight * y)[same].sum() / (1 + weight[same].sum()), rel=1e-5)
 
 
@@ -73,7 +73,7 @@ def test_slope_of_a_known_rate() -> None:
     rows = [
         {"N": str(n), "gap": str(factor * 3 / n)} for n in (100, 1_000, 10_000, 100_000) for factor in (0.9, 1.0, 1.1)
     ]
-    fitted, error = slope(rows)
+    fitted, error = convergence.slope(rows)
     assert fitted == pytest.approx(-1, abs=1e-9)
     assert 0 < error < 0.1
 
@@ -140,10 +140,10 @@ def test_judge_is_the_audit() -> None:
         return np.clip(family.puc_prediction(table.to_numpy()) + 0.1 * table[optional[0]].isna(), 0, 1)
 
     report = puc.audit(
-        predict, X, y, optional=optional, margin=judging.MARGIN, loss="binary", seed=3, num_threads=1,
+        predict, X, y, optional=optional, margin=alternatives.MARGIN, loss="binary", seed=3, num_threads=1,
         min_count=100,
     )  # fmt: skip
-    judge = judging.Judge(X, y, optional, seed=3, min_count=100)
+    judge = alternatives.Judge(X, y, optional, seed=3, min_count=100)
     theirs = {p.name: p for p in report.penalties if p.estimate is not None}
     ours = {p.name: p for p in judge.penalties(predict) if p.estimate is not None}
     assert len(ours) > 3
@@ -155,23 +155,23 @@ def test_judge_is_the_audit() -> None:
         assert penalty.estimate.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
     found = judge(predict)
     assert found["penalty"] > 2
-    assert sum(found[one] for one in judging.VERDICTS) == len(ours) - (judging.ALL_WITHHOLDING in ours)
+    assert sum(found[one] for one in alternatives.VERDICTS) == len(ours) - (alternatives.ALL_WITHHOLDING in ours)
 
 
-@pytest.mark.parametrize("method", methods.METHODS)
+@pytest.mark.parametrize("method", alternatives.METHODS)
 def test_alternatives_predict_what_they_say(method: str) -> None:
     family = LogisticFamily.paper()
     X, y, optional = people_of(family, 600, 0)
-    training = methods.Training(X, y, optional, 0, 10)
-    trained = methods.METHODS[method](training)
+    training = alternatives.Training(X, y, optional, 0, 10)
+    trained = alternatives.METHODS[method](training)
     prediction = trained.predict(X)
     assert prediction.shape == y.shape
     assert 0 < prediction.min() < prediction.max() < 1
     silent = trained.predict(X.assign(**dict.fromkeys(optional, np.nan)))
     assert np.allclose(silent, prediction) == (method == "base features only")
     if method == "model per set, from all who share it":
-        assert trained.n_models == len(np.unique(methods.shared_sets(X, optional)))
-        base = methods.METHODS["base features only"](training).predict(X)
+        assert trained.n_models == len(np.unique(alternatives.shared_sets(X, optional)))
+        base = alternatives.METHODS["base features only"](training).predict(X)
         assert np.allclose(silent, base)  # who shares nothing is predicted from everybody's base data
 
 
@@ -196,7 +196,7 @@ def test_leak_needs_sharers() -> None:
 
 
 def test_people_out_of_sample_are_described() -> None:
-    task = tables.load("diabetes", quick=True)
+    task = data.load("diabetes", quick=True)
     y, silent = np.array([0.0, 1, 0, 1]), np.array([True, True, False, False])
     row = inference.describe(task, y, np.array([0.2, 0.4, 0.9, 0.9]), silent)
     assert row[inference.SILENT_LOSS] == 50
@@ -207,7 +207,7 @@ def test_people_out_of_sample_are_described() -> None:
 
 @pytest.mark.parametrize("name", ["diabetes", "income"])
 def test_strategic_people_share_what_helps(name: str) -> None:
-    task = tables.load(name, quick=True)
+    task = data.load(name, quick=True)
     with_it, without = degradation._advice(name, 0, True)
     X, (column,) = degradation._withheld(name, "strategic", 0, True)
     worse = with_it > without if name == "diabetes" else with_it < without
@@ -216,18 +216,18 @@ def test_strategic_people_share_what_helps(name: str) -> None:
 
 
 def test_paired_comparison() -> None:
-    assert compare([1.0, 2, 3, 4, 5], [1.5, 2.4, 3.6, 4.5, 5.5]) == "better"
-    assert compare([1.5, 2.4, 3.6, 4.5, 5.5], [1.0, 2, 3, 4, 5]) == "worse"
-    assert compare([1.0, 2, 3], [1.1, 1.9, 3.0]) == "level"
-    assert compare([1.0, 2], [1.0, 2]) == "identical"
-    assert hardly_worse([100.0, 101, 102], [100.0, 101, 101.5])
-    assert not hardly_worse([100.0, 110, 95], [100.0, 100, 100])
+    assert several.compare([1.0, 2, 3, 4, 5], [1.5, 2.4, 3.6, 4.5, 5.5]) == "better"
+    assert several.compare([1.5, 2.4, 3.6, 4.5, 5.5], [1.0, 2, 3, 4, 5]) == "worse"
+    assert several.compare([1.0, 2, 3], [1.1, 1.9, 3.0]) == "level"
+    assert several.compare([1.0, 2], [1.0, 2]) == "identical"
+    assert several.hardly_worse([100.0, 101, 102], [100.0, 101, 101.5])
+    assert not several.hardly_worse([100.0, 110, 95], [100.0, 100, 100])
 
 
 @pytest.mark.parametrize("name", ["diabetes", "income"])
 def test_balanced_is_exhaustive_where_it_is_not_trained_again(name: str) -> None:
     """The study copies its results where people have at most as many submasks as balanced has copies."""
-    task = tables.load(name, quick=True)
+    task = data.load(name, quick=True)
     X, optional = task.withhold_several(0)
     augmented = [
         puc.augment(
@@ -253,8 +253,8 @@ def test_balance_of_policies() -> None:
 # The native engine beside LightGBM
 
 
-def compared(measure: str, theirs: list[float], mine: list[float]) -> comparing.Comparison:
-    return comparing.Comparison(measure, tuple(theirs), tuple(mine))
+def compared(measure: str, theirs: list[float], mine: list[float]) -> native_evidence.Comparison:
+    return native_evidence.Comparison(measure, tuple(theirs), tuple(mine))
 
 
 def test_engines_are_compared_in_pairs() -> None:
@@ -265,10 +265,10 @@ def test_engines_are_compared_in_pairs() -> None:
     assert compared("loss", losses, [10.2, 19.5, 40.9, 79]).verdict == "level"
     assert compared("loss", losses, [one * (1 + 1e-6) for one in losses]).verdict == "identical"
     assert compared("loss", [1.0], [2.0]).verdict == "one run"
-    assert compared(evidence.SECONDS, losses, [1.0, 2, 4, 8.1]).verdict == ""
+    assert compared(native_evidence.SECONDS, losses, [1.0, 2, 4, 8.1]).verdict == ""
     shifts = [-1.0, -1.2, -0.9, -1.1]
-    assert compared(evidence.SHIFT, shifts, [-0.5, -0.6, -0.4, -0.6]).verdict == "better"
-    assert compared(evidence.SHIFT, shifts, [-1.5, -1.6, -1.4, -1.6]).verdict == "worse"
+    assert compared(native_evidence.SHIFT, shifts, [-0.5, -0.6, -0.4, -0.6]).verdict == "better"
+    assert compared(native_evidence.SHIFT, shifts, [-1.5, -1.6, -1.4, -1.6]).verdict == "worse"
 
 
 def test_chance_is_counted() -> None:
@@ -278,25 +278,25 @@ def test_chance_is_counted() -> None:
     found = [one.verdict for one in noise]
     assert 0 < found.count("worse") < 20
     assert 0 < found.count("better") < 20
-    with_any = [bool(comparing.remaining(noise[start : start + 10])) for start in range(0, 400, 10)]
+    with_any = [bool(native_evidence.remaining(noise[start : start + 10])) for start in range(0, 400, 10)]
     assert sum(with_any) <= 6  # of 40, 2 expected: Holm errs in 5 % of families
     far_off = compared("loss", [1.0] * 5, [1.1, 1.1001, 1.1, 1.1, 1.1])
-    assert far_off in comparing.remaining([*noise, far_off])
-    assert comparing.count([*noise, far_off]).startswith("401 comparisons tested: ")
+    assert far_off in native_evidence.remaining([*noise, far_off])
+    assert native_evidence.count([*noise, far_off]).startswith("401 comparisons tested: ")
 
 
 def test_mean_over_settings() -> None:
     """Variants of a run are averaged first, as they share people: twice the same says no more than once."""
-    one, other = (compared(evidence.SHIFT, [0.0] * 3, mine) for mine in ([1.0, 2, 3], [4.0, 4, 7]))
-    single = compared(evidence.SHIFT, [0.0], [100.0])
-    assert comparing.together([[one]]) == comparing.together([[one, one]]) == (2, pytest.approx(1 / 3**0.5))
-    mean, error = comparing.together([[one], [other], [single]])
+    one, other = (compared(native_evidence.SHIFT, [0.0] * 3, mine) for mine in ([1.0, 2, 3], [4.0, 4, 7]))
+    single = compared(native_evidence.SHIFT, [0.0], [100.0])
+    assert native_evidence.together([[one]]) == native_evidence.together([[one, one]]) == (2, pytest.approx(1 / 3**0.5))
+    mean, error = native_evidence.together([[one], [other], [single]])
     assert (mean, error) == (3.5, pytest.approx(0.5 * (1 / 3 + 1) ** 0.5))
 
 
 def test_engines_learn_from_the_same_people() -> None:
     """The study trains both on the same table: with nothing to learn from chance they predict the same."""
-    rows = evidence.measure_convergence(300, 0, quick=True)
+    rows = native_evidence.measure_convergence(300, 0, quick=True)
     gaps = {row["variant"]: (float(row["LightGBM"]), float(row["native"])) for row in rows}
     assert gaps["exhaustive"][0] == pytest.approx(gaps["exhaustive"][1], rel=1e-4)
     assert gaps["balanced"][0] != gaps["balanced"][1]

@@ -1,1 +1,0 @@
-"""Studies of the package: speed, memory, accuracy, and whether the audit is right."""
