@@ -10,14 +10,14 @@ from uuid import uuid4
 
 from distributed import Client, Future, Lock, Queue, default_client
 
-from .._engines import boosters_of, engine_named
-from .._engines.base import Engine, EngineParams, Hooks
+from .._engines import DEFAULT_ENGINE, boosters_of, engine_named
+from .._engines.base import Engine, EngineParams, Hooks, RunOptions
+from .._engines.features import check_features
 from .._engines.names import MAIN_NAME
 from .._models.files import load_model
 from .._training.augmenting import MEMORY_SHARE
 from .._training.continuing import check_is_of, check_same_consent
-from .._training.request import Settings, check_known, split_params
-from .._training.setting_checks import check_possible_in_parts
+from .._training.request import OWN_KEYS, Settings, check_known, split_params
 from .._virtual.part_facts import PartCount, PartFacts
 from .._virtual.shared_plan import SharedPlan, check_rows_per_worker
 from .checkpoints import last_checkpoint, prepare_place, write_checkpoint
@@ -116,7 +116,7 @@ def train(
     ((500,), 500)
     """
     client = checked_client(client)
-    engine, settings, given = _checked(params, shuffled)
+    engine, settings, prepared = _checked(params, shuffled)
     if checkpoint is not None:
         if isinstance(checkpoint_every, bool) or int(checkpoint_every) != checkpoint_every or checkpoint_every < 1:
             raise ValueError(f"checkpoint_every must be a whole number of rounds from 1 on, got {checkpoint_every!r}.")
@@ -135,13 +135,13 @@ def train(
         parts = parts_of(client, X, fields)
         valid = [_valid_parts(client, pair) for pair in pairs]
         workers = _workers(client)
-        plan = _agree(client, parts, settings, engine, given, workers, shuffled)
+        plan = _agree(client, parts, settings, engine, prepared.options, workers, shuffled)
         if num_boost_round <= 0 and init_model is not None:
             check_is_of(engine, init_model)
             check_same_consent(init_model, plan.consent)
             return init_model
         holders, sizes = client.who_has(parts), plan.part_virtual or ()
-        groups = group_parts(sizes, len(workers), plan.part_positives if engine.needs_events(given) else None)
+        groups = group_parts(sizes, len(workers), plan.part_positives if prepared.needs_events else None)
         check_rows_per_worker(max(sum(sizes[i] for i in group) for group in groups))
         where = dict(
             zip(place(groups, sizes, [holders.get(part.key, ()) for part in parts], workers), groups, strict=True)
@@ -189,19 +189,17 @@ def checked_client(client: Any) -> Client:
     return client
 
 
-def _checked(params: Mapping[str, Any], shuffled: bool) -> tuple[Engine, Settings, dict[str, Any]]:
+def _checked(params: Mapping[str, Any], shuffled: bool) -> tuple[Engine, Settings, EngineParams]:
     """Refuse what cannot be done on several workers before anything is computed."""
     if params.get("plan"):
         raise ValueError("plan is not possible with Dask: the workers agree on a plan themselves. Leave it out.")
-    check_possible_in_parts(params, "with Dask")
+    asked = {"plan": "with Dask", "shuffled": shuffled}
+    check_features(params.get("engine", DEFAULT_ENGINE), {key: params.get(key) for key in OWN_KEYS} | asked)
     settings, given = split_params(params)
     engine = engine_named(settings.engine)
     check_known(engine, given)
     engine.network().check_params(given)  # raises if it has none
-    effective = engine.prepare(dict(given), {}, 1).values
-    engine.check_supported(effective)
-    engine.check_in_parts(effective, shuffled=shuffled)
-    return engine, settings, effective
+    return engine, settings, engine.prepare(dict(given), {}, 1, asked)
 
 
 def _resumed(checkpoint: Any, init_model: Any, num_boost_round: int) -> tuple[Any, int]:
@@ -244,12 +242,11 @@ def _agree(
     parts: list[Future],
     settings: Settings,
     engine: Engine,
-    params: Mapping[str, Any],
+    options: RunOptions,
     workers: Sequence[str],
     shuffled: bool,
 ) -> SharedPlan:
     """Return the plan that all parts share, in two rounds of small messages."""
-    options = engine.options(params)
     facts = client.gather(client.map(_facts, parts, optional=settings.optional, zero=options.zero_as_missing,
                                      pure=False))  # fmt: skip
     if not any(one.n_rows for one in facts):

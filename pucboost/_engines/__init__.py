@@ -7,23 +7,24 @@ class, it also needs a module that defines ``BOOSTERS`` and an entry in :data:`B
 from __future__ import annotations
 
 import importlib
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 if TYPE_CHECKING:
-    from .base import Boosters, Engine
+    from .base import Boosters, Engine, EngineParams
+
+logger = logging.getLogger("pucboost")
 
 EngineName: TypeAlias = Literal["lightgbm", "xgboost", "native", "auto"]
 
 ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
-"""What users may call an engine; each is a module of this package that defines ``ENGINE``."""
+"""What users may call an engine."""
 
 ENGINES: tuple[EngineName, ...] = ENGINE_NAMES[:-1]
-"""The engines themselves: ``"auto"`` chooses one of them."""
+"""The engines themselves, each a module of this package that defines ``ENGINE``: ``"auto"`` chooses one of them."""
 
 DEFAULT_ENGINE: EngineName = ENGINES[0]
-
-WITH_EXTERNAL_MEMORY: tuple[EngineName, ...] = ("xgboost",)
-"""Engines that can keep virtual rows on the disk; here so that an error can name them without loading them."""
 
 PACKAGES = ("lightgbm", "xgboost")
 """The packages that the engines come from; the native engine is pucboost itself."""
@@ -36,11 +37,34 @@ BOOSTER_CLASSES = {
 
 
 def engine_named(name: Any) -> Engine:
-    """Return an engine, loading it on first use."""
+    """Return an engine, loading it on first use; LightGBM for ``"auto"``, until it is known what is asked for."""
     if name not in ENGINE_NAMES:
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINE_NAMES))}; got {name!r}.")
-    engine: Engine = importlib.import_module(f".{name}", __package__).ENGINE
+    module = DEFAULT_ENGINE if name == "auto" else name
+    engine: Engine = importlib.import_module(f".{module}", __package__).ENGINE
     return engine
+
+
+def prepare(
+    name: str, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int, asked: Mapping[str, Any]
+) -> tuple[Engine, EngineParams]:
+    """Return the engine that trains, and what it has read from the parameters (:meth:`.Engine.prepare`).
+
+    ``"auto"`` is the native engine where it can do what is asked for, else LightGBM: both take the same parameters and
+    return the same boosters.
+    """
+    given = (params, dataset_params, num_boost_round, asked)
+    engine = engine_named(name)
+    if name != "auto":
+        return engine, engine.prepare(*given)
+    native = engine_named("native")
+    try:
+        prepared = native.prepare(*given)
+    except (ValueError, TypeError) as error:
+        logger.info("engine: %s, because of %s", engine.name, error)
+        return engine, engine.prepare(*given)
+    logger.info("engine: %s", native.name)
+    return native, prepared
 
 
 def boosters_of(model: Any) -> Boosters:

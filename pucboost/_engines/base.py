@@ -22,7 +22,6 @@ from .._virtual.allocation import default_copies
 from .._virtual.rows import VirtualTable
 from .forest import Forest
 from .mask_tree import MaskTree
-from .names import value_of
 
 Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
 """Validation sets with their names; None stands for the training set."""
@@ -59,6 +58,11 @@ class EngineParams:
     stopping: EarlyStopping | None = None
     external_memory: Path | None = None
     """A folder for what the engine keeps of virtual rows; None to keep it in memory."""
+    options: RunOptions = RunOptions()
+    objective: Objective | None = None
+    """The loss in closed form; None for a callable, or a loss pucboost does not know."""
+    needs_events: bool = False
+    """Whether the engine fails if a worker has no label above 0."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,7 @@ class Hooks:
 
 
 NO_HOOKS = Hooks()
+NOTHING_ELSE: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -334,9 +339,6 @@ class Engine(ABC):
             if trouble is not None:
                 raise ValueError(f"{self.title} does not accept the name {name!r} {trouble}. Rename the column.")
 
-    uses_external_memory: ClassVar[bool] = False
-    """Whether the engine can keep virtual rows on the disk."""
-
     # ----- parameters
 
     @abstractmethod
@@ -348,45 +350,24 @@ class Engine(ABC):
         """Return the names that the engine would ignore, at best with a warning."""
 
     @abstractmethod
-    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
-        """Return the parameters under the engine's own names; ``params`` override those of the Dataset."""
+    def prepare(
+        self,
+        params: dict[str, Any],
+        dataset_params: Mapping[str, Any],
+        num_boost_round: int,
+        asked: Mapping[str, Any] = NOTHING_ELSE,
+    ) -> EngineParams:
+        """Return all that the engine reads from the parameters; raise for what it cannot do.
 
-    def chosen(
-        self, params: Mapping[str, Any], *, anchored: bool = False, keeps_data: bool = False, in_parts: bool = False
-    ) -> Engine:
-        """Return the engine that trains with the parameters: this one, unless it stands for several.
-
-        ``keeps_data`` is whether the booster is to keep its data (``keep_training_booster``), ``in_parts`` whether
-        several workers train together.
+        Parameters
+        ----------
+        params
+            Those of the call. They override those of the Dataset.
+        dataset_params, num_boost_round
+            The Dataset's own parameters, and the argument of ``train``.
+        asked
+            What else is asked for, see :mod:`.features`.
         """
-        return self
-
-    @abstractmethod
-    def options(self, params: Mapping[str, Any]) -> RunOptions:
-        """Return what pucboost reads from the parameters, such as seed and threads."""
-
-    @abstractmethod
-    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Raise if optional features do not support what the parameters ask for, before anything is built."""
-
-    def check_takes_mask_trees(self, params: Mapping[str, Any]) -> None:
-        """Raise if a round of trees that ask only what is missing cannot be added after the last one."""
-        if value_of(params, "interaction_constraints"):
-            raise ValueError(
-                "calibrate_masks with interaction_constraints: its tree combines all groups. Leave one of the two out."
-            )
-
-    def check_external_memory(self, params: Mapping[str, Any]) -> None:
-        """Raise if the engine cannot do with external memory what the parameters ask for."""
-        return
-
-    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
-        """Raise for what goes wrong, or is not possible, if each worker has a part of the table."""
-        raise ValueError(f"engine={self.name!r} trains on one machine only: it takes no plan that workers share.")
-
-    def needs_events(self, params: Mapping[str, Any]) -> bool:
-        """Return whether the engine fails if a worker has no label above 0."""
-        return False
 
     def network(self) -> Network:
         """Return how its workers find each other; raise if it trains on one machine only."""

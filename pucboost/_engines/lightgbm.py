@@ -16,6 +16,7 @@ from .._virtual.rare_categories import RareCategories
 from .._virtual.rows import VirtualTable
 from .base import (
     NO_HOOKS,
+    NOTHING_ELSE,
     Boosters,
     Engine,
     EngineParams,
@@ -28,14 +29,13 @@ from .base import (
     Validation,
     times_rows,
 )
+from .features import check_features
 from .lightgbm_boosters import BOOSTERS, with_builtin_objective
 from .lightgbm_categories import rare_categories, spell_out
 from .lightgbm_dataset import FoldRows, VirtualDataset, bin_reference
 from .lightgbm_network import LightGBMNetwork, is_networked, local_booster, without_network
 from .names import (
-    MAIN_METRIC,
     MAIN_NAME,
-    RANKING,
     is_true,
     main_objective,
     number_of,
@@ -44,9 +44,6 @@ from .names import (
     with_value,
     without,
 )
-
-_RENEWED_LEAVES = ("regression_l1", "quantile", "mape")
-"""Losses for which a leaf is a median or quantile of its rows."""
 
 
 class LightGBM(Engine):
@@ -73,87 +70,23 @@ class LightGBM(Engine):
             return "because it is empty"
         return "because it ends in '='" if name.endswith("=") else super().trouble_with_name(name)
 
-    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
-        """Return both unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
-        return EngineParams(params, num_boost_round)
-
-    def options(self, params: Mapping[str, Any]) -> RunOptions:
-        """Return what pucboost reads from the parameters, such as seed and threads, under any of their names."""
-        return RunOptions(
-            seed=whole_number("seed", value_of(params, "seed", 0)),
-            num_threads=whole_number("num_threads", value_of(params, "num_threads", 0)) or None,
-            zero_as_missing=is_true(params.get("zero_as_missing", False)),
-            n_classes=whole_number("num_class", value_of(params, "num_class", 1)),
+    def prepare(
+        self,
+        params: dict[str, Any],
+        dataset_params: Mapping[str, Any],
+        num_boost_round: int,
+        asked: Mapping[str, Any] = NOTHING_ELSE,
+    ) -> EngineParams:
+        """Return the parameters unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
+        request = {**dataset_params, **params, **asked}
+        check_features(self.name, request)
+        return EngineParams(
+            params,
+            num_boost_round,
+            options=run_options(request),
+            objective=self.objective(params),  # LightGBM reads all from the Dataset but the objective
+            needs_events=_needs_events(params),
         )
-
-    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Raise for what the method or the stream does not support, before anything is built."""
-        given = value_of(params, "objective")
-        objective = main_objective(given)
-        if objective in RANKING:
-            raise ValueError(
-                f"objective={given!r} with optional features: Protected User Consent is defined for predictions of a "
-                "person's outcome, not for rankings within a query. Use a regression or classification objective."
-            )
-        if objective == "cross_entropy_lambda":
-            raise ValueError(
-                f"objective={given!r} reads weights as exposures, so copies cannot be weighted. Use 'cross_entropy'."
-            )
-        if objective == "multiclassova" and is_true(value_of(params, "is_unbalance", False)):
-            raise ValueError(
-                f"is_unbalance with objective={given!r} counts virtual rows instead of people. Use sample weights."
-            )
-        metrics = value_of(params, "metric", ())
-        for metric in metrics.split(",") if isinstance(metrics, str) else metrics:
-            if MAIN_METRIC.get(str(metric).strip().split("@")[0]) in ("ndcg", "map"):
-                raise ValueError(f"metric={metric!r} needs queries, which are not defined with optional features.")
-        if is_true(value_of(params, "linear_tree", False)):
-            raise ValueError(
-                "linear_tree with optional features: linear leaves cannot be built from a stream, and their treatment "
-                "of missing values would mix silence with zeros. Set linear_tree=False."
-            )
-        if not is_true(params.get("use_missing", True)):
-            raise ValueError(
-                "use_missing=False makes LightGBM read a withheld value as the number 0. Remove it when features are "
-                "optional."
-            )
-        if is_true(params.get("use_quantized_grad", False)):
-            raise ValueError(
-                "use_quantized_grad=True with optional features: LightGBM's quantised histograms do not agree with the "
-                "weights of virtual rows, and it stops in the middle of a tree. Remove it."
-            )
-        if is_true(params.get("bagging_by_query", False)):
-            raise ValueError("bagging_by_query needs queries, which are not defined with optional features.")
-
-    def check_takes_mask_trees(self, params: Mapping[str, Any]) -> None:
-        """Raise for random forests, too, which predict the mean of their trees."""
-        super().check_takes_mask_trees(params)
-        if value_of(params, "boosting") in ("rf", "random_forest"):
-            raise ValueError(
-                "calibrate_masks with boosting='rf': a forest predicts the mean of its trees, so none can be added."
-            )
-
-    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
-        """Raise for losses whose leaves are averaged over workers, and for other ways to divide the work."""
-        given = value_of(params, "objective")
-        if main_objective(given) in _RENEWED_LEAVES and not shuffled:
-            raise ValueError(
-                f"objective={given!r} on several workers: LightGBM averages the leaves that each worker finds in its "
-                "own rows, which is wrong unless all have a random sample. Shuffle the rows and say so with "
-                "shuffled=True, or use a smooth loss."
-            )
-        learner = value_of(params, "tree_learner", "serial")
-        if learner in ("feature", "feature_parallel"):
-            raise ValueError(f"tree_learner={learner!r} needs the whole table in every worker. Use 'data' or 'voting'.")
-        if learner == "serial" and is_networked(params):
-            raise ValueError(
-                "tree_learner is 'serial', which is its default: LightGBM then ignores the other machines, and every "
-                "worker gets a model of its own people. Use 'data' or 'voting'."
-            )
-
-    def needs_events(self, params: Mapping[str, Any]) -> bool:
-        """Return whether training starts from the logarithm of a worker's own mean."""
-        return main_objective(value_of(params, "objective")) in ("poisson", "tweedie")
 
     def network(self) -> Network:
         """Return how LightGBM's workers find each other."""
@@ -248,7 +181,7 @@ class LightGBM(Engine):
     ) -> lgb.Booster:
         """Hand the virtual rows to ``lgb.train``."""
         values, wrapped = weigh_copies(params.values)
-        if train.bin_sample is not None and self.needs_events(values) and not (train.table.label > 0).any():
+        if train.bin_sample is not None and _needs_events(values) and not (train.table.label > 0).any():
             raise ValueError(
                 f"objective={value_of(values, 'objective')!r}: all labels of this part are 0, but LightGBM starts from "
                 "the logarithm of each worker's mean. Divide the table otherwise, or use engine='xgboost'."
@@ -437,6 +370,21 @@ def _training_set(
         params = {**params, "feature_pre_filter": False}
         given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params), rare)
     return VirtualDataset(virtual, rare=rare, **given), params
+
+
+def run_options(params: Mapping[str, Any]) -> RunOptions:
+    """Return what pucboost reads from LightGBM's parameters, under any of their names."""
+    return RunOptions(
+        seed=whole_number("seed", value_of(params, "seed", 0)),
+        num_threads=whole_number("num_threads", value_of(params, "num_threads", 0)) or None,
+        zero_as_missing=is_true(params.get("zero_as_missing", False)),
+        n_classes=whole_number("num_class", value_of(params, "num_class", 1)),
+    )
+
+
+def _needs_events(params: Mapping[str, Any]) -> bool:
+    """Return whether training starts from the logarithm of a worker's own mean."""
+    return main_objective(value_of(params, "objective")) in ("poisson", "tweedie")
 
 
 def _rounds_of(init_model: lgb.Booster | None) -> int:

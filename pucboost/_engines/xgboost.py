@@ -18,6 +18,7 @@ from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .base import (
     NO_HOOKS,
+    NOTHING_ELSE,
     Boosters,
     EarlyStopping,
     Engine,
@@ -30,6 +31,7 @@ from .base import (
     RunOptions,
     Validation,
 )
+from .features import check_features
 from .names import MAIN_NAME, XGBOOST_PARAMETERS, number_of, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
@@ -51,7 +53,6 @@ class XGBoost(Engine):
     boosters: ClassVar[Boosters] = BOOSTERS
     # XGBoost's own JSON does not read back what it writes of most control characters.
     forbidden_in_names: ClassVar[str] = "[]<" + "".join(chr(i) for i in range(32) if chr(i) not in "\t\n\r")
-    uses_external_memory: ClassVar[bool] = True
 
     def parameter_names(self) -> Iterable[str]:
         """Return XGBoost's names, and LightGBM's, which are translated."""
@@ -62,7 +63,13 @@ class XGBoost(Engine):
         new = [name for name in params if name not in XGBOOST_PARAMETERS and name not in MAIN_NAME]
         return [name for name in new if name in _not_used({name: params[name]})]
 
-    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
+    def prepare(
+        self,
+        params: dict[str, Any],
+        dataset_params: Mapping[str, Any],
+        num_boost_round: int,
+        asked: Mapping[str, Any] = NOTHING_ELSE,
+    ) -> EngineParams:
         """Return the parameters with LightGBM's names translated, including those on the Dataset."""
         translated = to_xgboost({**dataset_params, **params})
         rounds, patience = translated.num_boost_round, translated.early_stopping_rounds
@@ -72,64 +79,17 @@ class XGBoost(Engine):
         stopping = None
         if patience is not None and patience > 0:
             stopping = EarlyStopping(patience, translated.early_stopping_min_delta, translated.first_metric_only)
-        return EngineParams(dict(translated.params), rounds, stopping)
-
-    def options(self, params: Mapping[str, Any]) -> RunOptions:
-        """Return seed, threads and number of classes."""
-        return RunOptions(
-            seed=whole_number("seed", first_given(params, "seed", "random_state")),
-            num_threads=thread_parameter(params) or None,
-            n_classes=whole_number("num_class", first_given(params, "num_class") or 1),
+        values = dict(translated.params)
+        request = {**dataset_params, **values, **asked}
+        check_features(self.name, request)
+        options = RunOptions(
+            seed=whole_number("seed", first_given(request, "seed", "random_state")),
+            num_threads=thread_parameter(request) or None,
+            n_classes=whole_number("num_class", first_given(request, "num_class") or 1),
         )
-
-    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Raise for what the method or the stream does not support, before anything is built."""
-        objective = params.get("objective")
-        if isinstance(objective, str) and objective.startswith("rank:"):
-            raise ValueError(
-                f"objective={objective!r} with optional features: Protected User Consent is defined for predictions "
-                "of a person's outcome, not for rankings within a query. Use a regression or classification objective."
-            )
-        if isinstance(objective, str) and objective.startswith("survival:"):
-            raise ValueError(
-                f"objective={objective!r} is not supported: its loss is not a sum over people with one label each."
-            )
-        if params.get("booster") == "gblinear":
-            raise ValueError("booster='gblinear' reads a withheld value as the number 0. Use gbtree or dart.")
-        if params.get("tree_method", "hist") not in ("hist", "auto"):
-            raise ValueError(
-                f"tree_method={params['tree_method']!r} needs the whole table in memory; masked rows are streamed into "
-                "tree_method='hist'."
-            )
-        if anchored and objective == "multi:softmax":
-            raise ValueError(
-                "anchor with objective 'multi:softmax': nothing can be added to class numbers. Use 'multi:softprob'."
-            )
-
-    def check_takes_mask_trees(self, params: Mapping[str, Any]) -> None:
-        """Raise for trees with several values per leaf, too."""
-        super().check_takes_mask_trees(params)
-        if params.get("multi_strategy") == "multi_output_tree":
-            raise ValueError("calibrate_masks with multi_strategy='multi_output_tree' is not supported. Leave one out.")
-
-    def check_external_memory(self, params: Mapping[str, Any]) -> None:
-        """Raise for losses whose leaves XGBoost sets afterwards: from samples of several pages it takes wrong rows."""
-        if params.get("objective") in ("reg:absoluteerror", "reg:quantileerror"):
-            raise ValueError(
-                f"external_memory with objective={params['objective']!r}: XGBoost computes other leaves from external "
-                "memory than from memory where trees grow on samples of the rows. Leave external_memory out, or choose "
-                "another objective."
-            )
-
-    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
-        """Raise for losses whose leaves are averaged over workers."""
-        given = params.get("objective")
-        if given in ("reg:absoluteerror", "reg:quantileerror") and not shuffled:
-            raise ValueError(
-                f"objective={given!r} on several workers: XGBoost averages the leaves that each worker finds in its "
-                "own rows, which is wrong unless all have a random sample. Shuffle the rows and say so with "
-                "shuffled=True, or use a smooth loss."
-            )
+        return EngineParams(
+            values, rounds, stopping, asked.get("external_memory"), options=options, objective=self.objective(values)
+        )
 
     def network(self) -> Network:
         """Return how XGBoost's workers find each other."""

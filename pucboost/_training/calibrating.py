@@ -49,7 +49,6 @@ def check_can_be_calibrated(request: TrainingRequest, hooks: Hooks) -> TrainingR
             "calibrate_masks with keep_training_booster: the calibration comes after the last round, and trees that "
             "grow later would not know of it. Continue the model with init_model instead."
         )
-    request.engine.check_takes_mask_trees(request.params.values)
     return replace(request, settings=replace(settings, compact=False))
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent, declares_something
 from .._encoded_silence.warning import warn_of_encoded_silence
-from .._engines import DEFAULT_ENGINE, engine_named
+from .._engines import DEFAULT_ENGINE, engine_named, prepare
 from .._engines.base import Engine, EngineParams, RunOptions
+from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective
 from .._losses.exposure import check_takes_exposure
@@ -115,6 +116,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     if not isinstance(sketch, bool):
         raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
     plan = check_plan(own)
+    check_features(own.get("engine", DEFAULT_ENGINE), {**own, "plan": None if plan is None else "with a shared plan"})
     augmentation = check_augmentation(own.get("augmentation", "balanced") if plan is None else plan.plan.augmentation)
     valid = own.get("valid_augmentation")
     copies, max_rows = own.get("copies") if plan is None else plan.plan.copies, own.get("max_virtual_rows")
@@ -130,7 +132,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             anchor=check_anchor(own.get("anchor")),
             anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
-            external_memory=check_external_memory(own.get("external_memory"), own.get("engine", DEFAULT_ENGINE)),
+            external_memory=check_external_memory(own.get("external_memory")),
             expect_shared=own.get("expect_shared"),
             training_sketch=sketch,
             plan=plan,
@@ -264,20 +266,16 @@ class TrainingRequest:
             _check_categories(table.source)
         engine_params = by_position(engine_params, table.names)
         asked = {} if metrics is None else {"metric": metrics}
-        anchored, in_parts = settings.anchor is not None, settings.plan is not None
-        # LightGBM also reads parameters from the Dataset, unless the call gives them …
-        known: Mapping[str, Any] = {**table.params, **engine_params, **asked}
-        engine = engine.chosen(known, anchored=anchored, keeps_data=keeps_data, in_parts=in_parts)
-        prepared = engine.prepare(engine_params, table.params, num_boost_round)
-        prepared = replace(prepared, external_memory=settings.external_memory)
-        effective: Mapping[str, Any] = {**table.params, **prepared.values, **asked}
-        engine.check_supported(effective, anchored=anchored)
-        if settings.external_memory is not None:
-            engine.check_external_memory(effective)
+        asked |= {
+            "anchor": settings.anchor,
+            "calibrate_masks": settings.calibrate_masks if consent.n_groups else None,
+            "external_memory": settings.external_memory,
+            "keep_training_booster": keeps_data,
+        }
         if settings.plan is not None:
-            engine.check_in_parts(effective, shuffled=settings.plan.plan.shuffled)
-        # … but never the objective.
-        objective = engine.objective(prepared.values)
+            asked |= {"plan": "with a shared plan", "shuffled": settings.plan.plan.shuffled}
+        engine, prepared = prepare(settings.engine, engine_params, table.params, num_boost_round, asked)
+        objective, options = prepared.objective, prepared.options
         if table.exposure is not None:
             check_takes_exposure(objective, value_of(prepared.values, "objective"))
         engine.check_labels(objective, table.label, label_name)
@@ -285,7 +283,6 @@ class TrainingRequest:
         if table.exposure is not None:
             totals, table = table.label, as_rates(table)
             engine.check_labels(objective, table.label, f"{label_name}, divided by the exposure,")
-        options = engine.options(effective)
         if settings.plan is not None and options.zero_as_missing != settings.plan.plan.zero_as_missing:
             raise ValueError("zero_as_missing differs between params and plan; give it to SharedPlan.facts and agree.")
         return cls(engine, settings, prepared, options, table, consent, objective, totals, classes)

@@ -9,22 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._engines import WITH_EXTERNAL_MEMORY, engine_named
 from .._virtual.shared_plan import PlanPart
-
-_NEEDS_WHOLE_TABLES = {
-    "compact": "compact merges rows of one table, and those of other workers are not there",
-    "anchor": "anchors are asked about whole tables",
-    "calibrate_masks": "it needs the outcomes of everybody, and those of other workers are not there",
-    "external_memory": "it is for one machine; more workers can share the table",
-}
-
-
-def check_possible_in_parts(own: Mapping[str, Any], where: str) -> None:
-    """Raise for parameters that need the whole table in one place; ``where`` says why it is not."""
-    for name, why in _NEEDS_WHOLE_TABLES.items():
-        if own.get(name):
-            raise ValueError(f"{name} is not possible {where}: {why}. Leave it out.")
 
 
 def check_plan(own: Mapping[str, Any]) -> PlanPart | None:
@@ -39,7 +24,6 @@ def check_plan(own: Mapping[str, Any]) -> PlanPart | None:
     for name in ("augmentation", "copies", "max_virtual_rows"):
         if own.get(name) is not None:
             raise ValueError(f"{name} belongs to the plan that all parts share; give it to SharedPlan.agree.")
-    check_possible_in_parts(own, "with a shared plan")
     _ = plan.plan.virtual_rows  # raises if they are not counted
     return plan
 
@@ -55,16 +39,10 @@ def check_calibrate_masks(value: Any) -> float:
     return float(value)
 
 
-def check_external_memory(folder: Any, engine: Any) -> Path | None:
-    """Return the folder for external memory if there is one and the engine can use it, else raise."""
+def check_external_memory(folder: Any) -> Path | None:
+    """Return the folder for external memory, if there is one."""
     if folder is None:
         return None
-    if engine not in WITH_EXTERNAL_MEMORY:
-        title = engine_named(engine).title
-        raise ValueError(
-            f"external_memory: {title} keeps what it needs of all virtual rows in memory. Use "
-            f"engine={' or '.join(map(repr, WITH_EXTERNAL_MEMORY))}, or leave external_memory out."
-        )
     if not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
         raise ValueError(f"external_memory must be an existing folder, got {folder!r}.")
     return Path(folder)

@@ -54,7 +54,7 @@ def test_parameters_of_the_dataset_count(said: Any) -> None:
 
 def test_a_booster_that_keeps_its_data_is_lightgbms(said: Any) -> None:
     booster: Any = puc.train(AUTO, puc.Dataset(X, Y), 3, keep_training_booster=True)
-    assert said() == ["engine: lightgbm, because of keep_training_booster"]
+    assert said()[0].startswith("engine: lightgbm, because of keep_training_booster")
     booster.update()
     assert booster.num_trees() == 4
     with pytest.raises(ValueError, match=r"keep_training_booster with 'engine': 'native'.*use 'engine': 'lightgbm'"):

@@ -15,7 +15,7 @@ from engine_kits import OPTIONAL
 from tools import PEAK_MEMORY, make_table, skip_without_peak_memory
 
 import pucboost as puc
-from pucboost._engines import ENGINES, WITH_EXTERNAL_MEMORY, engine_named
+from pucboost._engines import ENGINES, engine_named
 from pucboost._engines.base import EngineParams
 
 # The peak of a process only grows. What does not depend on the number of rows, and the caller's table, are in it before
@@ -95,7 +95,7 @@ def test_estimate_is_what_a_training_takes(case: str) -> None:
     assert 0.8 < ratio < 1.2, ratio
 
 
-@pytest.mark.parametrize("engine", WITH_EXTERNAL_MEMORY)
+@pytest.mark.parametrize("engine", ["xgboost"])
 def test_external_memory_takes_what_is_estimated_or_less(engine: str, tmp_path: Path) -> None:
     skip_without_peak_memory()
     expected = estimate(engine, 6, 1, {}, tmp_path)

@@ -13,6 +13,7 @@ from ..._kernels.threads import thread_count
 from ..._virtual.rows import VirtualTable
 from ..base import (
     NO_HOOKS,
+    NOTHING_ELSE,
     Engine,
     EngineParams,
     FoldBuilder,
@@ -22,14 +23,15 @@ from ..base import (
     OwnGradient,
     Validation,
 )
-from ..lightgbm import LightGBM
-from ..names import MAIN_NAME, main_objective, value_of, whole_number, with_value
-from .beginning import begin, loss_of
+from ..features import check_features
+from ..lightgbm import LightGBM, run_options
+from ..names import MAIN_NAME, value_of, whole_number, with_value
+from .beginning import begin
 from .crew import Crew
 from .folds import cross_validate
 from .loop import best_scores, run_rounds, with_early_stopping
 from .metrics import metrics_of
-from .parameters import MOST, GrowthParams, check_only_here, read_bin_params
+from .parameters import MOST, GrowthParams, read_bin_params
 
 
 class Native(LightGBM):
@@ -39,8 +41,20 @@ class Native(LightGBM):
     title: ClassVar[str] = "the native engine"
     trains_plain_datasets: ClassVar[bool] = False
 
-    def prepare(self, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int) -> EngineParams:
+    def prepare(
+        self,
+        params: dict[str, Any],
+        dataset_params: Mapping[str, Any],
+        num_boost_round: int,
+        asked: Mapping[str, Any] = NOTHING_ELSE,
+    ) -> EngineParams:
         """Return the parameters with those of the Dataset that concern data, and the number of rounds they name."""
+        request = {**dataset_params, **params, **asked}
+        check_features(self.name, request)
+        options = run_options(request)
+        GrowthParams.read(request)
+        read_bin_params(request)
+        metrics_of(request, options.n_classes)
         given = {MAIN_NAME.get(name, name) for name in params}
         of_data = lgb.Dataset(None, params=dict(dataset_params)).get_params()
         values = {name: value for name, value in of_data.items() if MAIN_NAME.get(name, name) not in given} | params
@@ -49,27 +63,12 @@ class Native(LightGBM):
             raise ValueError(f"Number of boosting rounds must be greater than 0. Got {rounds}.")
         if rounds > MOST:
             raise ValueError(f"Number of boosting rounds must be at most {MOST}. Got {rounds:.3g}.")
-        return EngineParams(with_value(values, "num_iterations", rounds), rounds)
-
-    def check_supported(self, params: Mapping[str, Any], *, anchored: bool = False) -> None:
-        """Raise for what the method does not support, and for what only LightGBM can do."""
-        super().check_supported(params, anchored=anchored)
-        check_only_here(params)
-        given = value_of(params, "objective")
-        if given is not None and not callable(given) and loss_of(params) is None:
-            known = "which does not have this loss" if main_objective(given) else "which does not know it"
-            raise ValueError(f"objective={given!r} with 'engine': 'native', {known}. Use 'engine': 'lightgbm'.")
-        GrowthParams.read(params)
-        read_bin_params(params)
-        metrics_of(params, self.options(params).n_classes)
+        values = with_value(values, "num_iterations", rounds)
+        return EngineParams(values, rounds, options=options, objective=self.objective(values))
 
     def default_copies(self, n_rows: int) -> float:
         """Return 8: a copy costs a mask and a score."""
         return 8.0
-
-    def check_in_parts(self, params: Mapping[str, Any], *, shuffled: bool) -> None:
-        """Raise: its trees grow on one machine."""
-        Engine.check_in_parts(self, params, shuffled=shuffled)
 
     def network(self) -> Network:
         """Raise: its trees grow on one machine."""
@@ -112,11 +111,6 @@ class Native(LightGBM):
         hooks: Hooks,
         own: OwnGradient | None = None,
     ) -> lgb.Booster:
-        if hooks.keep_training_booster:
-            raise ValueError(
-                "keep_training_booster with 'engine': 'native': its boosters do not keep the data. Continue a model "
-                "with init_model, or use 'engine': 'lightgbm'."
-            )
         values = copy.deepcopy(params.values)
         # They wait for each other by spinning, so more of them than cores would be in each other's way.
         with Crew(min(train.rows.threads, thread_count(None))) as crew:
@@ -153,8 +147,8 @@ class Native(LightGBM):
         options: FoldOptions,
     ) -> dict[str, Any]:
         """Grow a booster on each fold, round by round."""
-        threads = self.options(params.values).num_threads
-        return cross_validate(len(folds), build, params, options, min(thread_count(threads), thread_count(None)))
+        threads = min(thread_count(params.options.num_threads), thread_count(None))
+        return cross_validate(len(folds), build, params, options, threads)
 
 
 ENGINE: Engine = Native()

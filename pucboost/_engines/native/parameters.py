@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,25 +14,6 @@ from .bins import BinParams
 
 MOST = 2**31 - 1
 """LightGBM's whole numbers have 32 bits."""
-
-NOT_HERE: dict[str, tuple[Any, str]] = {
-    "linear_tree": (False, "linear leaves"),
-    "forcedsplits_filename": ("", "forced splits"),
-    "forcedbins_filename": ("", "forced bins"),
-    "feature_contri": (None, "factors on the gains of features"),
-    "monotone_penalty": (0.0, "a penalty on monotone splits"),
-    "cegb_penalty_split": (0.0, "costs of splits"),
-    "cegb_penalty_feature_lazy": (None, "costs of features"),
-    "cegb_penalty_feature_coupled": (None, "costs of features"),
-    "use_quantized_grad": (False, "LightGBM's quantised gradients (its own are always in whole numbers)"),
-    "pos_bagging_fraction": (1.0, "row sampling by class"),
-    "neg_bagging_fraction": (1.0, "row sampling by class"),
-    "bagging_by_query": (False, "queries"),
-    "sigmoid": (1.0, "a factor on raw scores"),
-    "reg_sqrt": (False, "square roots of labels"),
-    "num_machines": (1, "several machines"),
-}
-"""Parameters that only LightGBM has: the value that means nothing, and what it is."""
 
 
 def read_bin_params(params: Mapping[str, Any]) -> BinParams:
@@ -114,38 +95,6 @@ class GrowthParams:
             feature_seed=whole_number("feature_fraction_seed", params.get("feature_fraction_seed", _seed(params, 2))),
             extra_seed=whole_number("extra_seed", params.get("extra_seed", _seed(params, 6))),
         )
-
-
-def check_only_here(params: Mapping[str, Any]) -> None:
-    """Raise for the first parameter that asks for what only another engine can do."""
-    boosting = str(value_of(params, "boosting", "gbdt")).lower()
-    if boosting not in ("gbdt", "gbrt"):
-        raise _refusal("boosting", boosting, f"{boosting!r} boosting")
-    if str(value_of(params, "data_sample_strategy", "bagging")).lower() != "bagging":
-        raise _refusal("data_sample_strategy", value_of(params, "data_sample_strategy"), "one-side sampling")
-    learner = str(value_of(params, "tree_learner", "serial")).lower()
-    if learner != "serial":
-        raise _refusal("tree_learner", learner, "several machines")
-    device = str(value_of(params, "device_type", "cpu")).lower()
-    if device != "cpu":
-        raise _refusal("device_type", device, "other devices than the processor")
-    for name, (nothing, what) in NOT_HERE.items():
-        value = value_of(params, name)
-        if value is None or value == nothing or (isinstance(nothing, bool) and not is_true(value)):
-            continue
-        if isinstance(value, Sequence) and len(value) == 0:
-            continue
-        raise _refusal(name, value, what)
-    method = _monotone_method(params)
-    if method not in ("basic", "intermediate") and any(_signs(params)):
-        raise _refusal("monotone_constraints_method", method, f"the method {method!r}")
-
-
-def _refusal(name: str, value: Any, what: str) -> ValueError:
-    return ValueError(
-        f"{name}={value!r} with 'engine': 'native', which does not have {what}. Use 'engine': 'lightgbm', or leave "
-        f"{name} out."
-    )
 
 
 def _seed(params: Mapping[str, Any], default: int) -> int:
