@@ -341,10 +341,9 @@ class Consent:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the schema as plain data; ``needs`` only if there are any."""
+        """Return the schema as plain data."""
         groups = {group: list(columns) for group, columns in self.groups.items()}
-        needs = {"needs": dict(self.needs)} if self.needs else {}
-        return {"groups": groups, "feature_names": list(self.feature_names), **needs}
+        return {"groups": groups, "feature_names": list(self.feature_names), "needs": dict(self.needs)}
 
     @classmethod
     def from_dict(cls, schema: Mapping[str, Any]) -> Consent:
@@ -352,17 +351,14 @@ class Consent:
         return cls(schema["groups"], schema["feature_names"], schema.get("needs", {}))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Plain data, for skops too. Versions that know nothing of needs must not find groups.
-        groups, needs = dict(self.groups), dict(self.needs)
-        kept: dict[str, Any] = {"nested_groups": groups, "needs": needs} if needs else {"groups": groups}
-        return {**kept, "feature_names": self.feature_names}
+        # Plain data, for skops too.
+        return {"groups": dict(self.groups), "feature_names": self.feature_names, "needs": dict(self.needs)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        groups = state["nested_groups"] if "nested_groups" in state else state["groups"]
-        self.__init__(groups, state["feature_names"], state.get("needs", {}))  # type: ignore[misc]
+        self.__init__(**state)  # type: ignore[misc]
 
     def __reduce__(self) -> Any:
-        return pickled("NestedConsent" if self.needs else "Consent", self.__getstate__())
+        return pickled("Consent", self.__getstate__())
 
     def __hash__(self) -> int:
         return hash((tuple(self.groups.items()), self.feature_names, tuple(self.needs.items())))

@@ -136,8 +136,6 @@ def resolved(optional: Any, names: tuple[str, ...]) -> tuple[dict[str, tuple[int
         raise ValueError(
             f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
         )
-    for group in groups:
-        _check_group_name(group)
     return groups, needs
 
 
@@ -194,8 +192,8 @@ def checked_needs(needs: Any, groups: Sequence[str]) -> dict[str, str]:
 
 
 def _check_group_name(group: str) -> None:
-    """Raise if a set of other groups would be called like this one. Models of earlier versions may have such groups."""
-    if group in ("", NOTHING) or JOINED_BY in group:
+    """Raise if a set of other groups could be called like this one, or like this one joined with others."""
+    if group in ("", NOTHING) or JOINED_BY in f" {group} ":
         meaning = "a set of several groups" if group and group != NOTHING else "the set without any group"
         raise ValueError(
             f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
@@ -223,6 +221,8 @@ def checked_groups(groups: Any, names: tuple[str, ...]) -> dict[str, tuple[int, 
             "shared together into one group."
         )
     checked = {group: _checked_positions(group, columns, len(names)) for group, columns in groups.items()}
+    for group in checked:
+        _check_group_name(group)
     _check_used_once(list(checked.items()), names)
     if checked and len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

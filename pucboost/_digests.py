@@ -21,9 +21,9 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_digest(found: str | None, content: bytes) -> None:
-    """Raise if the content of a file, without its digest, is not what the digest was made of; None stands for none."""
-    if found is not None and found != digest(content):
+def check_digest(found: str, content: bytes) -> None:
+    """Raise if the content of a file, without its digest, is not what the digest was made of."""
+    if found != digest(content):
         raise DamagedFileError(
             "its content is not what was written (the digest differs). Copy it again, as a binary file. If it was "
             "changed on purpose, load it with the engine itself and write it with pucboost.save_model"

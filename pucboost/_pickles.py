@@ -25,7 +25,6 @@ HOMES = {
     "Levels": "_declarations",
     "LightGBMBooster": "_engines.lightgbm_protected:ProtectedBooster",
     "Needs": "_declarations",
-    "NestedConsent": "_consent:Consent",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "RowSketch": "_virtual.sketch",

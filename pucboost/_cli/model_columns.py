@@ -46,28 +46,19 @@ def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
 
 
 def category_columns(model: Any, feature_names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the categories of each category column a model was trained on.
-
-    A LightGBM model without a summary, or of an earlier version, only knows which columns the parameter
-    ``categorical_feature`` named.
-    """
-    from .._engines import boosters_of
+    """Return the categories of each category column a model was trained on."""
     from .._models.schema import categories_of
     from .._tables.files import DataError
 
     categories = categories_of(model)
     if categories is None or not categories.values:
         return {}
-    positions = categories.columns
-    if positions is None:
-        trees = getattr(model, "booster", model)  # an anchored model has its trees in there
-        positions = boosters_of(trees).named_categorical_columns(trees)
-    if len(positions) != len(categories.values):
+    if categories.columns is None:
         raise DataError(
-            "the model was trained on a DataFrame with ordered categories, or with a categorical_feature of its own, "
-            "and does not say which columns have which categories; use puc.predict or puc.quote in Python"
+            "the model was trained with categorical features that the table does not show to be categories, and does "
+            "not keep which columns have which categories; use puc.predict or puc.quote in Python"
         )
-    return {feature_names[j]: list(values) for j, values in zip(positions, categories.values, strict=True)}
+    return {feature_names[j]: list(values) for j, values in zip(categories.columns, categories.values, strict=True)}
 
 
 def _or_misspelt(members: list[str], file: TableFile) -> str:

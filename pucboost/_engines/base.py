@@ -201,10 +201,6 @@ class Boosters(ABC):
         """
 
     @abstractmethod
-    def named_categorical_columns(self, booster: Any) -> list[int]:
-        """Return the positions of the columns that the parameters name as categorical."""
-
-    @abstractmethod
     def gains(self, booster: Any) -> Array:
         """Return the total gain of the splits on each column."""
 

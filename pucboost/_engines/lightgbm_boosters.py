@@ -86,10 +86,6 @@ class LightGBMBoosters(Boosters):
             return None if columns is None else Categories([], ())
         return Categories(values, columns if columns is None or len(columns) == len(values) else None)
 
-    def named_categorical_columns(self, booster: Any) -> list[int]:
-        """Return the positions in ``categorical_feature``."""
-        return sorted(int(j) for j in value_of(booster.params, "categorical_feature") or ())
-
     def gains(self, booster: Any) -> Array:
         """Return the total gain by column."""
         return np.asarray(booster.feature_importance("gain"), dtype=np.float64)

@@ -25,8 +25,6 @@ _LINE = "[pucboost: ]:"
 _OURS = re.compile(rf"^{re.escape(_LINE)}.*\n", re.MULTILINE)
 _END = "\nend of parameters\n"
 _LAST_LINE = "\npandas_categorical:"
-_EARLIER_LINE = "pucboost:"
-"""Files of pucboost 0.1.0 hold the schema behind the parameters, where LightGBM itself does not keep it."""
 _SEAL = f"\n{KEY}:"
 
 
@@ -53,11 +51,7 @@ def schema_in(text: str) -> dict[str, Any] | None:
     """Return the schema in a model's text; None if there is none."""
     place = text.rfind(_END)
     found = _OURS.search(text, max(0, text.rfind("\nparameters:\n", 0, max(place, 0))))
-    if found is not None:
-        return entries(found[0].removeprefix(_LINE))
-    behind = text[max(place, 0) :].splitlines() if place >= 0 else []
-    lines = [line for line in behind if line.startswith(_EARLIER_LINE)]
-    return entries(lines[-1].removeprefix(_EARLIER_LINE)) if lines else None
+    return None if found is None else entries(found[0].removeprefix(_LINE))
 
 
 def sealed(text: str) -> str:
@@ -78,7 +72,7 @@ def sealed(text: str) -> str:
 def unsealed(text: str) -> str:
     """Return a model's text without its digest; raise if it is not what the digest was made of.
 
-    A text without digest was written by an earlier version or by LightGBM itself, and is returned as it is.
+    A text without digest was written by LightGBM itself, and is returned as it is.
     """
     head, seal, rest = text.rpartition(_SEAL)
     if not seal:

@@ -209,7 +209,7 @@ class XGBoost(Engine):
                 "Leave decay_rate out."
             )
         kept = leaf_params(booster)
-        if kept.pop("custom_objective", False):
+        if kept.pop("custom_objective"):
             raise ValueError("A model with a callable objective cannot be refitted: XGBoost does not keep it.")
         matrix = refit_matrix(booster, virtual, self.boosters.categories(booster, None))
         refresh = {"process_type": "update", "updater": "refresh", "refresh_leaf": True}

@@ -100,10 +100,6 @@ class XGBoostBoosters(Boosters):
             return None
         return Categories(list(lists.values()), tuple(lists))
 
-    def named_categorical_columns(self, booster: Any) -> list[int]:
-        """Return an empty list: the booster's column types already mark categories."""
-        return []
-
     def gains(self, booster: Any) -> Array:
         """Return the total gain by column."""
         return self._by_column(booster, "total_gain")
@@ -227,4 +223,4 @@ def keep_leaf_params(booster: Any, custom_objective: bool = False) -> None:
 
 def leaf_params(booster: Any) -> dict[str, Any]:
     """Return what :func:`keep_leaf_params` has written."""
-    return dict(json.loads(booster.attr(LEAVES_KEY) or "{}"))
+    return dict(json.loads(booster.attr(LEAVES_KEY)))

@@ -136,6 +136,6 @@ def keep_marks(booster: xgb.Booster) -> None:
 
 
 def has_marked_trees(booster: xgb.Booster) -> bool:
-    """Return whether all trees of a booster are marked ones; True if it was written before there were marks."""
+    """Return whether all trees of a booster are marked ones."""
     kept = booster.attr(MARKS_KEY)
-    return kept is None or TreeMarks(**json.loads(kept)).are_of(booster)
+    return kept is not None and TreeMarks(**json.loads(kept)).are_of(booster)

@@ -33,7 +33,7 @@ def sealed(content: bytes) -> bytes:
 def unsealed(content: bytes) -> bytes:
     """Return the content of a model file without its digest; raise if it is damaged.
 
-    A file without digest was written by an earlier version or by XGBoost itself. It must at least have an end.
+    A file without digest was written by XGBoost itself. It must at least have an end.
     """
     for pattern in (re.escape(_IN_JSON).replace("%s", "(.{64})").encode(), re.escape(_IN_UBJSON) + b"(.{64})"):
         found = re.match(pattern, content, re.DOTALL)

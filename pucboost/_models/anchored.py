@@ -20,7 +20,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._consent import Consent
-from .._digests import KEY, check_digest, digest
+from .._digests import KEY, DamagedFileError, check_digest, digest
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
 from .._pickles import pickled
@@ -68,7 +68,7 @@ class AnchoredModel:
     booster: Any
     objective: Objective
     consent: Consent
-    puc_summary: TrainingSummary | None
+    puc_summary: TrainingSummary
 
     def __reduce__(self) -> Any:
         return pickled("AnchoredModel", vars(self))
@@ -219,11 +219,11 @@ class AnchoredModel:
 
 
 def entries_of_file(content: bytes) -> dict[str, Any]:
-    """Return what the file of an anchored model holds; raise if it is damaged. Earlier versions wrote no digest."""
+    """Return what the file of an anchored model holds; raise if it is damaged."""
     kept = entries(content)
-    found = kept.pop(KEY, None)
-    if found is not None:
-        check_digest(str(found), json.dumps(kept).encode())
+    if KEY not in kept:
+        raise DamagedFileError("its digest is missing. Copy it again, as a binary file")
+    check_digest(str(kept.pop(KEY)), json.dumps(kept).encode())
     return kept
 
 

@@ -55,7 +55,7 @@ def save_model(booster: Any, filename: str | Path, **kwargs: Any) -> None:
     if isinstance(getattr(booster, "consent_", None), Consent):
         booster = booster.booster_  # of one of our estimators
     consent, summary = kept_of(booster)
-    if consent is None:
+    if consent is None or summary is None:
         raise ValueError(
             "The booster has no consent schema; it was not returned by pucboost.train with optional features. "
             "Use booster.save_model."

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any
-
-import numpy as np
 
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
@@ -29,8 +26,8 @@ from .._warnings import ProtectionLostWarning, warn
 
 logger = logging.getLogger("pucboost")
 
-FORMAT, FORMAT_WITH_NEEDS = 1, 2
-"""Versions that do not know of groups that need others would offer sets that nobody can share, so they must refuse."""
+FORMAT = 1
+"""Another number means that versions which do not know it would misread the model, so they refuse it."""
 
 MAX_MASKS_KEPT = 4_096
 """How many distinct masks a model file keeps."""
@@ -42,11 +39,8 @@ class TrainingSummary(PlanSummary):
 
     masks_seen: tuple[int, ...] | None = None
     """The sets of groups that at least five people shared, as masks; None if there are too many to keep."""
-    label_hash: str | None = None
-    """Hash of the labels in their order; only in files of version 0.1.0 before there were sketches, and never written
-    again: where labels are few, they can be guessed from it."""
-    coded_columns: tuple[int, ...] | None = None
-    """Positions of the columns that hold categories; None in models of earlier versions."""
+    coded_columns: tuple[int, ...] = ()
+    """Positions of the columns that hold categories."""
     training_sketch: RowSketch | None = None
     """Hashes of some of the rows, by which an audit recognises training data; None if it was to be left out."""
     per_exposure: bool = False
@@ -103,26 +97,14 @@ class TrainingSummary(PlanSummary):
         return pickled("TrainingSummary", vars(self))
 
 
-def label_hash(label: Any) -> str:
-    """Return a hash of labels as float32, which is how engines keep them."""
-    return hashlib.sha256(np.ascontiguousarray(label, dtype=np.float32).tobytes()).hexdigest()
-
-
-def model_schema(consent: Consent, summary: TrainingSummary | None) -> dict[str, Any]:
+def model_schema(consent: Consent, summary: TrainingSummary) -> dict[str, Any]:
     """Return consent and summary as plain data."""
-    number = FORMAT_WITH_NEEDS if consent.needs else FORMAT
-    return {"format": number, "consent": consent.to_dict(), "summary": None if summary is None else _to_dict(summary)}
-
-
-def _to_dict(summary: TrainingSummary) -> dict[str, Any]:
     sketch = summary.training_sketch
     kept = asdict(replace(summary, training_sketch=None)) | {"training_sketch": sketch and sketch.to_dict()}
-    del kept["label_hash"]
-    rare = ("per_exposure", "mask_calibration", "loading")  # written only if they were used
-    return {name: value for name, value in kept.items() if name not in rare or value}
+    return {"format": FORMAT, "consent": consent.to_dict(), "summary": kept}
 
 
-def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary | None]:
+def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary]:
     """Inverse of :func:`model_schema`; errors name ``where`` it was found.
 
     Entries of the summary that this version does not know are ignored: they only describe the training. What would
@@ -130,18 +112,15 @@ def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary | Non
     """
     with valid_in(where):
         _check_entries(schema, "the schema", ("format", "consent", "summary"))
-    if schema["format"] not in (FORMAT, FORMAT_WITH_NEEDS):
+    if schema["format"] != FORMAT:
         raise ValueError(
-            f"{where!r} has consent schema format {schema['format']}; this version of pucboost reads {FORMAT} and "
-            f"{FORMAT_WITH_NEEDS}."
+            f"{where!r} has consent schema format {schema['format']!r:.60}; this version of pucboost reads format "
+            f"{FORMAT}. Load it with the version that wrote it, or a later one."
         )
     with valid_in(where, ValueError, TypeError):
-        needs = ("needs",) if schema["format"] == FORMAT_WITH_NEEDS else ()
-        _check_entries(schema["consent"], "consent", ("groups", "feature_names", *needs))
-        if not needs and "needs" in schema["consent"]:
-            raise NotValidError(f"consent has needs, which format {FORMAT} does not have")
-        consent, summary = Consent.from_dict(schema["consent"]), schema["summary"]
-        return consent, None if summary is None else _read_summary(summary, consent)
+        _check_entries(schema["consent"], "consent", ("groups", "feature_names", "needs"))
+        consent = Consent.from_dict(schema["consent"])
+        return consent, _read_summary(schema["summary"], consent)
 
 
 @contextmanager
@@ -171,24 +150,23 @@ _COUNTS = ("source_rows", "virtual_rows", "complete_rows")
 
 def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
     """Return a summary whose entries are of the right kind and fit the consent; else raise."""
-    _check_entries(given, "summary", tuple(field.name for field in fields(PlanSummary)))
-    known = {field.name: given[field.name] for field in fields(TrainingSummary) if field.name in given}
+    names = tuple(field.name for field in fields(TrainingSummary))
+    _check_entries(given, "summary", names)
+    known = {name: given[name] for name in names}
     check_augmentation(known["augmentation"])
     for name in ("seed", *_COUNTS):
         if not is_whole(known[name]) or (known[name] < 0 and name in _COUNTS):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not a whole number")
-    numbers = {name: known.get(name, 0.0) for name in ("effective_sample_size", "mask_calibration", "loading")}
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise NotValidError(f"{name} is {number!r:.60}, not a number")
-    for name, below in (("masks_seen", 1 << consent.n_groups), ("coded_columns", len(consent.feature_names))):
-        known[name] = None if known.get(name) is None else whole_numbers(known[name], name, below)
+    for name in ("effective_sample_size", "mask_calibration", "loading"):
+        if isinstance(known[name], bool) or not isinstance(known[name], (int, float)):
+            raise NotValidError(f"{name} is {known[name]!r:.60}, not a number")
+    known["coded_columns"] = whole_numbers(known["coded_columns"], "coded_columns", len(consent.feature_names))
+    if known["masks_seen"] is not None:
+        known["masks_seen"] = whole_numbers(known["masks_seen"], "masks_seen", 1 << consent.n_groups)
     for name in ("per_exposure", "unstored_withheld"):
-        if not isinstance(known.get(name, False), bool):
+        if not isinstance(known[name], bool):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not true or false")
-    if not isinstance(known.get("label_hash"), str | None):
-        raise NotValidError(f"label_hash is {known['label_hash']!r:.60}, not text")
-    if known.get("training_sketch") is not None:
+    if known["training_sketch"] is not None:
         known["training_sketch"] = _read_sketch(known["training_sketch"], consent)
     return TrainingSummary(**known)
 

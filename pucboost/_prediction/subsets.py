@@ -79,15 +79,8 @@ def subset_name(mask: int, consent: Consent) -> str:
 
 
 def subset_names(masks: Iterable[int], consent: Consent) -> list[str]:
-    """Return the names of different subsets; raise if two have the same, as in models of earlier versions."""
-    names = [subset_name(int(mask), consent) for mask in masks]
-    twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-    if twice is not None:
-        raise ValueError(
-            f"Two sets of groups are called {twice!r}, because of how the groups of the model are named: "
-            f"{list(consent.group_names)}. Train it with other names of groups, or choose subsets."
-        )
-    return names
+    """Return the names of subsets. Different subsets have different names: a schema refuses groups like ``a + b``."""
+    return [subset_name(int(mask), consent) for mask in masks]
 
 
 def people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:

@@ -86,11 +86,11 @@ def refit(
     if isinstance(booster, AnchoredModel):
         raise ValueError("An anchored model cannot be refitted; train it again.")
     boosters, (consent, before) = boosters_of(booster), kept_of(booster)
-    if consent is None:
+    if consent is None or before is None:
         raise ValueError(NO_CONSENT)
-    if before is not None and before.augmentation == "none":
+    if before.augmentation == "none":
         warn(f"The booster {READS_SILENCE}")
-    if before is not None and before.loading:
+    if before.loading:
         raise ValueError("The booster has a loading (balance). Refit the model it was made of, and balance it again.")
     if decay_rate is not None and not 0 <= decay_rate <= 1:
         raise ValueError(f"decay_rate must be between 0 and 1, got {decay_rate!r}.")
@@ -100,8 +100,7 @@ def refit(
     source = row_source(eager(X), categories_of(booster))
     consent.check_table(source)
     engine = engine_named(boosters.name)
-    per_exposure = before is not None and before.per_exposure
-    check_both_or_neither(per_exposure, exposure is not None, "this refit", "the booster")
+    check_both_or_neither(before.per_exposure, exposure is not None, "this refit", "the booster")
     names = list(consent.feature_names)
     table = as_rates(SourceTable.of(source, y, sample_weight, name="X", feature_name=names, exposure=exposure))
     zero = boosters.reads_zero_as_missing(booster)
@@ -109,17 +108,13 @@ def refit(
     plan = plan_masks(shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, nesting=consent.nesting)
     virtual = VirtualTable(MaskedRows(source, consent, plan, num_threads=num_threads), table)
     # The constants per mask are no leaves to be refitted a little: they are made again for the refitted trees.
-    strength = 0.0 if before is None else before.mask_calibration
+    strength = before.mask_calibration
     trees = boosters.first_rounds(booster, boosters.used_rounds(booster) - 1) if strength else booster
     refitted = engine.refit(trees, virtual, decay_rate)
     if strength:
         rows = calibration_table(table, consent, shared, RunOptions(seed, num_threads))
         calibrate(refitted, boosters, rows, loss_of(booster), strength)
     sketch = RowSketch.of(virtual.people_as_given(), seed) if training_sketch else None
-    summary = TrainingSummary.of(virtual, table, sketch, per_exposure, strength)
-    return attach_schema(refitted, boosters, consent, _with_columns_of(before, summary), None)
-
-
-def _with_columns_of(before: TrainingSummary | None, summary: TrainingSummary) -> TrainingSummary:
-    """Return the summary with the category columns of the training, which an array does not show."""
-    return summary if before is None else replace(summary, coded_columns=before.coded_columns)
+    summary = TrainingSummary.of(virtual, table, sketch, before.per_exposure, strength)
+    summary = replace(summary, coded_columns=before.coded_columns)  # an array does not show them
+    return attach_schema(refitted, boosters, consent, summary, None)

@@ -21,14 +21,13 @@ from pucboost._auditing.estimate.overlap import estimate_overlap, judge_overlap
 from pucboost._auditing.estimate.verdict import on_people_seen
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, TrainedOn
 from pucboost._consent import Consent
-from pucboost._models.schema import label_hash, model_schema, read_schema
+from pucboost._models.schema import model_schema, read_schema
 from pucboost._nesting import shared_counts
 from pucboost._tables.containers import SourceTable, row_source
 from pucboost._virtual.hashing import hash_people
 from pucboost._virtual.rows import VirtualTable, shown_table
 from pucboost._virtual.sketch import RowSketch
 
-GOLDEN = Path(__file__).parents[1] / "models" / "golden" / "0.1.0"
 SETTINGS: dict[str, Any] = {
     "margin": 0.45, "num_threads": 1, "folds": 3, "nuisance": {"num_leaves": 4, "learning_rate": 0.3},
 }  # fmt: skip
@@ -244,28 +243,10 @@ def test_where_it_cannot_be_known_nothing_is_claimed(booster: Any) -> None:
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def test_files_of_earlier_versions_know_their_labels() -> None:
-    """Their hash of labels is still read, recognises the very same table, and is not written again."""
-    model = puc.load_model(GOLDEN / "lightgbm.txt")
-    assert model.puc_summary.training_sketch is None
-    assert model.puc_summary.label_hash
-    old = train(training_sketch=False)
-    kept = json.loads(json.dumps(model_schema(old.consent, old.puc_summary)))
-    kept["summary"]["label_hash"] = label_hash(SEEN.y)
-    del kept["summary"]["training_sketch"]
-    _, old.puc_summary = read_schema(kept, "here")
-    assert "label_hash" not in model_schema(old.consent, old.puc_summary)["summary"]
-    report = audit(old, SEEN.X, SEEN.y)
-    assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
-    assert any("keeps no sketch" in warning for warning in audit(old, SEEN.X[1:], SEEN.y[1:]).warnings)
-
-
-def test_what_new_files_hold(booster: Any, tmp_path: Path) -> None:
+def test_what_files_hold(booster: Any, tmp_path: Path) -> None:
     kept = json.loads(json.dumps(model_schema(booster.consent, booster.puc_summary)))
-    assert "label_hash" not in kept["summary"]
     assert set(kept["summary"]["training_sketch"]) == {"salt", "hashes", "complete", "people", "unique"}
     puc.save_model(booster, tmp_path / "model.txt")
-    assert "label_hash" not in (tmp_path / "model.txt").read_text()
     assert puc.load_model(tmp_path / "model.txt").puc_summary == booster.puc_summary
     again = train()
     puc.save_model(again, tmp_path / "again.txt")
@@ -276,8 +257,8 @@ def test_what_later_versions_may_add_is_ignored(booster: Any) -> None:
     kept = json.loads(json.dumps(model_schema(booster.consent, booster.puc_summary)))
     kept["summary"] |= {"of_tomorrow": [1, 2]}
     assert read_schema(kept, "here") == (booster.consent, booster.puc_summary)
-    kept["format"] = 3
-    with pytest.raises(ValueError, match="'here' has consent schema format 3; this version of pucboost reads 1"):
+    kept["format"] = 2
+    with pytest.raises(ValueError, match="'here' has consent schema format 2; this version of pucboost reads format 1"):
         read_schema(kept, "here")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +87,6 @@ def test_models_trained_in_python_on_numeric_categories(
         puc.save_model(booster, model)
         assert run("predict", model, data, "--out", out) == 0
         np.testing.assert_array_equal(read(out)["prediction"], puc.predict(booster, X))
-        # Models of earlier versions do not tell which columns have which categories.
-        model.write_text(re.sub(r', "coded_columns": \[[^]]*\]|\npucboost_digest:.*\n', "", model.read_text()))
-        capsys.readouterr()
-        assert run("predict", model, data, "--out", out) == 3
-        assert "ordered categories" in capsys.readouterr().err
 
 
 def test_columns_of_a_table_to_predict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import sys
 from functools import cache
@@ -191,7 +192,8 @@ def test_files_that_say_something_unknown(
     else:
         inner[place[-1]] = value
     path = tmp_path / "model.json"
-    path.write_text(json.dumps(kept))
+    digest = hashlib.sha256(json.dumps(kept).encode()).hexdigest()
+    path.write_text(json.dumps({**kept, "pucboost_digest": digest}))
     with pytest.raises(ValueError, match=message) as raised:
         puc.load_model(path)
     assert str(path) in str(raised.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -97,16 +98,19 @@ BAD = {
     "no names": (edit("consent", to={"groups": {}}), "consent has no 'feature_names'"),
     "no consent": (edit("consent", to=None), "consent is None, not a set of named entries"),
     "no summary": (lambda text: json.dumps({"format": 1, "consent": {}}), "the schema has no 'summary'"),
-    "needs in format 1": (
-        edit("consent", "needs", to={"blood": "app"}),
-        "consent has needs, which format 1 does not have",
-    ),
-    "format 2 without needs": (edit("format", to=2), "consent has no 'needs'"),
+    "no needs": (edit("consent", to={"groups": {}, "feature_names": NAMES}), "consent has no 'needs'"),
+    "needs itself": (edit("consent", "needs", to={"app": "app"}), "Group 'app' needs itself"),
+    "needs in a circle": (edit("consent", "needs", to={"app": "blood", "blood": "app"}), "each other in a circle"),
+    "needs as a list": (edit("consent", "needs", to=["app"]), "needs of a consent schema must be a dict"),
+    "needs of nobody": (edit("consent", "needs", to={"blood": "gene"}), "there is no group 'gene'"),
+    "two in one": (groups(**{"app + blood": [3], "blood": [5]}), "A group of optional is called 'app \\+ blood'"),
     "mask": (edit("summary", "masks_seen", to=[0, 4]), r"masks_seen has the entry 4, which is not in 0 … 3"),
     "negative mask": (edit("summary", "masks_seen", to=[-1]), "masks_seen has the entry -1, which is not in 0 … 3"),
     "fractional mask": (edit("summary", "masks_seen", to=[0.5]), "masks_seen has the entry 0.5, which is not an int"),
     "coded": (edit("summary", "coded_columns", to=[6]), r"coded_columns has the entry 6, which is not in 0 … 5"),
     "summary": (edit("summary", to=3), "summary is 3, not a set of named entries"),
+    "summary is null": (edit("summary", to=None), "summary is None, not a set of named entries"),
+    "summary is empty": (edit("summary", to={}), "summary has no 'augmentation'"),
     "scheme": (edit("summary", "augmentation", to="some"), "augmentation must be one of"),
     "rows": (edit("summary", "source_rows", to="many"), "source_rows is 'many', not a whole number"),
     "sample size": (edit("summary", "effective_sample_size", to=None), "effective_sample_size is None, not a number"),
@@ -144,11 +148,13 @@ def test_bad_schema_of_an_anchored_model_is_refused(what: str, tmp_path: Path) -
     path = tmp_path / "model.json"
     puc.save_model(trained("lightgbm", anchored=True), path)
     whole = json.loads(path.read_text("utf-8"))
-    del whole["pucboost_digest"]
     old = json.dumps(whole["pucboost_anchored"])
+    del whole["pucboost_digest"]
     text = json.dumps(whole)
     assert text.count(old) == 1
-    path.write_text(text.replace(old, change(old)), encoding="utf-8")
+    text = text.replace(old, change(old))
+    kept = json.dumps(json.loads(text))  # as the digest is compared; a key that stands twice is found before
+    path.write_text(f'{text[:-1]}, "pucboost_digest": "{hashlib.sha256(kept.encode()).hexdigest()}"}}', "utf-8")
     with pytest.raises(ValueError, match=rf"model.json' has a consent schema that cannot be used: .*{message}"):
         puc.load_model(path)
 

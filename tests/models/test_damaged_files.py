@@ -187,6 +187,16 @@ def test_json_of_an_anchored_file_stays_plain(tmp_path: Path) -> None:
     assert list(kept) == ["pucboost_anchored", "anchor", "trees", "objective", "pucboost_digest"]
 
 
+def test_an_anchored_file_has_a_digest(tmp_path: Path, engines_see_nothing: None) -> None:
+    """No engine writes such files itself."""
+    path = saved("anchored", tmp_path)
+    kept = json.loads(path.read_text())
+    del kept["pucboost_digest"]
+    path.write_text(json.dumps(kept))
+    with pytest.raises(ValueError, match=r"is damaged: its digest is missing"):
+        puc.load_model(path)
+
+
 def cut(text: bytes) -> list[bytes]:
     """Return a text cut off in its head, in and between trees, behind them and within its parameters."""
     tree = text.index(b"\nTree=1")

@@ -54,10 +54,9 @@ def test_predicts_as_when_it_was_written(version: str, name: str) -> None:
     np.testing.assert_allclose(puc.predict(model, X), expected["as_given"], **tolerance)
     np.testing.assert_allclose(puc.predict(model, X, raw_score=True), expected["raw"], **tolerance)
     np.testing.assert_allclose(puc.predict(model, X, sharing="withheld"), expected["withheld"], **tolerance)
-    if "quotes" in expected:
-        quotes = puc.quote(model, X.head(5))
-        assert [str(column) for column in quotes.columns] == expected["quotes"]["columns"]
-        np.testing.assert_allclose(quotes, np.array(expected["quotes"]["values"], dtype=np.float64), **tolerance)
+    quotes = puc.quote(model, X.head(5))
+    assert [str(column) for column in quotes.columns] == expected["quotes"]["columns"]
+    np.testing.assert_allclose(quotes, np.array(expected["quotes"]["values"], dtype=np.float64), **tolerance)
 
 
 @files
@@ -68,8 +67,8 @@ def test_knows_consent_and_training(version: str, name: str) -> None:
     assert model.puc_summary.virtual_rows == expected["virtual_rows"]
     assert model.puc_summary.augmentation == expected["augmentation"]
     assert list(model.puc_summary.masks_seen) == expected["masks_seen"]
-    assert model.puc_summary.mask_calibration == expected.get("mask_calibration", 0.0)
-    assert model.puc_summary.loading == expected.get("loading", 0.0)
+    assert model.puc_summary.mask_calibration == expected["mask_calibration"]
+    assert model.puc_summary.loading == expected["loading"]
 
 
 def test_every_version_has_its_files() -> None:

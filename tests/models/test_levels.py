@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 import pucboost as puc
 from pucboost._auditing.estimate.audited_model import _hash_of
-from pucboost._models.schema import model_schema, read_schema
 
 NAMES = ["age", "steps", "pulse", "gps"]
 OPTIONAL = {"app": ["steps"], "heart": puc.Needs("app", ["pulse"]), "place": puc.Needs("heart", ["gps"])}
@@ -55,33 +53,12 @@ def test_files_and_pickles_keep_the_relation(kit: EngineKit, anchor: dict[str, A
     puc.save_model(model, path)
     for again in (puc.load_model(path), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         checked(again, model)
-    assert '"format": 2' in path.read_text() or '\\"format\\": 2' in path.read_text()
-    free = puc.train({**kit.params, "optional": NAMES[1:], **anchor}, puc.Dataset(X, Y), 4)
-    puc.save_model(free, path)
-    assert '"format": 1' in path.read_text() or '\\"format\\": 1' in path.read_text()
 
 
 def test_the_hash_of_a_schema_covers_what_is_needed() -> None:
     consent = puc.Consent.declare(OPTIONAL, NAMES)
     free = puc.Consent(consent.groups, consent.feature_names)
     assert _hash_of(consent) != _hash_of(free)
-
-
-@pytest.mark.parametrize(
-    ("needs", "message"),
-    [
-        ({"heart": "lungs"}, "Group 'heart' needs 'lungs', but there is no group 'lungs'"),
-        ({"heart": "place", "place": "heart"}, "Groups need each other in a circle"),
-        ({"heart": "heart"}, "Group 'heart' needs itself"),
-        (["heart"], "needs of a consent schema must be a dict"),
-    ],
-)
-def test_a_file_that_was_changed_is_refused(needs: Any, message: str) -> None:
-    kept = json.loads(json.dumps(model_schema(puc.Consent.declare(OPTIONAL, NAMES), None)))
-    assert read_schema(kept, "here")[0].needs == NEEDS
-    kept["consent"]["needs"] = needs
-    with pytest.raises(ValueError, match=f"'here' has a consent schema that cannot be used: {message}"):
-        read_schema(kept, "here")
 
 
 def test_estimators_pipelines_and_skops(tmp_path: Path) -> None:

@@ -287,15 +287,15 @@ def test_several_classes_have_no_best_prediction() -> None:
         puc.predict(several, X, sharing="best")
 
 
-@pytest.mark.parametrize(
-    ("groups", "twice"),
-    [({"nothing": (1,), "b": (2,)}, "nothing"), ({"a": (1,), "b": (2,), "a + b": (3,)}, r"a \+ b")],
-)
-def test_quotes_of_sets_with_the_same_name_are_refused(groups: Any, twice: str) -> None:
-    """Models of earlier versions may have such groups; today they cannot be declared."""
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    consent = Consent(groups, tuple(f"Column_{j}" for j in range(4)))
-    booster: Any = puc.train({"optional": consent, **QUIET}, (X, X[:, 0]), 2)
-    with pytest.raises(ValueError, match=f"Two sets of groups are called '{twice}', because of how the groups"):
-        puc.quote(booster, X)
-    assert puc.quote(booster, X, subsets=["all"]).shape == (100, 1)
+@pytest.mark.parametrize("group", ["", "nothing", "a + b", "+", "+ b", "a +"])
+def test_groups_that_make_names_of_sets_ambiguous_are_refused(group: str) -> None:
+    with pytest.raises(ValueError, match=r"A group of optional is called .*, but quotes and audits call .* so"):
+        Consent({"a": (0,), group: (1,)}, ("x", "y"))
+    with pytest.raises(ValueError, match="A group of optional is called"):
+        Consent.declare({group: ["y"]}, ["x", "y"])
+
+
+def test_sets_of_awkward_groups_have_names_of_their_own() -> None:
+    consent = Consent({name: (j,) for j, name in enumerate(["a", " a", "a ", "++", "a+b", "+b"])}, tuple("uvwxyz"))
+    names = subsets.subset_names(subsets.subset_masks(consent), consent)
+    assert len(set(names)) == len(names) == 64

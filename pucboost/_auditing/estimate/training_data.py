@@ -12,7 +12,7 @@ from ..._consent import Consent
 from ..._kernels.threads import thread_count
 from ..._models.anchored import is_tree_model
 from ..._models.files import summary_of
-from ..._models.schema import TrainingSummary, categories_of, label_hash
+from ..._models.schema import TrainingSummary, categories_of
 from ..._nesting import shared_counts
 from ..._prediction.wrapped import Wrapped, models_within, transformed
 from ..._tables.containers import SourceTable, as_vector, eager, row_source
@@ -101,9 +101,7 @@ def _told_by_model(
             return None, None, []
         seen = None if summary.masks_seen is None else frozenset(summary.masks_seen)
         if summary.training_sketch is None:
-            known = summary.label_hash is not None and summary.label_hash == _hash_of(given)
-            n = len(people)
-            return seen, TrainedOn(1.0, 1.0, 1.0, n, n, 0.0, True) if known else None, [] if known else [_NO_SKETCH]
+            return seen, None, [_NO_SKETCH]
         labels = _labels(given, None, people)
         found = _overlap(summary.training_sketch, people.source, people.consent, people.shared, labels, threads)
         return seen, found, []
@@ -173,13 +171,6 @@ def _overlap(
         (estimate_overlap(sketch, hash_people(people, y), counts, threads) for y in different),
         key=lambda overlap: overlap.found,
     )
-
-
-def _hash_of(y: Any) -> str | None:
-    try:
-        return label_hash(np.asarray(y))
-    except (TypeError, ValueError):  # text
-        return None
 
 
 def _in_words(trained_on: TrainedOn | None) -> list[str]:

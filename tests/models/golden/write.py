@@ -1,8 +1,8 @@
 """Write small model files of the version at hand: ``python tests/models/golden/write.py``.
 
-The files of each version lie in a folder of that name and stay there: later versions must load them and predict what
-``expected.json`` says. Run this when the format of model files changes, with a new version number, and never to make
-a failing test pass.
+The files of each version lie in a folder of that name and stay there once it is released: later versions must load them
+and predict what ``expected.json`` says. Run this when the format of model files changes, with a new version number, and
+never to make a failing test pass.
 """
 
 from __future__ import annotations
