@@ -12,9 +12,6 @@ from distributed import Client, Future, wait
 
 from .._virtual.part_facts import is_empty
 
-PER_ROW = ("label", "sample_weight", "init_score", "row_id", "available", "exposure")
-"""What may belong to each row besides its features."""
-
 
 @dataclass(frozen=True)
 class Part:

@@ -24,7 +24,6 @@ def check_plan(own: Mapping[str, Any]) -> PlanPart | None:
     for name in ("augmentation", "copies", "max_virtual_rows"):
         if own.get(name) is not None:
             raise ValueError(f"{name} belongs to the plan that all parts share; give it to SharedPlan.agree.")
-    _ = plan.plan.virtual_rows  # raises if they are not counted
     return plan
 
 

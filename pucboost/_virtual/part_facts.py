@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent, OptionalColumns
-from .._tables.containers import as_vector, eager, row_source
+from .._consent import Consent
 from .._tables.sources import ColumnTypes
-from .allocation import size_classes
 
 MIN_PEOPLE_OF_MASK = 5
 """A model keeps no set that fewer people share: it would tell whoever knows one of them what that person shared."""
@@ -70,38 +68,6 @@ class PartCount:
     sample: BinSample
     order: Array
     """By which the sample of all parts is sorted, so that it does not depend on how the table is cut."""
-
-
-def facts_of(
-    X: Any,
-    y: Any,
-    optional: OptionalColumns,
-    available: Any = None,
-    *,
-    zero_as_missing: bool = False,
-    num_threads: int | None = None,
-) -> PartFacts:
-    """Return the facts of a part; a part may be empty."""
-    X = eager(X)
-    if is_empty(X):
-        return PartFacts(0)
-    source = row_source(X)
-    consent = Consent.of(optional, source)
-    shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-    seen, people = np.unique(shared, return_counts=True)
-    few, (sizes, place) = len(seen) <= MAX_MASKS_TOLD, size_classes(shared, consent.nesting)
-    label = None if y is None else as_vector(y, "y", source.n_rows)
-    return PartFacts(
-        source.n_rows,
-        tuple(np.bincount(place, minlength=len(sizes)).tolist()),
-        sizes,
-        0 if label is None else int((label > 0).sum()),
-        tuple(seen.tolist()) if few else None,
-        tuple(people.tolist()) if few else (),
-        consent,
-        source.columns,
-        consent.count_lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads),
-    )
 
 
 def checked_facts(part: Any, number: int) -> PartFacts:

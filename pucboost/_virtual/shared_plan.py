@@ -19,19 +19,19 @@ from .._arrays import Array
 from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.threads import run_in_ranges, thread_count
-from .._tables.containers import as_weight, eager, row_source
+from .._tables.containers import as_vector, as_weight, eager, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import Categories, ColumnTypes, RowSource
 from .allocation import ENGINE_MAX_ROWS, Allocation, Augmentation, allocate, check_max_virtual_rows, size_classes
 from .augment import augmented
 from .part_facts import (
+    MAX_MASKS_TOLD,
     BinSample,
     PartCount,
     PartFacts,
     all_sizes,
     checked_facts,
     common_columns,
-    facts_of,
     is_empty,
     masks_in,
 )
@@ -116,7 +116,26 @@ class SharedPlan:
         num_threads
             Default: all cores.
         """
-        return facts_of(X, y, optional, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        X = eager(X)
+        if is_empty(X):
+            return PartFacts(0)
+        source = row_source(X)
+        consent = Consent.of(optional, source)
+        shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        seen, people = np.unique(shared, return_counts=True)
+        few, (sizes, place) = len(seen) <= MAX_MASKS_TOLD, size_classes(shared, consent.nesting)
+        label = None if y is None else as_vector(y, "y", source.n_rows)
+        return PartFacts(
+            source.n_rows,
+            tuple(np.bincount(place, minlength=len(sizes)).tolist()),
+            sizes,
+            0 if label is None else int((label > 0).sum()),
+            tuple(seen.tolist()) if few else None,
+            tuple(people.tolist()) if few else (),
+            consent,
+            source.columns,
+            consent.count_lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads),
+        )
 
     @classmethod
     def agree(
