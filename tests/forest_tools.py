@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pucboost._engines.forest import Forest
-from pucboost._kernels import naive_trees
+from twins import trees as naive_trees
 
 READINGS = range(5)
 ODD = [

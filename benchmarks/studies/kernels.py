@@ -19,9 +19,10 @@ from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import alternate, median_ratio
 from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit
 from pucboost._consent import Consent
-from pucboost._kernels import cells, masks, naive, rows
+from pucboost._kernels import cells, masks, rows
 from pucboost._kernels import losses as objectives
-from pucboost._kernels import naive_losses as naive_objectives
+from tests.twins import losses as naive_objectives
+from tests.twins import masks as naive
 from pucboost._kernels.threads import run_in_ranges
 from pucboost._tables.containers import row_source
 from pucboost._virtual.allocation import SCHEMES

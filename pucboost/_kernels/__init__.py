@@ -1,6 +1,6 @@
 """Numba kernels: plain arrays in, an ``out`` array filled, nothing raised; Python checks the inputs first.
 
-Kernels release the GIL and work on a half-open range ``[lo, hi)`` of their output; :mod:`.threads` splits a
+Kernels release the GIL and work on a half-open range ``[lo, hi)`` of their output; :mod:`.compiling` splits a
 job into such ranges. ``fastmath`` is not used where there may be a NaN: it would break every test for one.
-:mod:`.naive` holds the readable twins the tests compare with.
+The tests compare each kernel with a readable twin (``tests/twins``).
 """

@@ -11,7 +11,6 @@ from .masks import mix64
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD1B54A32D192ED03)
 _MISSING = np.uint64(0x7FF8DEADBEEF0001)
-_0, _1 = np.uint64(0), np.uint64(1)
 
 
 @kernel

@@ -30,7 +30,6 @@ from .masks import (
     stream_key,
 )
 
-_0, _1 = np.uint64(0), np.uint64(1)
 _ONCE = np.uint64(1 << 63)  # counters of what is drawn once per row, out of the way of those of its copies
 _AGAIN = np.uint64(1 << 40)
 _MULTIPLIERS = np.uint64(1 << 31)

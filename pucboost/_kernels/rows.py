@@ -9,7 +9,7 @@ import numpy as np
 from .._arrays import Array
 from .compiling import kernel
 
-_1 = np.uint64(1)
+_0, _1 = np.uint64(0), np.uint64(1)
 _TILE = 128
 """Rows per tile when the source is stored by columns: a tile of 128 rows stays in the first-level cache."""
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pucboost._kernels import ideals as kernel
-from pucboost._kernels import naive, naive_ideals
+from twins import masks as naive
+from twins import ideals as naive_ideals
 from pucboost._nesting import FREE, Nesting
 from pucboost._virtual.allocation import SCHEMES
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from pucboost._kernels import masks as kernel
-from pucboost._kernels import naive, rows, threads
+from pucboost._kernels import rows, threads
+from twins import masks as naive
 from pucboost._virtual.allocation import SCHEMES
 
 uint64 = st.integers(0, 2**64 - 1)

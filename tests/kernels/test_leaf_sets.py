@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pucboost._kernels import leaf_sets as kernel
-from pucboost._kernels import naive_trees, threads, trees
+from pucboost._kernels import threads, trees
+from twins import trees as naive_trees
 from pucboost._prediction import leaf_sets
 from pucboost._prediction.leaf_sets import LeafSets
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pucboost._kernels import links, naive_trees
+from pucboost._kernels import links
+from twins import trees as naive_trees
 
 RAW = np.concatenate([np.random.default_rng(0).normal(size=200) * 5, [0.0, -0.0, 80.0, -80.0, 1e-20]])
 EXACT = {"rtol": 0.0, "atol": 0.0}

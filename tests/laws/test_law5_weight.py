@@ -15,7 +15,7 @@ from scipy import stats
 from tools import make_table
 
 import pucboost as puc
-from pucboost._kernels import naive
+from twins import masks as naive
 from pucboost._virtual.allocation import balanced_copies
 from pucboost._virtual.plan import MaskPlan, plan_masks
 

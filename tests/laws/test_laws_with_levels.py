@@ -16,7 +16,7 @@ from tools import make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._kernels import naive_ideals
+from twins import ideals as naive_ideals
 from pucboost._nesting import Nesting
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks

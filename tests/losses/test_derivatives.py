@@ -18,7 +18,7 @@ from loss_tools import (
 )
 
 from pucboost._kernels import losses as kernel
-from pucboost._kernels import naive_losses as naive
+from twins import losses as naive
 from pucboost.objectives import Logistic, Objective, Poisson, Quantile, Softmax
 
 SCALAR_KERNELS: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {

@@ -15,7 +15,7 @@ from pucboost._engines.native import sample as sampling
 from pucboost._engines.native.bins import MOST_BINS, BinParams, Bins, FeatureBins, find_bins
 from pucboost._engines.native.sample import ColumnSample
 from pucboost._kernels.native import codes as kernel
-from pucboost._kernels.native import naive_codes as naive
+from twins import codes as naive
 from pucboost._kernels.rows import ZERO_THRESHOLD
 from pucboost._tables.containers import row_source
 

@@ -19,7 +19,7 @@ from pucboost._engines.native.pool import Pool
 from pucboost._engines.native.sample import ColumnSample
 from pucboost._engines.native.trees import Tree
 from pucboost._kernels.native import histograms
-from pucboost._kernels.native.naive_growth import Feature, NaiveGrower, NaiveTree, Rules
+from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 from pucboost._virtual.rows import VirtualTable
 
 SMALL = {"num_leaves": 8, "min_data_in_leaf": 5, "learning_rate": 1.0}

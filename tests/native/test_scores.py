@@ -12,7 +12,7 @@ from native_trees import random_tree
 from pucboost._engines.native.pool import Pool
 from pucboost._engines.native.scoring import add_tree, leaves_of
 from pucboost._engines.native.trees import CodeTree
-from pucboost._kernels.native import naive_scores as naive
+from twins import scores as naive
 from pucboost._kernels.native.scores import leaf_ranges
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._kernels import naive_ideals
+from twins import ideals as naive_ideals
 from pucboost._nesting import Nesting
 from pucboost._prediction.best_subset import best_subsets
 from pucboost._prediction.sharing import shapley_weights

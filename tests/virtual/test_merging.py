@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._kernels import naive
+from twins import masks as naive
 from pucboost._virtual import merging as compaction
 from pucboost.simulate import BinaryFamily, DiscreteFamily, squared_puc_gap
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pucboost._kernels import naive
+from twins import masks as naive
 from pucboost._virtual.allocation import (
     ENGINE_MAX_ROWS,
     balanced_copies,

@@ -1,4 +1,4 @@
-"""Readable twins of the kernels in :mod:`.losses`: one row at a time, the formulas as in a textbook.
+"""Readable twins of the kernels in ``_kernels/losses.py``: one row at a time, the formulas as in a textbook.
 
 Each returns (gradient, hessian) of weight × loss with respect to the score s, given the label y.
 """

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 
-from .naive import counter_hash, groups_of
+from .masks import counter_hash, groups_of
 
 Needs = Mapping[int, int]
 

@@ -1,11 +1,11 @@
-"""Readable twins of the kernels in :mod:`.codes`: one value at a time."""
+"""Readable twins of the kernels in ``native/kernels/codes.py``: one value at a time."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from .codes import MISSING
+from pucboost._kernels.native.codes import MISSING
 
 
 def bin_ends(counts: Sequence[int], max_bins: int, min_count: int) -> list[int]:

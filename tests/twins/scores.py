@@ -1,11 +1,11 @@
-"""Readable twin of the kernels in :mod:`.scores`: a row walks down a tree."""
+"""Readable twin of the kernels in ``native/kernels/gradients.py``: a row walks down a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from .codes import MISSING
+from pucboost._kernels.native.codes import MISSING
 
 
 def goes_right(tree: Any, node: int, code: int) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .trees import (
+from pucboost._kernels.trees import (
     MISSING_CATEGORY,
     OTHER_CATEGORY,
     READ_CATEGORY,
