@@ -33,7 +33,7 @@ from sklearn.ensemble import (
 )
 
 import pucboost as puc
-from pucboost._virtual.allocation import default_copies
+from pucboost._virtual.plan import default_copies
 
 from .harness.study import THREADS, Array, Rows
 

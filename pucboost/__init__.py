@@ -12,21 +12,18 @@ if TYPE_CHECKING:
     from . import metrics, objectives, simulate, testing, typing
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
-    from ._consent import Consent
-    from ._declarations import Levels, Needs
-    from ._encoded_silence.findings import EncodedSilenceWarning
+    from ._consent import Consent, Levels, Needs
     from ._estimators.classifier import PUCClassifier
     from ._estimators.regressor import PUCRegressor
-    from ._letter.letters import letter, letters
-    from ._letter.numbers import LetterNumber
-    from ._letter.results import Letter
-    from ._letter.text import LetterText
+    from ._letter.letters import Letter, letter, letters
+    from ._letter.text import LetterNumber, LetterText
     from ._models.anchored import AnchoredModel
     from ._models.files import consent_of, load_model, save_model
     from ._pickles import PickledByAnotherVersionWarning
     from ._prediction.balance import balance
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
+    from ._silence.signs import EncodedSilenceWarning
     from ._tables.identifying_text import IdentifyingTextWarning
     from ._training.cv import cv
     from ._training.datasets import Dataset
@@ -43,13 +40,13 @@ _HOME = {
     "AuditReport": "_auditing.results",
     "Consent": "_consent",
     "Dataset": "_training.datasets",
-    "EncodedSilenceWarning": "_encoded_silence.findings",
+    "EncodedSilenceWarning": "_silence.signs",
     "IdentifyingTextWarning": "_tables.identifying_text",
-    "Letter": "_letter.results",
-    "LetterNumber": "_letter.numbers",
+    "Letter": "_letter.letters",
+    "LetterNumber": "_letter.text",
     "LetterText": "_letter.text",
-    "Levels": "_declarations",
-    "Needs": "_declarations",
+    "Levels": "_consent",
+    "Needs": "_consent",
     "PUCClassifier": "_estimators.classifier",
     "PUCRegressor": "_estimators.regressor",
     "PickledByAnotherVersionWarning": "_pickles",

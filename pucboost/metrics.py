@@ -20,9 +20,8 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
 from ._consent import Consent, declares_something
-from ._losses.exposure import per_unit
-from ._prediction.people import read_people, shares_of_masks
-from ._prediction.wrapped import ConsentError, consent_within, predicts_per_exposure
+from ._losses import per_unit
+from ._prediction.people import ConsentError, consent_within, predicts_per_exposure, read_people, shares_of_masks
 from ._scoring.asking import RESPONSES, as_estimator
 from ._scoring.metric import scorer_of
 from ._scoring.virtual_rows import ScoredPeople, given_shares, virtual_rows

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from ._consent import OptionalColumns
 from ._engines import EngineName
-from ._prediction.best_subset import Favourable, Search
-from ._prediction.quotes import Sharing
+from ._prediction.quotes import Favourable, Search, Sharing
 from ._training.datasets import TrainingSet
-from ._virtual.allocation import Augmentation
+from ._virtual.plan import Augmentation
 
 if TYPE_CHECKING:
     from ._models.trained import LightGBMBooster, XGBoostBooster

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 import pucboost as puc
 from pucboost.simulate import LogisticFamily
-from pucboost.simulate.odds import expit
+from pucboost.simulate.families import expit
 
 TEASER = LogisticFamily.teaser()
 HARMLESS = replace(TEASER, U=np.zeros_like(TEASER.U), lam=np.zeros_like(TEASER.lam), sharing=0.7)

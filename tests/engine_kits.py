@@ -21,7 +21,7 @@ import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._engines import ENGINES, engine_named
 from pucboost._engines.base import Hooks
-from pucboost._engines.native import beginning
+from pucboost._engines.native import loop as beginning
 from pucboost._engines.native.people import People
 from pucboost._tables.sources import ArraySource
 from pucboost._training.augmenting import Augmenter

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pucboost._nesting import Nesting
+from pucboost._consent import Nesting
 
 
 @st.composite

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from twins import trees as naive_trees
 
 from pucboost._engines.forest import Forest
-from twins import trees as naive_trees
 
 READINGS = range(5)
 ODD = [

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from pucboost._consent import Consent
-from pucboost._engines.native.bins import BinParams, Bins, find_bins
-from pucboost._engines.native.bundles import Layout
+from pucboost._engines.native.kernels.codes import encode_columns
+from pucboost._engines.native.people import BinParams, Bins, ColumnSample, Layout, find_bins
 from pucboost._engines.native.pool import Pool
-from pucboost._engines.native.sample import ColumnSample
-from pucboost._kernels.native.codes import encode_columns
 from pucboost._tables.containers import SourceTable, row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows, VirtualTable

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pucboost._engines.native.trees import CodeTree
+from pucboost._engines.native.pool import CodeTree
 
 
 def random_tree(leaves: int, n_columns: int, seed: int, *, sets: float = 0.0, balanced: bool = False) -> CodeTree:

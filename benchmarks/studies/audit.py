@@ -18,10 +18,9 @@ import numpy as np
 import pucboost as puc
 from benchmarks.harness.measuring import peak_memory, seconds
 from benchmarks.harness.study import CORES, Array, Row, Rows, Table
-from pucboost._auditing.estimate.cross_fitting import CrossFitter
-from pucboost._auditing.estimate.intervals import normal_quantile
-from pucboost._auditing.estimate.learners import EVENT
-from pucboost._auditing.estimate.people import read_audit_people
+from pucboost._auditing.nuisance import EVENT, CrossFitter
+from pucboost._auditing.people import read_audit_people
+from pucboost._auditing.scores import normal_quantile
 from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily

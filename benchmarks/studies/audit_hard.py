@@ -16,17 +16,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit
-from pucboost._auditing.estimate.audited_model import AuditedModel
-from pucboost._auditing.estimate.cross_fitting import CrossFitter, View
-from pucboost._auditing.estimate.intervals import critical_value, normal_quantile
-from pucboost._auditing.estimate.learners import AVAILABILITY, outcome_loss
-from pucboost._auditing.estimate.penalty import ALL_WITHHOLDING, _claims, _influences, estimate_penalties
-from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
-from pucboost._auditing.estimate.scores import MaskScores
-from pucboost._auditing.estimate.tested_sets import tested_masks
-from pucboost._auditing.estimate.within import judge_within, learn_directions
 from pucboost._auditing.findings import Penalty
+from pucboost._auditing.nuisance import AVAILABILITY, CrossFitter, View, outcome_loss
+from pucboost._auditing.penalty import ALL_WITHHOLDING, _claims, _influences, estimate_penalties, tested_masks
+from pucboost._auditing.people import AuditedModel, AuditPeople, read_audit_people
+from pucboost._auditing.scores import MaskScores, critical_value, normal_quantile
 from pucboost._auditing.settings import FittingOptions, JudgementOptions
+from pucboost._auditing.within import judge_within, learn_directions
 
 from .audit_worlds import World, worlds
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.study import Array
-from pucboost._auditing.estimate.losses import Loss
+from pucboost._auditing.people import Loss
 from pucboost.simulate import DiscreteFamily
 
 MANY = 1_000_000

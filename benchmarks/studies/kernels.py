@@ -19,14 +19,14 @@ from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import alternate, median_ratio
 from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit
 from pucboost._consent import Consent
-from pucboost._kernels import cells, masks, rows
 from pucboost._kernels import losses as objectives
+from pucboost._kernels import masks, rows
+from pucboost._kernels import rows as cells
+from pucboost._kernels.compiling import run_in_ranges
+from pucboost._tables.containers import row_source
+from pucboost._virtual.plan import SCHEMES, plan_masks
 from tests.twins import losses as naive_objectives
 from tests.twins import masks as naive
-from pucboost._kernels.threads import run_in_ranges
-from pucboost._tables.containers import row_source
-from pucboost._virtual.allocation import SCHEMES
-from pucboost._virtual.plan import plan_masks
 
 # What a kernel is measured on: people, virtual rows, and the kernel with its twin
 

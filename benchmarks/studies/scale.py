@@ -40,7 +40,7 @@ from benchmarks.harness.measuring import by, median_ratio, peak_memory, plus_min
 from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit
 from benchmarks.models import ENGINES, NATIVE, PUC_SCHEMES, predict_booster
 from pucboost._training.augmenting import Augmenter
-from pucboost._virtual.allocation import default_copies
+from pucboost._virtual.plan import default_copies
 from pucboost._virtual.rows import MaskedRows
 from pucboost.simulate import LogisticFamily, squared_puc_gap
 

@@ -20,8 +20,8 @@ from benchmarks.harness.measuring import alternate, median_ratio, ratio_row
 from benchmarks.harness.study import Row
 from pucboost._consent import Consent
 from pucboost._engines.lightgbm_dataset import VirtualDataset
+from pucboost._kernels.compiling import run_in_ranges
 from pucboost._kernels.rows import gather_masked_rows
-from pucboost._kernels.threads import run_in_ranges
 from pucboost._training.request import read_dataset
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows, VirtualTable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .._pages import deliver
 from .findings import CERTIFIED, BaseFeature, Findings, Penalty, title
 from .report import rendering
-from .report.plotting import show
+from .report.plots import show
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,33 +11,43 @@ import numpy as np
 
 from .._arrays import Array
 from .._models.anchored import is_tree_model
-from .._prediction.wrapped import predicts_per_exposure
+from .._prediction.people import predicts_per_exposure
 from .._progress import progress_bar
 from .._virtual.plan import child_seed
-from .estimate.audited_model import AuditedModel, consent_and_categories
-from .estimate.balance import average_predictions, book_balance
-from .estimate.calibration import calibration_curves, scatter_of_silent
-from .estimate.comparability import comparability, compared_with_themselves
-from .estimate.cross_fitting import CrossFitter
-from .estimate.informativeness import informativeness
-from .estimate.labels import outcome_of_class
-from .estimate.loss_comparison import loss_comparisons
-from .estimate.losses import Loss, choose_loss, reads_zero_as_missing
-from .estimate.penalty import carried_by_one, estimate_penalties
-from .estimate.people import AuditPeople, read_audit_people
-from .estimate.provenance import provenance
-from .estimate.recognition import columns_that_tell, recognise, recognition_in_words
-from .estimate.reference_models import references
-from .estimate.scores import FITS_PER_MASK, MaskScores, score_mask
-from .estimate.sharing import sharing_effect
-from .estimate.support import describe_support
-from .estimate.tested_sets import tested_masks, untested_sets
-from .estimate.training_data import TrainingData, read_training
-from .estimate.truth import gap_to_truth
-from .estimate.verdict import for_some, on_columns_that_tell, on_people_seen, overall
-from .estimate.within import Directed, judge_within, learn_directions, teaching_folds
+from .context import (
+    average_predictions,
+    book_balance,
+    calibration_curves,
+    describe_support,
+    gap_to_truth,
+    loss_comparisons,
+    provenance,
+    scatter_of_silent,
+    sharing_effect,
+)
 from .findings import NOT_TESTABLE, Comparability, Informativeness, Penalty
+from .nuisance import CrossFitter, references
+from .penalty import (
+    carried_by_one,
+    comparability,
+    compared_with_themselves,
+    estimate_penalties,
+    tested_masks,
+    untested_sets,
+)
+from .people import (
+    AuditedModel,
+    AuditPeople,
+    Loss,
+    choose_loss,
+    consent_and_categories,
+    outcome_of_class,
+    read_audit_people,
+    reads_zero_as_missing,
+)
+from .recognition import columns_that_tell, informativeness, recognise, recognition_in_words
 from .results import AuditReport
+from .scores import FITS_PER_MASK, MaskScores, score_mask
 from .settings import (
     SIMULTANEOUS,
     AuditOptions,
@@ -47,6 +57,9 @@ from .settings import (
     group_options,
     show_options,
 )
+from .training_data import TrainingData, read_training
+from .verdict import for_some, on_columns_that_tell, on_people_seen, overall
+from .within import Directed, judge_within, learn_directions, teaching_folds
 
 
 @show_options

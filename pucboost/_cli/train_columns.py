@@ -94,7 +94,7 @@ def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
 
 def declaration(groups: dict[str, list[str]], needs: list[str] | None) -> dict[str, Any]:
     """Return groups as training takes them, with what ``--needs`` says about them."""
-    from .._declarations import Needs
+    from .._consent import Needs
     from .._tables.files import DataError
 
     declared: dict[str, Any] = dict(groups)

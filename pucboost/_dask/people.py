@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._encoded_silence.warning import warn_of_encoded_silence
+from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import rows_of
 from .._tables.other_sources import StackedSource
 from .._virtual.shared_plan import SharedPlan

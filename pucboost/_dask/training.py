@@ -18,7 +18,7 @@ from .._models.files import load_model
 from .._training.augmenting import MEMORY_SHARE
 from .._training.continuing import check_is_of, check_same_consent
 from .._training.request import OWN_KEYS, Settings, check_known, split_params
-from .._virtual.part_facts import PartCount, PartFacts
+from .._virtual.plan import PartCount, PartFacts
 from .._virtual.shared_plan import SharedPlan, check_rows_per_worker
 from .checkpoints import last_checkpoint, prepare_place, write_checkpoint
 from .collections import Part, is_collection, parts_of

@@ -18,7 +18,7 @@ import numpy as np
 from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
-from .._virtual.allocation import default_copies
+from .._virtual.plan import default_copies
 from .._virtual.rows import VirtualTable
 from .forest import Forest
 from .mask_tree import MaskTree

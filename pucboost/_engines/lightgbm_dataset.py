@@ -16,7 +16,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
-from .._virtual.part_facts import BinSample
+from .._virtual.plan import BinSample
 from .._virtual.rare_categories import RareCategories
 from .._virtual.rows import MaskedRows, VirtualTable
 

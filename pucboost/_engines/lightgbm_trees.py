@@ -10,9 +10,17 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._kernels.links import exponential, logistic, softmax, softplus
+from .._kernels.leaf_sets import (
+    READ_AS_IT_IS,
+    READ_CATEGORY,
+    READ_NAN_AS_ZERO,
+    READ_ZERO_AS_NAN,
+    exponential,
+    logistic,
+    softmax,
+    softplus,
+)
 from .._kernels.rows import ZERO_THRESHOLD
-from .._kernels.trees import READ_AS_IT_IS, READ_CATEGORY, READ_NAN_AS_ZERO, READ_ZERO_AS_NAN
 from .forest import Forest, elementwise, written
 
 _READINGS = np.array([READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_AS_IT_IS, READ_AS_IT_IS], dtype=np.uint8)

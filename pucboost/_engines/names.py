@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
-from .._declarations import position_of_name
+from .._consent import position_of_name
 
 PARAMETERS: dict[str, str] = {
     "objective": "app loss application objective_type",

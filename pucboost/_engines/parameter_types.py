@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypedDict
 
     from .._consent import OptionalColumns
-    from .._virtual.allocation import Augmentation
+    from .._virtual.plan import Augmentation
 
     NamesOfEngines = TypedDict("NamesOfEngines", {
         "aft_loss_distribution": Any, "aft_loss_distribution_scale": Any, "alpha": Any, "app": Any, "application": Any,

@@ -14,7 +14,7 @@ import xgboost as xgb
 
 from .._arrays import Array
 from .._tables.sources import Categories
-from .._virtual.part_facts import BinSample
+from .._virtual.plan import BinSample
 from .._virtual.rows import VirtualTable
 from .names import whole_number
 

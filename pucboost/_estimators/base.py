@@ -20,7 +20,7 @@ from .._models.anchored import trees_of
 from .._pickles import is_ours, pickled
 from .._tables.containers import as_exposure, row_source, rows_of
 from .._tables.sources import RowSource
-from .._virtual.allocation import Augmentation
+from .._virtual.plan import Augmentation
 from .fitted import FittedModel
 from .fitting import FitPeople, Fitting
 from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of

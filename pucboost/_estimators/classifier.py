@@ -13,9 +13,8 @@ from .._arrays import Array
 from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation import loss_name
-from .._prediction.best_subset import Favourable
-from .._prediction.quotes import Sharing
-from .._virtual.allocation import Augmentation
+from .._prediction.quotes import Favourable, Sharing
+from .._virtual.plan import Augmentation
 from .base import PUCModel
 from .reading import EvalSets
 

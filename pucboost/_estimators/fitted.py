@@ -12,11 +12,18 @@ from .._consent import Consent
 from .._engines import boosters_of
 from .._models.anchored import trees_of
 from .._models.files import save_model
-from .._prediction.best_subset import Favourable, best_predictions, favourable_sign
+from .._prediction.people import Unwrapped
 from .._prediction.predictor import MaskedPredictor
-from .._prediction.quotes import DEFAULT_MAX_SUBSETS, Sharing, check_sharing, quote_subsets
+from .._prediction.quotes import (
+    DEFAULT_MAX_SUBSETS,
+    Favourable,
+    Sharing,
+    best_predictions,
+    check_sharing,
+    favourable_sign,
+    quote_subsets,
+)
 from .._prediction.sharing import Monotonicity, compare_with_less, sharing_values
-from .._prediction.wrapped import Unwrapped
 from .._tables.containers import row_source
 from .._tables.sources import RowSource
 from .parameters import thread_count_of
@@ -192,7 +199,7 @@ class FittedModel:
         -------
         AuditReport
         """
-        from .._auditing.estimate.losses import choose_loss
+        from .._auditing.people import choose_loss
         from .._auditing.run import audit
 
         self._table(X)

@@ -9,9 +9,8 @@ from sklearn.base import RegressorMixin
 
 from .._arrays import Array
 from .._engines.translation import loss_name
-from .._losses.exposure import per_unit
-from .._prediction.best_subset import Favourable
-from .._prediction.quotes import Sharing
+from .._losses import per_unit
+from .._prediction.quotes import Favourable, Sharing
 from .._tables.containers import as_exposure
 from .base import PUCModel
 from .reading import EvalSets

@@ -1,32 +1,127 @@
-"""Leaves as sets of bits: which leaf of a tree a person reaches, for many subsets of what they share at once.
-
-The leaves of a tree are numbered from left to right. A node whose test fails sends a row to the right, so none of the
-leaves to its left can be reached: each inner node is the set ``keep`` of the leaves that survive its failure, and the
-leaf of a row is the lowest bit of the AND of ``keep`` over all nodes whose test fails (QuickScorer). With
-
-    B_i   the AND over the nodes on base columns,
-    V_ig  the AND over the nodes on columns of group g, with the values of person i,
-    M_g   the same nodes with the values missing (one constant per tree),
-
-the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. So the tests of a person
-are made once, whatever the number of subsets.
-
-A set is a word of 64 bits, or of 32 if no tree has more leaves: twice as many fit into a vector. A *plane* is as many
-neighbouring leaves of a tree as a word has bits; larger trees have several. A *part* is the nodes of a plane that
-belong to one group (the first part of a plane: to base columns). Small loops over one-dimensional arrays are functions
-of their own because they are then vectorised.
-"""
+"""Trees and the values they test: the order of leaves, and what a node sees of a number."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba.extending import intrinsic
 
 from .._arrays import Array
 from .compiling import kernel
+
+# How a number becomes what a node tests.
+READ_AS_IT_IS, READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_CATEGORY, READ_CATEGORY_FROM_ZERO = range(5)
+MISSING_CATEGORY, OTHER_CATEGORY = -1.0, 2.0**31
+"""What stands for a missing category, and for one that no model can know."""
+
+
+@kernel
+def order_leaves(
+    left: Array,
+    right: Array,
+    tree_start: Array,
+    lo: int,
+    hi: int,
+    first_out: Array,
+    middle_out: Array,
+    leaves_out: Array,
+) -> None:
+    """Number the leaves of the trees [lo, hi) from left to right.
+
+    A leaf has left < 0; children are numbered within their tree and exist. Writes for each leaf its number to
+    ``first_out``, for each inner node the range [first, middle) of the leaves to its left, and for each tree the number
+    of its leaves, or −1 if some node is reached twice. ``first_out`` must hold −1; nodes that are not reached keep it.
+    """
+    for t in range(lo, hi):
+        root = tree_start[t]
+        waiting = np.empty(tree_start[t + 1] - root, dtype=np.int64)  # inner nodes whose right side is still to come
+        depth, node, leaves = 0, 0, 0
+        while True:
+            if first_out[root + node] >= 0:
+                leaves = -1
+                break
+            first_out[root + node] = leaves
+            if left[root + node] >= 0:
+                waiting[depth] = node
+                depth += 1
+                node = left[root + node]
+                continue
+            leaves += 1
+            if depth == 0:
+                break
+            depth -= 1
+            parent = waiting[depth]
+            middle_out[root + parent] = leaves
+            node = right[root + parent]
+        leaves_out[t] = leaves
+
+
+@kernel
+def _read(x: float, reading: int, zero: float) -> float:
+    missing = x != x
+    if abs(x) <= zero:
+        x = 0.0
+    if reading == READ_NAN_AS_ZERO:
+        return 0.0 if missing else x
+    if reading == READ_ZERO_AS_NAN:
+        return np.nan if x == 0.0 else x
+    if reading in (READ_CATEGORY, READ_CATEGORY_FROM_ZERO):
+        if missing:
+            return MISSING_CATEGORY
+        lowest = -1.0 if reading == READ_CATEGORY else 0.0
+        inside = x < OTHER_CATEGORY and (x > lowest or x == 0.0)
+        return np.trunc(x) if inside else OTHER_CATEGORY
+    return x
+
+
+@kernel
+def read_values(
+    block: Array, columns: Array, readings: Array, zero: float, lo: int, hi: int, values_out: Array
+) -> None:
+    """values_out[j, i] = what nodes see of column ``columns[j]`` in row i of ``block``, for i in [lo, hi).
+
+    Numbers up to ``zero`` in size are read as 0. A category is cut to a whole number; what lies between −1 and 0 is
+    category 0 for :data:`READ_CATEGORY` and unknown for :data:`READ_CATEGORY_FROM_ZERO`.
+    """
+    for j in range(columns.size):
+        column, reading = columns[j], readings[j]
+        for i in range(lo, hi):
+            values_out[j, i] = _read(values_out.dtype.type(block[i, column]), reading, zero)
+
+
+@kernel
+def any_beyond(block: Array, largest: float, lo: int, hi: int, found_out: Array) -> None:
+    """Set found_out[0] if a value of the rows [lo, hi) is larger than ``largest`` in size; NaN is not."""
+    found = False
+    for i in range(lo, hi):
+        for j in range(block.shape[1]):
+            found |= abs(block[i, j]) > largest
+    if found:
+        found_out[0] = True
+
+
+# --------------------------------------------------------------------------------------------------
+# Leaves as sets of bits: which leaf of a tree a person reaches, for many subsets of what they share at once.
+#
+# The leaves of a tree are numbered from left to right. A node whose test fails sends a row to the right, so none of
+# the leaves to its left can be reached: each inner node is the set ``keep`` of the leaves that survive its failure,
+# and the leaf of a row is the lowest bit of the AND of ``keep`` over all nodes whose test fails (QuickScorer). With
+#
+#     B_i   the AND over the nodes on base columns,
+#     V_ig  the AND over the nodes on columns of group g, with the values of person i,
+#     M_g   the same nodes with the values missing (one constant per tree),
+#
+# the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. So the tests of a
+# person are made once, whatever the number of subsets.
+#
+# A set is a word of 64 bits, or of 32 if no tree has more leaves: twice as many fit into a vector. A *plane* is as
+# many neighbouring leaves of a tree as a word has bits; larger trees have several. A *part* is the nodes of a plane
+# that belong to one group (the first part of a plane: to base columns). Small loops over one-dimensional arrays are
+# functions of their own because they are then vectorised.
+
 
 # What a node does: numbers, where missing values go right or left, and categories.
 NODE_MISSING_RIGHT, NODE_MISSING_LEFT, NODE_CATEGORY = range(3)
@@ -288,3 +383,57 @@ def score_subsets(
             for k in range(n_masks):
                 for q in range(n):
                     score_out[i + q, k, output] = total[k, q]
+
+
+# --------------------------------------------------------------------------------------------------
+# From raw scores to predictions, operation by operation as the engines do it.
+#
+# The type of the arrays is that of the engine's own sums: float64 or float32. Bits then agree as long as ``exp`` is
+# the one of the system's mathematical library, which both engines call too.
+
+
+_1F, _LARGEST, _TINY = np.float32(1.0), np.float32(88.7), np.float32(1e-16)
+
+
+@kernel
+def logistic(raw: Array, slope: float, response_out: Array) -> None:
+    """1 / (1 + e^(−slope·s))."""
+    for i in range(raw.size):
+        response_out[i] = 1.0 / (1.0 + math.exp(-slope * raw[i]))
+
+
+@kernel
+def logistic_float32(raw: Array, response_out: Array) -> None:
+    """1 / (1 + e^(−s)) in single precision, with XGBoost's guard against overflow."""
+    for i in range(raw.size):
+        response_out[i] = _1F / (math.exp(min(-raw[i], _LARGEST)) + _1F + _TINY)
+
+
+@kernel
+def exponential(raw: Array, response_out: Array) -> None:
+    """eˢ."""
+    for i in range(raw.size):
+        response_out[i] = math.exp(raw[i])
+
+
+@kernel
+def softplus(raw: Array, response_out: Array) -> None:
+    """log(1 + eˢ)."""
+    for i in range(raw.size):
+        response_out[i] = math.log1p(math.exp(raw[i]))
+
+
+@kernel
+def softmax(raw: Array, response_out: Array) -> None:
+    """e^(s_k) / Σ e^(s_j), rows × classes; the sum is made in double precision."""
+    for i in range(raw.shape[0]):
+        largest = raw[i, 0]
+        for k in range(1, raw.shape[1]):
+            largest = max(largest, raw[i, k])
+        total = 0.0
+        for k in range(raw.shape[1]):
+            response_out[i, k] = math.exp(raw[i, k] - largest)
+            total += response_out[i, k]
+        divisor = response_out.dtype.type(total)
+        for k in range(raw.shape[1]):
+            response_out[i, k] /= divisor

@@ -16,12 +16,10 @@ from .._pickles import pickled
 from .._plain_data import NotValidError, is_whole, whole_numbers
 from .._tables.containers import SourceTable
 from .._tables.sources import Categories
-from .._virtual.allocation import check_augmentation
-from .._virtual.part_facts import common_masks
-from .._virtual.plan import PlanSummary
+from .._virtual.merging import RowSketch
+from .._virtual.plan import PlanSummary, check_augmentation, common_masks
 from .._virtual.rows import VirtualTable
 from .._virtual.shared_plan import SharedPlan
-from .._virtual.sketch import RowSketch
 from .._warnings import ProtectionLostWarning, warn
 
 logger = logging.getLogger("pucboost")

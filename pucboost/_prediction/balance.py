@@ -12,15 +12,13 @@ from .._arrays import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.mask_tree import Leaf, MaskTree
-from .._losses import Objective, Quantile, Softmax
-from .._losses.exposure import per_unit
+from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.loss import loss_of
 from .._models.schema import TrainingSummary, attach_schema, kept_of
 from .._tables.containers import as_exposure, as_weight, eager, read_label, rows_of
 from .._tables.sources import Categories
 from .._training.mask_constants import FARTHEST, ScoredRows, mask_constants
-from .best_subset import Favourable
-from .quotes import Sharing, predict
+from .quotes import Favourable, Sharing, predict
 
 TRIED = 100
 """On how many people it is tried whether a model has the link that its loss has."""

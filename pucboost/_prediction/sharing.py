@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._arrays import Array
-from .._kernels.threads import engine_threads
-from .._nesting import FREE, Nesting
-from .best_subset import Favourable, best_predictions, favourable_sign
+from .._consent import FREE, Nesting
+from .._kernels.compiling import engine_threads
+from .people import people_by_mask
 from .predictor import MaskedPredictor
-from .quotes import DEFAULT_MAX_SUBSETS
-from .subsets import people_by_mask
+from .quotes import DEFAULT_MAX_SUBSETS, Favourable, best_predictions, favourable_sign
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._arrays import Array
-from .._consent import Consent
-from .._declarations import JOINED_BY, NOTHING
-from .._prediction.people import People
-from .._prediction.subsets import mask_of
+from .._consent import JOINED_BY, NOTHING, Consent
+from .._prediction.people import People, mask_of
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,13 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent
 from .._engines.base import Engine, EngineParams, RunOptions, Validation
-from .._kernels.threads import thread_count
+from .._kernels.compiling import thread_count
 from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable
-from .._virtual.allocation import ENGINE_MAX_ROWS, default_copies
-from .._virtual.merging import mean_hessian, merge_people, merge_virtual_rows, wants_compaction
-from .._virtual.plan import child_seed, plan_masks
+from .._virtual.merging import RowSketch, mean_hessian, merge_people, merge_virtual_rows, wants_compaction
+from .._virtual.plan import ENGINE_MAX_ROWS, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable, shown_table
 from .._virtual.shared_plan import PartTable
-from .._virtual.sketch import RowSketch
 from .request import TrainingRequest, ValidationTables
 
 logger = logging.getLogger("pucboost")

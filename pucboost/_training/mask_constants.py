@@ -35,7 +35,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._losses import Objective, Softmax
-from .._virtual.part_facts import MIN_PEOPLE_OF_MASK
+from .._virtual.plan import MIN_PEOPLE_OF_MASK
 
 MOST_NODES = 1_024
 """Groups are no longer refined when a depth would have more nodes."""

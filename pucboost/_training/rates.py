@@ -1,6 +1,6 @@
 """Tables and Datasets with an exposure as tables and Datasets of rates; the caller's are never changed.
 
-:mod:`pucboost._losses.exposure` derives why a total Y over an exposure e is a rate Y/e that weighs e.
+:mod:`pucboost._losses` derives why a total Y over an exposure e is a rate Y/e that weighs e.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from .._arrays import Array
 from .._engines.base import Engine
 from .._engines.names import value_of
-from .._losses.exposure import check_takes_exposure, per_unit
+from .._losses import check_takes_exposure, per_unit
 from .._tables.containers import SourceTable, as_exposure, read_label, read_weight
 from .datasets import field_of, whole_of
 

@@ -11,10 +11,9 @@ from .._models.anchored import AnchoredModel
 from .._models.loss import loss_of
 from .._models.schema import TrainingSummary, attach_schema, categories_of, kept_of
 from .._tables.containers import SourceTable, eager, row_source
-from .._virtual.allocation import check_augmentation, check_copies
-from .._virtual.plan import plan_masks
+from .._virtual.merging import RowSketch
+from .._virtual.plan import check_augmentation, check_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
-from .._virtual.sketch import RowSketch
 from .._warnings import warn
 from .augmenting import calibration_table
 from .calibrating import calibrate

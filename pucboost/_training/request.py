@@ -14,14 +14,13 @@ import numpy as np
 
 from .._arrays import Array
 from .._consent import Consent, declares_something
-from .._encoded_silence.warning import warn_of_encoded_silence
 from .._engines import DEFAULT_ENGINE, engine_named, prepare
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
-from .._losses import Objective
-from .._losses.exposure import check_takes_exposure
+from .._losses import Objective, check_takes_exposure
 from .._models.anchors.choice import check_anchor
+from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import (
     SourceTable,
     eager,
@@ -34,7 +33,7 @@ from .._tables.containers import (
 from .._tables.identifying_text import warn_of_identifying_text
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
-from .._virtual.allocation import check_augmentation, check_copies, check_max_virtual_rows
+from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
 from .._virtual.shared_plan import PlanPart
 from .._warnings import warn
 from .contents import read_content

@@ -9,12 +9,11 @@ import numpy as np
 
 from .._arrays import Array
 from .._consent import Consent, OptionalColumns
-from .._encoded_silence.warning import warn_of_encoded_silence
+from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import RowSource
-from .allocation import Augmentation, check_augmentation
-from .plan import MaskPlan, plan_masks
+from .plan import Augmentation, MaskPlan, check_augmentation, plan_masks
 from .rows import MaskedRows
 
 

@@ -1,38 +1,240 @@
-"""Mask plans: which (row, mask, weight) make up the virtual table.
+"""How many copies people get: a function of how many virtual rows each stands for, and of nothing else.
 
-Row i with availability mask a_i stands for one virtual row per admissible sub-mask s ⊆ a_i, I_i of them: I = 2^k with
-k = |a_i| where no group needs another, I = k + 1 for k levels. Every scheme obeys the weight law: the expected total
-weight given to the virtual row (i, s) does not depend on i.
-
-=============  ==========================================================  ================
-scheme         copies of row i                                             weight of a copy
-=============  ==========================================================  ================
-`exhaustive`   all I sub-masks                                             1
-`fixed`        multinomial: N draws, row i with probability ∝ I; each      1
-               a sub-mask drawn at random (each group is kept with
-               probability ½ where none needs another)
-`balanced`     c_i ≈ max(1, τ·I), τ such that Σ c_i = copies·N;            I / c_i
-               distinct sub-masks in antithetic order
-`none`         the row itself                                              1
-=============  ==========================================================  ================
-
-Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the I sub-masks, so a given s is
-among them with probability c_i / I, and then weighs I / c_i.
+A person who shares the admissible set a stands for I(a) virtual rows, one per admissible set within a: 2^k where no
+group needs another. People with the same I have the same expected number of copies.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from .._arrays import Array
+from .._consent import FREE, Consent, Nesting, shared_counts
 from .._kernels import masks as kernel
-from .._kernels.ideals import copy_ideals
-from .._kernels.threads import run_in_ranges, thread_count
-from .._nesting import FREE, Nesting
-from .allocation import ENGINE_MAX_ROWS, SCHEMES, Allocation, allocate, check_max_virtual_rows, seed_bits, size_classes
+from .._kernels.compiling import run_in_ranges, thread_count
+from .._kernels.masks import copy_ideals
+from .._tables.sources import ColumnTypes
+
+Augmentation: TypeAlias = Literal["balanced", "exhaustive", "fixed", "none"]
+
+SCHEMES: dict[str, Any] = {
+    "none": kernel.SCHEME_NONE,
+    "exhaustive": kernel.SCHEME_EXHAUSTIVE,
+    "fixed": kernel.SCHEME_FIXED,
+    "balanced": kernel.SCHEME_BALANCED,
+}
+
+ENGINE_MAX_ROWS = 2**31 - 1
+"""LightGBM counts rows in 32 bits."""
+
+LARGE_TABLE_ROWS = 200_000
+
+
+def default_copies(n_rows: int) -> float:
+    """Return the default of ``copies``: 4 virtual rows per row, 2 for large tables."""
+    return 4.0 if n_rows <= LARGE_TABLE_ROWS else 2.0
+
+
+def check_augmentation(value: Any, name: str = "augmentation") -> str:
+    """Return ``value`` if it names a scheme, else raise."""
+    if not isinstance(value, str) or value not in SCHEMES:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, SCHEMES))}; got {value!r}.")
+    return value
+
+
+def check_copies(value: Any) -> float:
+    """Return ``copies`` as a float if it is a finite number ≥ 1, else raise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise ValueError(f"copies must be a number of at least 1 (virtual rows per row on average), got {value!r}.")
+    if not math.isfinite(value) or value < 1:
+        raise ValueError(f"copies must be finite and at least 1 (virtual rows per row on average), got {value!r}.")
+    return float(value)
+
+
+def check_max_virtual_rows(value: Any) -> int:
+    """Return the row budget as an int if it is a whole number ≥ 1, else raise."""
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    if not (number.is_integer() and number >= 1):
+        raise ValueError(f"max_virtual_rows must be a whole number of at least 1, got {value!r}.")
+    return int(value)
+
+
+def seed_bits(seed: int) -> int:
+    """Return a seed of any size or sign as 64 bits."""
+    return int(seed) % 2**64
+
+
+POWERS_OF_TWO = tuple(1 << k for k in range(65))
+"""I of people who share k = 0 … 64 groups, where no group needs another."""
+
+
+def size_classes(
+    available: Array, nesting: Nesting, sizes: Sequence[int] | None = None, threads: int = 1
+) -> tuple[tuple[int, ...], Array]:
+    """Return the values of I in ascending order, and for each row the place of its own among them.
+
+    Parameters
+    ----------
+    available
+        Mask of what each row shares.
+    nesting
+        Which groups need others. If none does, the place is k.
+    sizes
+        The values of I in the whole table of which these are some rows; by default those of these rows.
+    threads
+        Threads to use.
+    """
+    if nesting.is_free:
+        return POWERS_OF_TWO, shared_counts(available, threads)
+    counts = nesting.counts(available, threads)
+    known = np.unique(counts) if sizes is None else np.array(sizes, dtype=np.uint64)
+    place = np.searchsorted(known, counts)
+    if len(counts) and (place.max() >= len(known) or (known[place] != counts).any()):
+        raise ValueError("Some people share what nobody shares in the table that the plan was made for.")
+    return tuple(known.tolist()), place
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """How many copies people get, by how many virtual rows they stand for: all that a plan of a whole table depends on.
+
+    It is a function of the histogram of I, so that the parts of a table can agree on it, wherever they are.
+    """
+
+    scheme: str
+    seed: int
+    how_many: tuple[int, ...]
+    """How many rows stand for each of the ``sizes``."""
+    expected: tuple[float, ...] | None = None
+    """E[c] for each of the ``sizes``, for ``balanced`` and ``fixed``."""
+    sizes: tuple[int, ...] = POWERS_OF_TWO
+    """The values of I, in ascending order."""
+
+    @property
+    def rows(self) -> int:
+        """N, the number of source rows."""
+        return sum(self.how_many)
+
+    @property
+    def all_virtual(self) -> int:
+        """Σ I, the number of virtual rows of ``exhaustive``."""
+        return sum(count * size for count, size in zip(self.how_many, self.sizes, strict=True))
+
+    @property
+    def relative_sizes(self) -> Array:
+        """I relative to the largest one that occurs: the sum of these is never rounded much."""
+        largest = max(size for count, size in zip(self.how_many, self.sizes, strict=True) if count)
+        return np.array([size / largest for size in self.sizes])
+
+    @property
+    def expected_rows(self) -> float:
+        """E[V], the number of virtual rows before copies are rounded at random."""
+        if self.scheme == "exhaustive":
+            return float(self.all_virtual)
+        each = (1.0,) * len(self.how_many) if self.expected is None else self.expected
+        return math.fsum(count * c for count, c in zip(self.how_many, each, strict=True))
+
+
+def allocate(
+    how_many: Array,
+    augmentation: str = "balanced",
+    *,
+    copies: float | None = None,
+    seed: int = 0,
+    max_virtual_rows: int | None = None,
+    sizes: tuple[int, ...] = POWERS_OF_TWO,
+) -> Allocation:
+    """Return how many copies people get; the parameters are those of :func:`plan_masks`.
+
+    ``how_many[j]`` rows stand for ``sizes[j]`` virtual rows. Without ``max_virtual_rows`` there is no budget.
+    """
+    augmentation = check_augmentation(augmentation)
+    n = int(how_many.sum())
+    wanted_copies = default_copies(n) if copies is None else check_copies(copies)
+    if max_virtual_rows is not None and n > max_virtual_rows:
+        raise ValueError(
+            f"The table has {n:,} rows, more than max_virtual_rows = {max_virtual_rows:,}; every row needs at least "
+            "one virtual row."
+        )
+    whole = Allocation(augmentation, seed_bits(seed), tuple(how_many.tolist()), sizes=sizes)
+    if augmentation == "balanced":
+        if max_virtual_rows is not None:
+            wanted_copies = _fit_to_budget(wanted_copies, n, whole.all_virtual, max_virtual_rows)
+        if wanted_copies * n < whole.all_virtual:
+            return replace(whole, expected=tuple(balanced_copies(how_many, wanted_copies * n, sizes).tolist()))
+        whole = replace(whole, scheme="exhaustive")
+    if whole.scheme == "exhaustive" and max_virtual_rows is not None and whole.all_virtual > max_virtual_rows:
+        raise ValueError(
+            f"augmentation='exhaustive' makes {whole.all_virtual:,} virtual rows of {n:,} rows, more than "
+            f"max_virtual_rows = {max_virtual_rows:,}. Use augmentation='balanced', whose size does not depend on the "
+            "number of groups."
+        )
+    if augmentation == "fixed":
+        return replace(whole, expected=tuple(n * size / whole.all_virtual for size in sizes))
+    return whole
+
+
+def _fit_to_budget(copies: float, n: int, all_virtual: int, limit: int) -> float:
+    """Return the largest number of copies, up to ``copies``, whose virtual rows fit into the budget."""
+    if min(copies * n, all_virtual) <= limit:
+        return copies
+    # Rounding at random adds at most N/4 of variance to the total: five standard deviations stay free.
+    fitting = max(1.0, (limit - 2.5 * math.sqrt(n)) / n)
+    warnings.warn(
+        f"copies = {copies:g} would make {min(copies * n, all_virtual):,.0f} virtual rows of {n:,} rows, more than "
+        f"max_virtual_rows = {limit:,}; copies is reduced to {fitting:.3g}.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return fitting
+
+
+def balanced_copies(how_many: Array, budget: float, sizes: Sequence[int] = POWERS_OF_TWO) -> Array:
+    """Return E[c] for each of the sizes: max(1, τ·I), with τ < 1 such that the budget is met.
+
+    ``how_many[j]`` rows stand for ``sizes[j]`` virtual rows, in ascending order. If exactly the rows with j ≤ J get the
+    minimum of one copy, then τ = (budget − #rows with j ≤ J) / Σ_{j > J} how_many[j]·I_j. The smallest J with
+    τ·I_{J+1} ≥ 1 is the right one.
+    """
+    size = np.array(sizes, dtype=np.float64)
+    for cut in range(len(how_many) - 1):
+        above = float((how_many * size)[cut + 1 :].sum())
+        tau = (budget - float(how_many[: cut + 1].sum())) / above if above > 0 else 0.0
+        if tau * size[cut + 1] >= 1.0:
+            return np.maximum(1.0, tau * size)
+    return np.ones(len(how_many))
+
+
+# --------------------------------------------------------------------------------------------------
+# Mask plans: which (row, mask, weight) make up the virtual table.
+#
+# Row i with availability mask a_i stands for one virtual row per admissible sub-mask s ⊆ a_i, I_i of them: I = 2^k
+# with k = |a_i| where no group needs another, I = k + 1 for k levels. Every scheme obeys the weight law: the expected
+# total weight given to the virtual row (i, s) does not depend on i.
+#
+# =============  ==========================================================  ================
+# scheme         copies of row i                                             weight of a copy
+# =============  ==========================================================  ================
+# `exhaustive`   all I sub-masks                                             1
+# `fixed`        multinomial: N draws, row i with probability ∝ I; each      1
+#                a sub-mask drawn at random (each group is kept with
+#                probability ½ where none needs another)
+# `balanced`     c_i ≈ max(1, τ·I), τ such that Σ c_i = copies·N;            I / c_i
+#                distinct sub-masks in antithetic order
+# `none`         the row itself                                              1
+# =============  ==========================================================  ================
+#
+# Why `balanced` obeys the law: given c_i, each of the c_i distinct masks is uniform on the I sub-masks, so a given s
+# is among them with probability c_i / I, and then weighs I / c_i.
+
 
 _NO_IDS = np.empty(0, dtype=np.uint64)
 
@@ -298,3 +500,160 @@ def _poisson_draws(seed: Any, rate: Array, ids: Array, threads: int) -> Array:
 
 def _offsets(copies: Array) -> Array:
     return np.concatenate(([0], np.cumsum(copies, dtype=np.int64)))
+
+
+# --------------------------------------------------------------------------------------------------
+# What the parts of a table tell each other, so that everybody makes slices of one plan.
+#
+# Two rounds of small messages suffice. First each part says how many of its people stand for how many virtual rows,
+# and what its columns hold (:class:`PartFacts`). With the copies that follow from all histograms together, each part
+# counts its virtual rows, and adds some of them for the engine's bins (:class:`PartCount`).
+
+
+MIN_PEOPLE_OF_MASK = 5
+"""A model keeps no set that fewer people share: it would tell whoever knows one of them what that person shared."""
+
+MAX_MASKS_TOLD = 4_096
+"""How many distinct masks a part tells the others of."""
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What the others must know of a part before anything is agreed on."""
+
+    n_rows: int
+    how_many: tuple[int, ...] = ()
+    """How many rows stand for each of the ``sizes``."""
+    sizes: tuple[int, ...] = ()
+    """For how many virtual rows people stand, in ascending order: 2^0 … 2^64 where no group needs another."""
+    positives: int = 0
+    """How many labels are above 0."""
+    masks_seen: tuple[int, ...] | None = ()
+    """The sets of groups that people share, as masks; None if there are too many."""
+    mask_people: tuple[int, ...] = ()
+    """How many people share each of these sets."""
+    consent: Consent | None = None
+    columns: ColumnTypes | None = None
+    """None for a part without rows."""
+    lacking: int = 0
+    """How many people have values in a group, but not in the one that it needs."""
+
+
+@dataclass(frozen=True)
+class BinSample:
+    """Some virtual rows, the same in every worker: from them an engine makes its bins."""
+
+    rows: Array
+    weight: Array
+
+
+@dataclass(frozen=True)
+class PartCount:
+    """The virtual rows of a part."""
+
+    virtual_rows: int
+    complete_rows: int
+    weight: float
+    """Σ of the weights of its virtual rows, up to a constant that all parts have in common."""
+    squares: float
+    by_row_id: bool
+    sample: BinSample
+    order: Array
+    """By which the sample of all parts is sorted, so that it does not depend on how the table is cut."""
+
+
+def checked_facts(part: Any, number: int) -> PartFacts:
+    """Return the facts of a part if they fit together; raise if another version of pucboost has made them."""
+    if not isinstance(part, PartFacts):
+        raise TypeError(f"Item {number} of facts must be what SharedPlan.facts returns, got {type(part).__name__!r}.")
+    fits = sum(part.how_many) == part.n_rows and len(part.sizes) == len(part.how_many)
+    fits = fits and len(part.masks_seen or ()) == len(part.mask_people)
+    if not fits or (part.n_rows and (part.consent is None or part.columns is None)):
+        raise ValueError(
+            f"The facts of part {number} do not fit together. Were they made by another version of pucboost? Use the "
+            "same one in every worker."
+        )
+    return part
+
+
+def is_empty(X: Any) -> bool:
+    """Return whether a table has no rows."""
+    return getattr(X, "shape", (1,))[0] == 0
+
+
+def all_sizes(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], Array]:
+    """Return for how many virtual rows people of any part stand, in ascending order, and how many people do."""
+    total: dict[int, int] = {}
+    for part in parts:
+        for size, count in zip(part.sizes, part.how_many, strict=True):
+            total[size] = total.get(size, 0) + count
+    return tuple(sorted(total)), np.array([total[size] for size in sorted(total)])
+
+
+def common_masks(shared: Array) -> tuple[int, ...]:
+    """Return the masks that at least :data:`MIN_PEOPLE_OF_MASK` people have, in ascending order."""
+    masks, people = np.unique(shared, return_counts=True)
+    return tuple(masks[people >= MIN_PEOPLE_OF_MASK].tolist())
+
+
+def masks_in(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:
+    """Return the masks that enough people of all parts have for a model to keep them; None if there are too many."""
+    people: Counter[int] = Counter()
+    for part in parts:
+        if part.masks_seen is None:
+            return None
+        people.update(dict(zip(part.masks_seen, part.mask_people, strict=True)))
+    kept = tuple(sorted(mask for mask, n in people.items() if n >= MIN_PEOPLE_OF_MASK))
+    return kept if len(kept) <= MAX_MASKS_TOLD else None
+
+
+def common_columns(parts: Sequence[PartFacts]) -> ColumnTypes:
+    """Return the column types of the whole table; a category column has the categories of all parts.
+
+    Declared categories keep their order if all parts declare the same. All others are sorted: the same whatever the
+    order of the parts.
+    """
+    given = [part.columns for part in parts if part.columns is not None]
+    first = given[0]
+    for number, columns in enumerate(given):
+        if columns.names != first.names:
+            raise ValueError(
+                f"Part {number} has the columns {list(columns.names or ())}, the first one {list(first.names or ())}. "
+                "Give every part the same columns in the same order."
+            )
+    lists: dict[int, list[Sequence[Any]]] = {}
+    for columns in given:
+        for j, values in zip(columns.coded, columns.pandas_categorical or (), strict=True):
+            lists.setdefault(j, []).append(values)
+    categorical = {j for columns in given for j in columns.categorical}
+    merged = {j: _union(found, _name(first, j), j in categorical) for j, found in sorted(lists.items())}
+    return ColumnTypes(
+        names=first.names,
+        coded=tuple(merged),
+        categorical=tuple(sorted(categorical)),
+        never_numbers=tuple(sorted({j for columns in given for j in columns.never_numbers})),
+        pandas_categorical=None if first.pandas_categorical is None and not merged else list(merged.values()),
+        has_other_integer_labels=first.has_other_integer_labels,
+    )
+
+
+def _name(columns: ColumnTypes, j: int) -> Any:
+    return j if columns.names is None else columns.names[j]
+
+
+def _union(lists: list[Sequence[Any]], name: Any, unordered: bool) -> list[Any]:
+    if all(list(values) == list(lists[0]) for values in lists):
+        return list(lists[0])
+    if not unordered:
+        raise ValueError(
+            f"Column {name!r} has ordered categories, but they differ between parts, so their order is not known. "
+            "Give every part the same categories."
+        )
+    values = {value for found in lists for value in found}
+    try:
+        return sorted(values)
+    except TypeError:
+        raise ValueError(
+            f"Column {name!r} has categories of several types in different parts. Make it one type, for example with "
+            "astype(str)."
+        ) from None

@@ -20,7 +20,7 @@ import numpy as np
 
 from .._arrays import Array
 from .._tables.sources import DerivedSource, RowSource
-from .part_facts import BinSample
+from .plan import BinSample
 from .rows import VirtualTable
 
 logger = logging.getLogger("pucboost")

@@ -12,12 +12,11 @@ import numpy as np
 
 from .._arrays import Array
 from .._consent import Consent
+from .._kernels.compiling import run_in_ranges, thread_count
 from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators
-from .._kernels.threads import run_in_ranges, thread_count
 from .._tables.containers import SourceTable
 from .._tables.sources import ArraySource, RowSource
-from .part_facts import BinSample
-from .plan import MaskPlan, plan_masks
+from .plan import BinSample, MaskPlan, plan_masks
 
 BATCH_BYTES = 4 << 20
 """Size of a batch buffer: large enough to keep two threads busy, small enough to be negligible."""

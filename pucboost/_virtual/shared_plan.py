@@ -1,10 +1,4 @@
-"""One plan for the parts of a table, wherever they are: each gets its slice, bit for bit.
-
-A plan made part by part breaks the method as soon as parts differ: where everybody shares everything, τ of the balanced
-allocation is another than where nobody does, and so is the weight of a copy. So parts tell each other a few numbers
-(``part_facts.py``), and every part then makes its own slice of the plan that the whole table would have. Masks hash the
-place of a row in the whole table, or an id that stays with it whatever happens to the table.
-"""
+"""Ids that stay with rows, as 64-bit numbers."""
 
 from __future__ import annotations
 
@@ -18,26 +12,65 @@ import numpy as np
 from .._arrays import Array
 from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
-from .._kernels.threads import run_in_ranges, thread_count
+from .._kernels.compiling import run_in_ranges, thread_count
 from .._tables.containers import as_vector, as_weight, eager, row_source
 from .._tables.masked_arrays import check_no_mask
 from .._tables.sources import Categories, ColumnTypes, RowSource
-from .allocation import ENGINE_MAX_ROWS, Allocation, Augmentation, allocate, check_max_virtual_rows, size_classes
 from .augment import augmented
-from .part_facts import (
+from .plan import (
+    ENGINE_MAX_ROWS,
     MAX_MASKS_TOLD,
+    Allocation,
+    Augmentation,
     BinSample,
+    MaskPlan,
     PartCount,
     PartFacts,
     all_sizes,
+    allocate,
+    check_max_virtual_rows,
     checked_facts,
     common_columns,
     is_empty,
     masks_in,
+    plan_slice,
+    size_classes,
 )
-from .plan import MaskPlan, plan_slice
-from .row_ids import as_ids
 from .rows import MaskedRows, VirtualTable
+
+
+def as_ids(values: Any, n_rows: int) -> Array:
+    """Return one 64-bit number for each row; texts are hashed.
+
+    Parameters
+    ----------
+    values
+        Whole numbers or texts, one for each row. Rows with the same id get the same masks if they share the same.
+    n_rows
+        Number of rows.
+    """
+    import pandas as pd
+
+    given = pd.Series(np.asarray(values) if not hasattr(values, "dtype") else values).reset_index(drop=True)
+    if len(given) != n_rows:
+        raise ValueError(f"row_id must have one entry for each of the {n_rows:,} rows, got {len(given):,}.")
+    if given.isna().any():
+        raise ValueError(f"row_id is missing in row {int(given.isna().to_numpy().argmax())}; every row needs one.")
+    if pd.api.types.is_integer_dtype(given.dtype):
+        return given.to_numpy().astype(np.uint64)
+    if pd.api.types.is_string_dtype(given.dtype):
+        return np.asarray(pd.util.hash_array(given.to_numpy(dtype=object), categorize=False), dtype=np.uint64)
+    raise ValueError(f"row_id must be whole numbers or texts, got dtype {given.dtype}.")
+
+
+# --------------------------------------------------------------------------------------------------
+# One plan for the parts of a table, wherever they are: each gets its slice, bit for bit.
+#
+# A plan made part by part breaks the method as soon as parts differ: where everybody shares everything, τ of the
+# balanced allocation is another than where nobody does, and so is the weight of a copy. So parts tell each other a
+# few numbers (``part_facts.py``), and every part then makes its own slice of the plan that the whole table would
+# have. Masks hash the place of a row in the whole table, or an id that stays with it whatever happens to the table.
+
 
 BIN_SAMPLE_ROWS = 200_000
 """From how many virtual rows the bins are made, as in LightGBM."""

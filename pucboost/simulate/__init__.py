@@ -7,13 +7,18 @@ E[Y | b, A = a, z_a], the limit of a model that also reads the silence.
 
 from __future__ import annotations
 
-from .binary import BinaryFamily
-from .discrete import DiscreteFamily
-from .families import Family, Sample, squared_puc_gap
-from .logistic import LogisticFamily
-from .responses import Response, best_response
-from .strategic import Round, StrategicWorld, play
-from .withholding import paper_strength, withhold_sigmoid, withhold_strategic
+from .families import (
+    BinaryFamily,
+    DiscreteFamily,
+    Family,
+    LogisticFamily,
+    Sample,
+    paper_strength,
+    squared_puc_gap,
+    withhold_sigmoid,
+    withhold_strategic,
+)
+from .strategic import Response, Round, StrategicWorld, best_response, play
 
 __all__ = [
     "BinaryFamily",

@@ -12,12 +12,9 @@ from audit_tools import HARMLESS, PAPER, TEASER, audit, interval_by_hand, known_
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate.audited_model import AuditedModel
-from pucboost._auditing.estimate.cross_fitting import CrossFitter, random_folds
-from pucboost._auditing.estimate.learners import LightGBMLearner, NuisanceLoss
-from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.people import read_audit_people
-from pucboost._auditing.estimate.scores import score_mask
+from pucboost._auditing.nuisance import CrossFitter, LightGBMLearner, NuisanceLoss, random_folds
+from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
+from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
 from pucboost.simulate import LogisticFamily

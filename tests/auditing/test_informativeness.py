@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 from audit_tools import HARMLESS, TEASER, audit
 
-from pucboost._auditing.estimate.cross_fitting import CrossFitter
-from pucboost._auditing.estimate.informativeness import _with_holm, informativeness
-from pucboost._auditing.estimate.learners import EVENT, NuisanceLoss
-from pucboost._auditing.estimate.people import read_audit_people
-from pucboost._auditing.estimate.scores import MaskScores
 from pucboost._auditing.findings import Informativeness
+from pucboost._auditing.nuisance import EVENT, CrossFitter, NuisanceLoss
+from pucboost._auditing.people import read_audit_people
+from pucboost._auditing.recognition import _with_holm, informativeness
+from pucboost._auditing.scores import MaskScores
 from pucboost._auditing.settings import FittingOptions
-from pucboost.simulate.odds import expit
+from pucboost.simulate.families import expit
 
 
 class KnownView:

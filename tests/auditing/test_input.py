@@ -15,7 +15,7 @@ from audit_tools import HARMLESS, PAPER, TEASER, audit, numbers
 from tools import QUIET
 
 import pucboost as puc
-from pucboost.simulate.odds import expit
+from pucboost.simulate.families import expit
 
 # The result ---------------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from audit_tools import PAPER, TEASER, audit
 
-from pucboost._auditing.estimate.intervals import critical_value, normal_quantile
-from pucboost._auditing.estimate.verdict import decide, rows_to_decide
-from pucboost._auditing.wording import roughly
+from pucboost._auditing.scores import critical_value, normal_quantile
+from pucboost._auditing.settings import roughly
+from pucboost._auditing.verdict import decide, rows_to_decide
 
 
 @pytest.mark.parametrize(

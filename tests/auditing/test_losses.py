@@ -11,8 +11,8 @@ import xgboost as xgb
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate.losses import Loss, choose_loss
-from pucboost.simulate.odds import expit
+from pucboost._auditing.people import Loss, choose_loss
+from pucboost.simulate.families import expit
 
 
 def claims(n: int, seed: int) -> tuple[Any, Any, Any]:

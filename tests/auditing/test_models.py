@@ -17,11 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate.audited_model import _model_hash
-from pucboost._auditing.estimate.cross_fitting import CrossFitter
-from pucboost._auditing.estimate.learners import EVENT
-from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.people import read_audit_people
+from pucboost._auditing.nuisance import EVENT, CrossFitter
+from pucboost._auditing.people import Loss, _model_hash, read_audit_people
 from pucboost._auditing.settings import FittingOptions
 
 # Models of every kind -----------------------------------------------------------------------------------------------

@@ -14,13 +14,21 @@ from audit_tools import TEASER
 from scipy import stats
 from sklearn.base import BaseEstimator
 
-from pucboost._auditing.estimate.cross_fitting import UNDERSMOOTH, CrossFitter, View, random_folds
-from pucboost._auditing.estimate.informativeness import _with_holm, informativeness
-from pucboost._auditing.estimate.learners import AVAILABILITY, EVENT, MAX_ROUNDS, NuisanceLoss, lightgbm_params
-from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
-from pucboost._auditing.estimate.scores import MaskScores, score_mask
 from pucboost._auditing.findings import Informativeness
+from pucboost._auditing.nuisance import (
+    AVAILABILITY,
+    EVENT,
+    MAX_ROUNDS,
+    UNDERSMOOTH,
+    CrossFitter,
+    NuisanceLoss,
+    View,
+    lightgbm_params,
+    random_folds,
+)
+from pucboost._auditing.people import AuditPeople, Loss, read_audit_people
+from pucboost._auditing.recognition import _with_holm, informativeness
+from pucboost._auditing.scores import MaskScores, score_mask
 from pucboost._auditing.settings import FittingOptions, NuisanceEstimators
 
 

@@ -15,9 +15,9 @@ from auditing.report_examples import NAMES, Reader, bare, hostile, number, penal
 
 import pucboost as puc
 from pucboost._auditing import findings
-from pucboost._auditing.report.plotting import PLOTS
+from pucboost._auditing.report.plots import PLOTS
 from pucboost._auditing.report.rendering import render_fragment, render_html, render_markdown, render_text
-from pucboost._auditing.wording import roughly
+from pucboost._auditing.settings import roughly
 
 
 @pytest.mark.parametrize("name", NAMES)

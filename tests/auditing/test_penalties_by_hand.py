@@ -13,9 +13,8 @@ import pytest
 from audit_tools import interval_by_hand
 from scipy import integrate, stats
 
-from pucboost._auditing.estimate.intervals import Spread, critical_value, normal_quantile, ratio_estimate, tail_index
-from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.penalty import (
+from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
+from pucboost._auditing.penalty import (
     MIN_TAIL,
     NO_VARIATION,
     carried_by_one,
@@ -23,11 +22,10 @@ from pucboost._auditing.estimate.penalty import (
     not_testable,
     passed_together,
 )
-from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
-from pucboost._auditing.estimate.scores import MaskScores
-from pucboost._auditing.estimate.verdict import decide, overall, rows_to_decide
-from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
+from pucboost._auditing.people import AuditPeople, Loss, read_audit_people
+from pucboost._auditing.scores import MaskScores, Spread, critical_value, normal_quantile, ratio_estimate, tail_index
 from pucboost._auditing.settings import JudgementOptions
+from pucboost._auditing.verdict import decide, overall, rows_to_decide
 from pucboost._consent import Consent
 
 SQUARED = Loss("squared")
@@ -208,7 +206,7 @@ def test_max_t_solves_for_the_joint_coverage(rho: float, level: float) -> None:
 
 def test_max_t_is_never_wider_than_bonferroni(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quantile of few draws would be, now and then."""
-    monkeypatch.setattr("pucboost._auditing.estimate.intervals._MAX_T_DRAWS", 30)
+    monkeypatch.setattr("pucboost._auditing.scores._MAX_T_DRAWS", 30)
     ones, cap = np.ones(3), normal_quantile(1 - 0.05 / 3)
     found = [critical_value(np.eye(3), ones, 0.95, "max-t", seed) for seed in range(20)]
     assert max(found) == cap
@@ -302,7 +300,7 @@ def test_least_number_of_clusters_counts_those_of_the_people_themselves() -> Non
 
 
 def test_without_variation_nothing_is_said_and_others_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pucboost._auditing.estimate.penalty.MIN_OTHERS", 0)
+    monkeypatch.setattr("pucboost._auditing.penalty.MIN_OTHERS", 0)
     people = make_people(np.arange(300) % 3)
     scored = made_up_scores(people, [0, 1, 2])
     flat = scored[1]

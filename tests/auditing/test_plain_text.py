@@ -6,7 +6,7 @@ import re
 import pytest
 from auditing.report_examples import NAN, bare, hostile, penalty
 
-from pucboost._auditing.report import numbers
+from pucboost._auditing.report import text as numbers
 from pucboost._auditing.report.rendering import render_markdown, render_text
 from pucboost._auditing.report.text import columns_of
 

@@ -10,9 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pucboost._auditing import findings
-from pucboost._auditing.report.drawing import MAX_ROWS
-from pucboost._auditing.report.plot_penalty import shown_penalties
-from pucboost._auditing.report.plotting import PLOTS
+from pucboost._auditing.report.plots import MAX_ROWS, PLOTS, shown_penalties
 from pucboost._auditing.report.rendering import render_html
 
 METHODS = ["plot_penalty", "plot_calibration", "plot_base_versus_model", "plot_sharing_effect", "plot_balance"]

@@ -13,10 +13,10 @@ from audit_tools import PAPER, TEASER
 from auditing.report_examples import bare
 
 import pucboost as puc
-from pucboost._auditing.estimate import recognition
-from pucboost._auditing.estimate.people import read_audit_people
-from pucboost._auditing.estimate.recognition import area, bins_of, recognise, recognition_in_words
+from pucboost._auditing import recognition
 from pucboost._auditing.findings import BaseFeature, RecognisedPeople, Recognition
+from pucboost._auditing.people import read_audit_people
+from pucboost._auditing.recognition import area, bins_of, recognise, recognition_in_words
 from pucboost._auditing.report.rendering import render_html
 from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family

@@ -7,20 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pucboost._auditing.estimate.audited_model import AuditedModel
-from pucboost._auditing.estimate.cross_fitting import CrossFitter
-from pucboost._auditing.estimate.learners import (
-    EVENT,
-    MAX_ROUNDS,
-    UNWATCHED_ROUNDS,
-    LightGBMLearner,
-    outcome_loss,
-)
-from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.people import AuditPeople, read_audit_people
-from pucboost._auditing.estimate.scores import score_mask
+from pucboost._auditing.nuisance import EVENT, MAX_ROUNDS, UNWATCHED_ROUNDS, CrossFitter, LightGBMLearner, outcome_loss
+from pucboost._auditing.people import AuditedModel, AuditPeople, Loss, read_audit_people
+from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
-from pucboost.simulate.odds import expit
+from pucboost.simulate.families import expit
 
 
 def people_of(y: Any, b: Any, withheld: Any) -> AuditPeople:
@@ -78,8 +69,8 @@ def test_rounds_have_a_limit_where_early_stopping_sees_nothing(monkeypatch: pyte
     _, stop = learner._split(train, target, 0)
     assert target[stop].sum() == 20  # a fifth of the events, and of the others
     assert len(stop) == 200
-    monkeypatch.setattr("pucboost._auditing.estimate.learners.MAX_ROUNDS", 5)
-    monkeypatch.setattr("pucboost._auditing.estimate.learners.PATIENCE", 5)
+    monkeypatch.setattr("pucboost._auditing.nuisance.MAX_ROUNDS", 5)
+    monkeypatch.setattr("pucboost._auditing.nuisance.PATIENCE", 5)
     assert learner.train(train, target, EVENT.lightgbm_params, 0).current_iteration() <= 5 < MAX_ROUNDS
 
 

@@ -16,17 +16,15 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.estimate import overlap
-from pucboost._auditing.estimate.overlap import estimate_overlap, judge_overlap
-from pucboost._auditing.estimate.verdict import on_people_seen
+from pucboost._auditing import training_data as overlap
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, TrainedOn
-from pucboost._consent import Consent
+from pucboost._auditing.training_data import estimate_overlap, judge_overlap
+from pucboost._auditing.verdict import on_people_seen
+from pucboost._consent import Consent, shared_counts
 from pucboost._models.schema import model_schema, read_schema
-from pucboost._nesting import shared_counts
 from pucboost._tables.containers import SourceTable, row_source
-from pucboost._virtual.hashing import hash_people
+from pucboost._virtual.merging import RowSketch, hash_people
 from pucboost._virtual.rows import VirtualTable, shown_table
-from pucboost._virtual.sketch import RowSketch
 
 SETTINGS: dict[str, Any] = {
     "margin": 0.45, "num_threads": 1, "folds": 3, "nuisance": {"num_leaves": 4, "learning_rate": 0.3},

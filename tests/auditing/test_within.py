@@ -11,18 +11,14 @@ import pytest
 from audit_tools import HARMLESS, TEASER, audit, known_nuisance, silence_probability
 
 import pucboost as puc
-from pucboost._auditing.estimate.audited_model import AuditedModel
-from pucboost._auditing.estimate.comparability import comparability, compared_with_themselves
-from pucboost._auditing.estimate.cross_fitting import CrossFitter
-from pucboost._auditing.estimate.intervals import ratio_estimate
-from pucboost._auditing.estimate.losses import Loss
-from pucboost._auditing.estimate.parts import rules_of_tree
-from pucboost._auditing.estimate.people import read_audit_people
-from pucboost._auditing.estimate.scores import score_mask
-from pucboost._auditing.estimate.verdict import for_some, on_columns_that_tell
-from pucboost._auditing.estimate.within import judge_within, learn_directions, teaching_folds
 from pucboost._auditing.findings import BaseFeature, Comparability, Estimate, Part, Penalty, WithinSet
+from pucboost._auditing.nuisance import CrossFitter
+from pucboost._auditing.penalty import comparability, compared_with_themselves, rules_of_tree
+from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
+from pucboost._auditing.scores import ratio_estimate, score_mask
 from pucboost._auditing.settings import FittingOptions
+from pucboost._auditing.verdict import for_some, on_columns_that_tell
+from pucboost._auditing.within import judge_within, learn_directions, teaching_folds
 
 BINARY = Loss("binary")
 
@@ -187,7 +183,7 @@ def test_comparison_with_those_who_share_more_person_by_person() -> None:
     alone = e > 0.95
     assert found.recognised == pytest.approx((exact & alone).sum() / exact.sum())
     more = np.flatnonzero(~exact)
-    from pucboost._auditing.estimate.learners import outcome_loss
+    from pucboost._auditing.nuisance import outcome_loss
 
     g = view.cross_fit(people.y, outcome_loss(BINARY), 0, f, among=more)
     total = size = low = high = 0.0

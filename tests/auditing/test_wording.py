@@ -14,7 +14,7 @@ from auditing.report_examples import Reader, bare, penalty, table_after
 import pucboost as puc
 from pucboost._auditing import findings
 from pucboost._auditing.report.rendering import render_html, render_markdown, render_text
-from pucboost._auditing.wording import counted, people_in_words, roughly
+from pucboost._auditing.settings import counted, people_in_words, roughly
 
 
 @pytest.mark.parametrize(

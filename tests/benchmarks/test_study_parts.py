@@ -25,8 +25,8 @@ from benchmarks.studies import (
 )
 from benchmarks.studies.audit_worlds import World, clustered, events, worlds
 from benchmarks.studies.scale import balance
-from pucboost._auditing.estimate.cross_fitting import CrossFitter
-from pucboost._auditing.estimate.scores import score_mask
+from pucboost._auditing.nuisance import CrossFitter
+from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
 from pucboost.simulate import BinaryFamily, LogisticFamily, squared_puc_gap
 

@@ -16,10 +16,10 @@ from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
 from tools import make_table
 
 import pucboost as puc
+from pucboost._consent import shared_counts
 from pucboost._dask.collections import Part
 from pucboost._dask.placing import group_parts, place
 from pucboost._dask.stacking import training_part
-from pucboost._nesting import shared_counts
 from pucboost._virtual.shared_plan import PartTable
 from pucboost.simulate import BinaryFamily
 

@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.impute import SimpleImputer
 
 from pucboost._consent import Consent
-from pucboost._encoded_silence.detector import find_encoded_silence
-from pucboost._encoded_silence.findings import EncodedSilence
+from pucboost._silence.detector import find_encoded_silence
+from pucboost._silence.signs import EncodedSilence
 from pucboost._tables.containers import row_source
 
 

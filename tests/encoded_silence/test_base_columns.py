@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pucboost._encoded_silence.base_columns import _part
+from pucboost._silence.signs import _part
 
 VALUES = st.sampled_from([np.nan, -np.inf, np.inf, 0.0, -0.0, 1.0, 2.0, 3.0])
 

@@ -16,10 +16,9 @@ from scipy import sparse
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pucboost._consent import Consent
-from pucboost._encoded_silence import detector
-from pucboost._encoded_silence.columns import find_spikes
-from pucboost._encoded_silence.detector import find_encoded_silence
-from pucboost._encoded_silence.findings import NOBODY, describe
+from pucboost._silence import detector
+from pucboost._silence.detector import find_encoded_silence
+from pucboost._silence.signs import NOBODY, describe, find_spikes
 from pucboost._tables.sources import ArraySource, SubsetSource
 
 

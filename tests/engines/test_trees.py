@@ -19,7 +19,7 @@ from pucboost._engines import boosters_of
 from pucboost._engines.lightgbm_trees import forest_of_text
 from pucboost._engines.ubjson import read_ubjson
 from pucboost._engines.xgboost_trees import forest_of_model
-from pucboost._prediction.leaf_sets import LeafSets
+from pucboost._prediction.predictor import LeafSets
 
 N = 600
 GROUPS = np.array([-1, -1, 0, 1, 1, 2])

@@ -136,7 +136,7 @@ def test_no_folder_can_be_written_to(tmp_path: Path) -> None:
     (package / "_kernels" / "__pycache__").touch()  # a file, because root may write to any folder
     code = (
         "import numpy as np, pucboost\n"
-        "from pucboost._kernels import cells, compiling, masks\n"
+        "from pucboost._kernels import compiling, masks\n"
         "print(pucboost.__file__, compiling.cache_folder(), masks.count_groups(np.uint64(7)))"
     )
     nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"), "/dev/null/nowhere")

@@ -11,12 +11,12 @@ from forest_of_groups import forests, nesting_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
-from pucboost._kernels import ideals as kernel
-from twins import masks as naive
 from twins import ideals as naive_ideals
-from pucboost._nesting import FREE, Nesting
-from pucboost._virtual.allocation import SCHEMES
+from twins import masks as naive
+
+from pucboost._consent import FREE, Nesting
+from pucboost._kernels import masks as kernel
+from pucboost._virtual.plan import SCHEMES
 
 CHAIN_OF_60 = Nesting((-1, *range(59)))
 FORK = Nesting((2, -1, -1, 2, 3, -1))

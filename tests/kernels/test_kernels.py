@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-
-from pucboost._kernels import masks as kernel
-from pucboost._kernels import rows, threads
 from twins import masks as naive
-from pucboost._virtual.allocation import SCHEMES
+
+from pucboost._kernels import compiling as threads
+from pucboost._kernels import masks as kernel
+from pucboost._kernels import rows
+from pucboost._virtual.plan import SCHEMES
 
 uint64 = st.integers(0, 2**64 - 1)
 

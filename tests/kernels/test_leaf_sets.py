@@ -10,12 +10,13 @@ import pytest
 from forest_tools import ODD, odd_table, random_forest, random_tree, walked
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from pucboost._kernels import leaf_sets as kernel
-from pucboost._kernels import threads, trees
 from twins import trees as naive_trees
-from pucboost._prediction import leaf_sets
-from pucboost._prediction.leaf_sets import LeafSets
+
+from pucboost._kernels import compiling as threads
+from pucboost._kernels import leaf_sets as kernel
+from pucboost._kernels import leaf_sets as trees
+from pucboost._prediction import predictor as leaf_sets
+from pucboost._prediction.predictor import LeafSets
 
 GROUPS = np.array([-1, 0, 1, 1, 2, -1])
 

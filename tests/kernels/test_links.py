@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from pucboost._kernels import links
 from twins import trees as naive_trees
+
+from pucboost._kernels import leaf_sets as links
 
 RAW = np.concatenate([np.random.default_rng(0).normal(size=200) * 5, [0.0, -0.0, 80.0, -80.0, 1e-20]])
 EXACT = {"rtol": 0.0, "atol": 0.0}

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from tools import make_table
+from twins import masks as naive
 
 import pucboost as puc
-from twins import masks as naive
-from pucboost._virtual.allocation import balanced_copies
-from pucboost._virtual.plan import MaskPlan, plan_masks
+from pucboost._virtual.plan import MaskPlan, balanced_copies, plan_masks
 
 
 def masks_of_every_size(r: int, repeat: int) -> Any:

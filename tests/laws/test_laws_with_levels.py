@@ -13,11 +13,10 @@ import pytest
 from engine_kits import LIGHTGBM, EngineKit, every_engine
 from scipy import stats
 from tools import make_table
+from twins import ideals as naive_ideals
 
 import pucboost as puc
-from pucboost._consent import Consent
-from twins import ideals as naive_ideals
-from pucboost._nesting import Nesting
+from pucboost._consent import Consent, Nesting
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows

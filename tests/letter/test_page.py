@@ -15,7 +15,7 @@ from auditing.report_examples import HOSTILE, Reader
 from letter_tools import EUROS, GROUPS, NAMES, TEXT, priced, sharing
 
 import pucboost as puc
-from pucboost._letter.rendering import render_html
+from pucboost._letter.letters import render_html
 
 
 def letter(*groups: str, text: puc.LetterText = TEXT, **given: str) -> puc.Letter:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pucboost as puc
-from pucboost._letter.file_names import LONGEST, file_name
+from pucboost._letter.letters import LONGEST, file_name
 
 
 @pytest.mark.parametrize(

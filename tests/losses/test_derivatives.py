@@ -16,9 +16,9 @@ from loss_tools import (
     some_rows,
     with_and_without_weights,
 )
+from twins import losses as naive
 
 from pucboost._kernels import losses as kernel
-from twins import losses as naive
 from pucboost.objectives import Logistic, Objective, Poisson, Quantile, Softmax
 
 SCALAR_KERNELS: dict[str, tuple[Any, Any, tuple[Any, ...]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pucboost._losses.exposure import per_unit
+from pucboost._losses import per_unit
 from pucboost.objectives import Gamma, Objective, Poisson, Tweedie
 
 RNG = np.random.default_rng(3)

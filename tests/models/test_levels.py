@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pucboost as puc
-from pucboost._auditing.estimate.audited_model import _hash_of
+from pucboost._auditing.people import _hash_of
 
 NAMES = ["age", "steps", "pulse", "gps"]
 OPTIONAL = {"app": ["steps"], "heart": puc.Needs("app", ["pulse"]), "place": puc.Needs("heart", ["gps"])}

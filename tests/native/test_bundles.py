@@ -9,11 +9,9 @@ import pytest
 from native_pools import ALL, encoded, masked_codes, virtual_table
 
 from pucboost._consent import Consent
-from pucboost._engines.native import bundles
-from pucboost._engines.native.bins import BinParams, Bins, find_bins
-from pucboost._engines.native.bundles import Layout, find_layout
+from pucboost._engines.native import people as bundles
+from pucboost._engines.native.people import BinParams, Bins, ColumnSample, Layout, find_bins, find_layout
 from pucboost._engines.native.pool import Pool
-from pucboost._engines.native.sample import ColumnSample
 from pucboost._tables.containers import row_source
 
 NAN = np.nan

@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from native_pools import ALL, encoded, people_table
-
-from pucboost._engines.native import sample as sampling
-from pucboost._engines.native.bins import MOST_BINS, BinParams, Bins, FeatureBins, find_bins
-from pucboost._engines.native.sample import ColumnSample
-from pucboost._kernels.native import codes as kernel
 from twins import codes as naive
+
+from pucboost._engines.native import people as sampling
+from pucboost._engines.native.kernels import codes as kernel
+from pucboost._engines.native.people import MOST_BINS, BinParams, Bins, ColumnSample, FeatureBins, find_bins
 from pucboost._kernels.rows import ZERO_THRESHOLD
 from pucboost._tables.containers import row_source
 

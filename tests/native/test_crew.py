@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import pucboost as puc
-from pucboost._engines.native import crew as crew_module
-from pucboost._engines.native.crew import Crew
-from pucboost._kernels.native import rounds
-from pucboost._kernels.native.atomics import RELEASED, look_for, raise_counter, wait_for_all
+from pucboost._engines.native import grower as crew_module
+from pucboost._engines.native.grower import Crew
+from pucboost._engines.native.kernels import growth as rounds
+from pucboost._engines.native.kernels.histograms import RELEASED, look_for, raise_counter, wait_for_all
 
 PARAMS = {"engine": "native", "objective": "binary", "verbosity": -1, "num_leaves": 7, "min_data_in_leaf": 5}
 

@@ -10,10 +10,9 @@ import pytest
 from native_pools import bins_and_layout, people_table, pool_of, virtual_table
 from native_trees import random_tree
 
+from pucboost._engines.native.kernels.gradients import LARGEST_EXPONENT, exponential
 from pucboost._engines.native.losses import CallableGradients, Filler, Picks, gradients_of
-from pucboost._engines.native.pool import Pool
-from pucboost._engines.native.scoring import leaves_of
-from pucboost._kernels.native.gradients import LARGEST_EXPONENT, exponential
+from pucboost._engines.native.pool import Pool, leaves_of
 from pucboost._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 
 LOSSES = [

@@ -8,18 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from native_pools import ALL, people_table, virtual_table
+from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 
-from pucboost._engines.native.bins import BinParams, Bins, find_bins
-from pucboost._engines.native.bundles import find_layout
-from pucboost._engines.native.crew import Crew
-from pucboost._engines.native.grower import Grower
+from pucboost._engines.native.grower import Crew, Grower
+from pucboost._engines.native.kernels import histograms
 from pucboost._engines.native.losses import Filler, Picks
 from pucboost._engines.native.parameters import GrowthParams
-from pucboost._engines.native.pool import Pool
-from pucboost._engines.native.sample import ColumnSample
-from pucboost._engines.native.trees import Tree
-from pucboost._kernels.native import histograms
-from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
+from pucboost._engines.native.people import BinParams, Bins, ColumnSample, find_bins, find_layout
+from pucboost._engines.native.pool import Pool, Tree
 from pucboost._virtual.rows import VirtualTable
 
 SMALL = {"num_leaves": 8, "min_data_in_leaf": 5, "learning_rate": 1.0}

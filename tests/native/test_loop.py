@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pucboost._engines.native.loop import best_scores, run_rounds, with_early_stopping
-from pucboost._engines.native.scored_rows import EvalResult
+from pucboost._engines.native.losses import EvalResult
 
 LOSSES = [0.9, 0.5, 0.4, 0.41, 0.42, 0.43, 0.1]
 """What the metric says in each round."""

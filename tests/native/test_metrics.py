@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pucboost._engines.lightgbm import ENGINE as LIGHTGBM
-from pucboost._engines.native.metrics import Scores, metrics_of
+from pucboost._engines.native.losses import Scores, metrics_of
 
 TOLERANCE = 1e-6
 """LightGBM takes labels and weights as float32, and sums in another order."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pucboost._engines.native.model_text import ModelText
-from pucboost._engines.native.trees import CodeTree, Tree
+from pucboost._engines.native.pool import CodeTree, Tree
 
 NAN = float("nan")
 ZERO = 1e-35

@@ -10,8 +10,8 @@ from native_pools import bins_and_layout, encoded, masked_codes, people_table, p
 
 from pucboost._engines.native.pool import Pool
 from pucboost._losses import Logistic
-from pucboost._virtual.allocation import SCHEMES
 from pucboost._virtual.merging import merge_virtual_rows
+from pucboost._virtual.plan import SCHEMES
 from pucboost._virtual.rows import SelectedTable, VirtualTable
 
 

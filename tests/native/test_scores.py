@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from native_pools import bins_and_layout, people_table, pool_of, virtual_table
 from native_trees import random_tree
-
-from pucboost._engines.native.pool import Pool
-from pucboost._engines.native.scoring import add_tree, leaves_of
-from pucboost._engines.native.trees import CodeTree
 from twins import scores as naive
-from pucboost._kernels.native.scores import leaf_ranges
+
+from pucboost._engines.native.kernels.gradients import leaf_ranges
+from pucboost._engines.native.pool import CodeTree, Pool, add_tree, leaves_of
 
 
 def any_pool(n: int = 700, groups: int = 4) -> tuple[Pool, Any]:

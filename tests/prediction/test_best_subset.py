@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pucboost._nesting import FREE, Nesting
-from pucboost._prediction.best_subset import _greedy, best_predictions, best_subsets, favourable_sign
-from pucboost._prediction.people import shares_of_masks
+from pucboost._consent import FREE, Nesting
+from pucboost._prediction.people import people_by_mask, shares_of_masks
+from pucboost._prediction.quotes import _greedy, best_predictions, best_subsets, favourable_sign
 from pucboost._prediction.sharing import shapley_weights
-from pucboost._prediction.subsets import people_by_mask
 
 
 class Table:

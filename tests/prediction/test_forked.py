@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 import pucboost as puc
 from pucboost._engines import ENGINES
-from pucboost._kernels.threads import engine_threads
+from pucboost._kernels.compiling import engine_threads
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

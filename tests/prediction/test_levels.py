@@ -11,14 +11,13 @@ import pytest
 from engine_kits import LIGHTGBM, EngineKit, every_engine
 from forest_of_groups import forests, nesting_of
 from hypothesis import given, settings
+from twins import ideals as naive_ideals
 
 import pucboost as puc
-from pucboost._consent import Consent
-from twins import ideals as naive_ideals
-from pucboost._nesting import Nesting
-from pucboost._prediction.best_subset import best_subsets
+from pucboost._consent import Consent, Nesting
+from pucboost._prediction.people import mask_of, subset_masks, subset_names
+from pucboost._prediction.quotes import best_subsets
 from pucboost._prediction.sharing import shapley_weights
-from pucboost._prediction.subsets import mask_of, subset_masks, subset_names
 
 NAMES = ["age", "steps", "pulse", "gps", "glucose"]
 OPTIONAL = {

@@ -12,12 +12,10 @@ import pandas as pd
 import pytest
 
 import pucboost as puc
-from pucboost._consent import Consent
-from pucboost._nesting import Nesting
+from pucboost._consent import Consent, Nesting
 from pucboost._prediction import predictor, sharing
-from pucboost._prediction.people import read_people
+from pucboost._prediction.people import mask_of, read_people, subset_masks, subset_name
 from pucboost._prediction.predictor import MaskedPredictor, predict_tables
-from pucboost._prediction.subsets import mask_of, subset_masks, subset_name
 
 N = 50
 RNG = np.random.default_rng(0)

@@ -16,7 +16,8 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._prediction import predictor, subsets
+from pucboost._prediction import people as subsets
+from pucboost._prediction import predictor
 from pucboost._prediction.sharing import shapley_weights
 
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6]}

@@ -14,10 +14,13 @@ from tools import make_table
 import pucboost as puc
 from pucboost._engines import boosters_of
 from pucboost._engines.forest import Forest
-from pucboost._kernels import threads
-from pucboost._prediction import leaf_sets, predictor, subset_scores, subsets
+from pucboost._kernels import compiling as threads
+from pucboost._prediction import people as subsets
+from pucboost._prediction import predictor
+from pucboost._prediction import predictor as leaf_sets
+from pucboost._prediction import predictor as subset_scores
+from pucboost._prediction.people import people_by_subsets
 from pucboost._prediction.predictor import MaskedPredictor
-from pucboost._prediction.subsets import people_by_subsets
 
 X, Y = make_table(400, n_optional=5)
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6], "trips": [7]}

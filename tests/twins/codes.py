@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pucboost._kernels.native.codes import MISSING
+from pucboost._engines.native.kernels.codes import MISSING
 
 
 def bin_ends(counts: Sequence[int], max_bins: int, min_count: int) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pucboost._kernels.native.codes import MISSING
+from pucboost._engines.native.kernels.codes import MISSING
 
 
 def goes_right(tree: Any, node: int, code: int) -> bool:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pucboost._kernels.trees import (
+from pucboost._kernels.leaf_sets import (
     MISSING_CATEGORY,
     OTHER_CATEGORY,
     READ_CATEGORY,

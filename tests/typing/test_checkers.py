@@ -25,7 +25,7 @@ from pucboost._engines import ENGINES, parameter_types
 from pucboost._engines.names import MAIN_NAME, XGBOOST_PARAMETERS
 from pucboost._models import trained
 from pucboost._training.request import OWN_KEYS
-from pucboost._virtual.allocation import SCHEMES
+from pucboost._virtual.plan import SCHEMES
 
 ROOT = Path(__file__).parents[2]
 USER_CODE = Path(__file__).with_name("user_code.py")

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tools import QUIET
+from twins import masks as naive
 
 import pucboost as puc
-from twins import masks as naive
 from pucboost._virtual import merging as compaction
 from pucboost.simulate import BinaryFamily, DiscreteFamily, squared_puc_gap
 

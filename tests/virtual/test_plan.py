@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from twins import masks as naive
-from pucboost._virtual.allocation import (
+
+from pucboost._virtual.plan import (
     ENGINE_MAX_ROWS,
+    MaskPlan,
     balanced_copies,
     check_copies,
     check_max_virtual_rows,
+    child_seed,
     default_copies,
+    plan_masks,
     seed_bits,
 )
-from pucboost._virtual.plan import MaskPlan, child_seed, plan_masks
 
 AVAILABLE = np.array([0, 0, 1, 3, 7, 15, 15, 31, 31, 63] * 30, dtype=np.uint64)
 SHARED = np.array([m.bit_count() for m in AVAILABLE.tolist()])

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from tools import make_table
 
 import pucboost as puc
-from pucboost._nesting import shared_counts
-from pucboost._virtual.allocation import SCHEMES
-from pucboost._virtual.plan import MaskPlan, plan_masks, plan_slice
+from pucboost._consent import shared_counts
+from pucboost._virtual.plan import SCHEMES, MaskPlan, plan_masks, plan_slice
 from pucboost._virtual.shared_plan import PlanPart, check_rows_per_worker
 
 CONSENT = [f"z{g}" for g in range(6)]

@@ -15,9 +15,8 @@ from pucboost._consent import Consent
 from pucboost._tables import sources
 from pucboost._tables.containers import SourceTable, row_source
 from pucboost._virtual import rows as virtual_rows
-from pucboost._virtual.hashing import hash_people
+from pucboost._virtual.merging import SKETCH_SIZE, RowSketch, hash_people
 from pucboost._virtual.rows import VirtualTable, shown_table
-from pucboost._virtual.sketch import SKETCH_SIZE, RowSketch
 
 OPTIONAL = [3, 4, 5]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from twins import masks as naive
 
 from pucboost._consent import Consent
-from twins import masks as naive
 from pucboost._losses import Softmax
 from pucboost._scoring.virtual_rows import given_shares, virtual_rows
 from pucboost._tables.containers import SourceTable, row_source

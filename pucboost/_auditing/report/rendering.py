@@ -9,13 +9,23 @@ import re
 
 from ..._pages import printable, templates
 from ..findings import Findings
-from .blocks import Cell, Fact, Table
-from .sections.basis import limits_in_words, provenance_facts
-from .sections.order import SECTIONS
-from .sections.penalty import penalty_tables, untested
-from .sections.shared import JOINT, PENALTY, PEOPLE, SHARES, VERDICT, level_interval
-from .sections.verdict import notices, subject, verdict_box
-from .text import columns_of, pad, wrap
+from .sections import (
+    JOINT,
+    PENALTY,
+    PEOPLE,
+    SECTIONS,
+    SHARES,
+    VERDICT,
+    level_interval,
+    limits_in_words,
+    notices,
+    penalty_tables,
+    provenance_facts,
+    subject,
+    untested,
+    verdict_box,
+)
+from .text import Cell, Fact, Table, columns_of, pad, wrap
 
 HEADING = "Consent audit"
 _PACKAGE = "pucboost._auditing.report"

@@ -85,8 +85,7 @@ def _version(name: str) -> str | None:
 def _machine() -> Iterator[tuple[str, str]]:
     from ..._engines import ENGINES, engine_named
     from ..._engines.base import EngineParams
-    from ..._kernels.compiling import cache_folder
-    from ..._kernels.threads import thread_count
+    from ..._kernels.compiling import cache_folder, thread_count
     from ..._training.augmenting import memory_bytes, rows_that_fit
 
     yield "threads", f"{thread_count(None)} of {os.cpu_count()} cores"

@@ -12,7 +12,7 @@ from ..model_columns import features_of
 from ..shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, load, note
 
 if TYPE_CHECKING:
-    from ..._letter.results import Letter
+    from ..._letter.letters import Letter
     from ..._letter.text import LetterText
     from ..._tables.batches import Batch
     from ..._tables.sources import ArraySource
@@ -166,7 +166,7 @@ def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]])
 
 
 def _write_each(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
-    from ..._letter.file_names import file_name
+    from ..._letter.letters import file_name
     from ..._tables.files import DataError, folder_written_whole
 
     rows: dict[str, int] = {}

@@ -103,7 +103,7 @@ class _Predictions:
 
     def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
         """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
-        from ..._prediction.best_subset import who_has_too_many
+        from ..._prediction.quotes import who_has_too_many
         from ..._tables.files import DataError
 
         consent = self._model.consent

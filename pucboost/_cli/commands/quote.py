@@ -59,7 +59,7 @@ class _Quotes:
     """From a batch of people to their quotes."""
 
     def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        from ..._prediction.subsets import subset_masks, subset_names
+        from ..._prediction.people import subset_masks, subset_names
 
         self._model, self._raw_score = model, given.raw_score
         consent = model.consent
@@ -80,7 +80,7 @@ class _Quotes:
 
 
 def _subset(text: str, consent: Consent) -> Any:
-    from ..._prediction.subsets import FAMILIES
+    from ..._prediction.people import FAMILIES
 
     if text in FAMILIES:
         return text

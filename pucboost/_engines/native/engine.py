@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import lightgbm as lgb
 
 from ..._arrays import Array
-from ..._kernels.threads import thread_count
+from ..._kernels.compiling import thread_count
 from ..._virtual.rows import VirtualTable
 from ..base import (
     NO_HOOKS,
@@ -26,11 +26,9 @@ from ..base import (
 from ..features import check_features
 from ..lightgbm import LightGBM, run_options
 from ..names import MAIN_NAME, value_of, whole_number, with_value
-from .beginning import begin
-from .crew import Crew
-from .folds import cross_validate
-from .loop import best_scores, run_rounds, with_early_stopping
-from .metrics import metrics_of
+from .grower import Crew
+from .loop import begin, best_scores, cross_validate, run_rounds, with_early_stopping
+from .losses import metrics_of
 from .parameters import MOST, GrowthParams, read_bin_params
 
 

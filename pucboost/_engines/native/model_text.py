@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import lightgbm as lgb
 
     from ..._virtual.rare_categories import RareCategories
-    from .bins import FeatureBins
-    from .trees import Tree
+    from .people import FeatureBins
+    from .pool import Tree
 
 MISSING_TYPES = {"none": 0, "zero": 1, "nan": 2}
 """LightGBM's numbers of the ways to read missing values."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..._virtual.plan import child_seed
 from ..names import is_true, value_of, whole_number
-from .bins import BinParams
+from .people import BinParams
 
 MOST = 2**31 - 1
 """LightGBM's whole numbers have 32 bits."""

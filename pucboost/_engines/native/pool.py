@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ..._arrays import Array
-from ..._kernels.native.codes import MISSING, encode_columns, pack_rows
-from ..._kernels.threads import run_in_ranges
+from ..._kernels.compiling import run_in_ranges
 from ..._virtual.rows import VirtualTable
-from .bins import Bins
-from .bundles import Layout
-from .people import People
+from .kernels.codes import MISSING, PEOPLE_PER_BLOCK, encode_columns, pack_rows
+from .kernels.gradients import PLANE, Nodes, Tests, add_leaf_values, leaf_numbers, leaf_ranges, sort_tests
+from .people import Bins, Layout, People
 
 _TILE_VALUES = 1 << 16
 """Values that are encoded at a time: as doubles they stay in the second-level cache."""
@@ -169,3 +169,113 @@ def _erasing(layout: Layout, n_groups: int) -> Array:
         if group >= 0:
             erase[group // 8, (np.arange(256) >> group % 8) & 1 == 0, column] = MISSING
     return erase.view("<u8").astype(np.uint64, copy=False)
+
+
+# --------------------------------------------------------------------------------------------------
+# The trees of the native engine: as tests of codes, by which the pool is scored, and as what a model says of them.
+
+
+@dataclass(frozen=True)
+class CodeTree:
+    """The splits of a tree as tests of byte codes, one entry per inner node; node 0 is the root.
+
+    A row goes right if uint8(code − first_right) ≤ span, or with ``in_set`` if the bit of its code is set. A withheld
+    column has code 255.
+    """
+
+    column: Array
+    first_right: Array
+    span: Array
+    in_set: Array
+    right_set: Array
+    """(nodes, 4) words of 64 bits."""
+    left: Array
+    """Child: number of a node, or ~leaf."""
+    right: Array
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree in the words of the user's columns. Without inner nodes it is a single leaf."""
+
+    code: CodeTree
+    feature: Array
+    bin: Array
+    """Numeric splits: bins up to this one go left."""
+    categories_left: list[Any]
+    """Categorical splits: the bins that go left; None for numeric splits."""
+    default_left: Array
+    gain: Array
+    internal_value: Array
+    internal_weight: Array
+    internal_count: Array
+    leaf_value: Array
+    """Shrinkage included."""
+    leaf_weight: Array
+    leaf_count: Array
+    shrinkage: float
+
+
+# --------------------------------------------------------------------------------------------------
+# What a tree adds to the scores of a pool.
+
+
+def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_index: int, threads: int) -> None:
+    """Add the value of its leaf to the score of every pool row; the number of threads does not matter."""
+    scores = pool.scores[class_index]
+    if len(tree.column) == 0:
+        scores += np.float32(values[0])
+        return
+    nodes = Nodes(tree.column, tree.first_right, tree.span, tree.in_set, _bits(tree))
+    tests, n_parts, by_plane = _sorted_tests(tree, nodes, layout, values)
+    ranges = pool.people_ranges(threads)
+
+    def add(thread: int, _: int) -> None:
+        sets = np.empty((n_parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32)
+        value = np.empty(PEOPLE_PER_BLOCK, dtype=np.float32)
+        add_leaf_values(
+            pool.codes, pool.masks, pool.layer_n, pool.layer_start, nodes, tests, n_parts, by_plane, sets, value,
+            *ranges[thread], scores,
+        )  # fmt: skip
+
+    run_in_ranges(add, threads, threads, least=1)
+
+
+def _sorted_tests(tree: CodeTree, nodes: Nodes, layout: Layout, values: Array) -> tuple[Tests, int, Array]:
+    """Return the tests of a tree by plane and group, the number of their parts, and the values of leaves by plane."""
+    n = len(tree.column)
+    n_planes, n_groups = n // PLANE + 1, layout.n_groups + 1
+    memory, first, size, place = (np.empty(n + 1, dtype=np.int64) for _ in range(4))
+    n_tests = leaf_ranges(tree.left, tree.right, memory, first, size, place)
+    most_parts = min(n_tests + n_planes, n_planes * n_groups)
+    tests = Tests(
+        plane_start=np.empty(n_planes + 1, dtype=np.int64),
+        part_start=np.empty(most_parts + 1, dtype=np.int64),
+        part_group=np.empty(most_parts, dtype=np.int64),
+        part_missing=np.empty(most_parts, dtype=np.uint32),
+        node=np.empty(n_tests, dtype=np.int64),
+        keep=np.empty(n_tests, dtype=np.uint32),
+    )
+    next_test = np.zeros(n_planes * n_groups, dtype=np.int64)
+    n_parts = sort_tests(first[:n], size[:n], nodes, layout.group, next_test, np.empty_like(next_test), tests)
+    by_plane = np.zeros((n_planes, PLANE + 1), dtype=np.float32)
+    by_plane[place // PLANE, place % PLANE] = values
+    return tests, n_parts, by_plane
+
+
+def _bits(tree: CodeTree) -> Array:
+    """Return for each node its set of codes as 256 bytes of 0 or 1; nothing if no node has one."""
+    if not tree.in_set.any():
+        return np.empty((0, 256), dtype=np.uint8)
+    return np.unpackbits(tree.right_set.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, 256)
+
+
+def leaves_of(pool: Pool, layout: Layout, tree: CodeTree, rows: Array, people: Array) -> Array:
+    """Return the leaf of each of some pool rows, which belong to the given people."""
+    leaf = np.zeros(len(rows), dtype=np.int64)
+    if len(tree.column):
+        leaf_numbers(
+            pool.codes, pool.masks, layout.group, tree.column, tree.first_right, tree.span, tree.in_set, tree.right_set,
+            tree.left, tree.right, rows, people, 0, len(rows), leaf,
+        )  # fmt: skip
+    return leaf

@@ -1,0 +1,385 @@
+"""Losses of the audited model compared with those of the reference models; none of this decides."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from .._arrays import Array
+from .._engines import PACKAGES
+from .._prediction.quotes import best_subsets, favourable_sign
+from .._silence.detector import find_encoded_silence
+from .._silence.signs import BASE_COLUMN, NOBODY, describe
+from .._virtual.plan import MIN_PEOPLE_OF_MASK
+from .findings import (
+    AveragePrediction,
+    Balance,
+    Calibration,
+    CalibrationBin,
+    GroupSupport,
+    Histogram,
+    LossComparison,
+    Provenance,
+    PucGap,
+    ScatterPoint,
+    SharingEffect,
+    Support,
+)
+from .nuisance import LIGHTGBM_PARAMS
+from .people import AuditedModel, AuditPeople, Loss
+from .scores import ratio_estimate
+from .settings import FittingOptions, NuisanceEstimators, counted
+from .training_data import TrainingData
+
+
+def loss_comparisons(
+    people: AuditPeople, loss: Loss, model: Array, base: Array, unrestricted: Array, level: float
+) -> tuple[LossComparison, tuple[LossComparison, ...]]:
+    """Return the comparison on the silent (inference from silence), and those on everybody and on those who share."""
+    everybody, silent = np.ones(len(people), dtype=bool), people.shared == 0
+    on_silent, *others = (
+        compare_losses(people, loss, model, other, who, names, level)
+        for who, other, names in (
+            (silent, base, ("people who share nothing", "base features only")),
+            (everybody, base, ("everybody", "base features only")),
+            (~silent, base, ("people who share something", "base features only")),
+            (everybody, unrestricted, ("everybody", "unrestricted")),
+        )
+    )
+    return on_silent, tuple(others)
+
+
+def compare_losses(
+    people: AuditPeople, loss: Loss, model: Array, other: Array, who: Array, names: tuple[str, str], level: float
+) -> LossComparison:
+    """Compare the mean losses of two models on the people ``who``, person by person."""
+    rows = np.flatnonzero(who)
+    people_name, other_name = names
+    if len(rows) < 2:
+        note = f"{counted(len(rows), 'such person', 'such people')}: not testable."
+        return LossComparison(people_name, other_name, len(rows), None, None, None, note)
+    w, y = people.weight[rows], people.y[rows]
+    own, others = loss.pointwise(model[rows], y), loss.pointwise(other[rows], y)
+    cluster = None if people.cluster is None else np.unique(people.cluster[rows], return_inverse=True)[1]
+    return LossComparison(
+        people_name,
+        other_name,
+        len(rows),
+        float(np.average(own, weights=w)),
+        float(np.average(others, weights=w)),
+        ratio_estimate(w * (own - others), w, level, cluster),
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# What sharing changes for those who share; this does not decide.
+
+
+MAX_SUBSETS = 64
+
+N_HISTOGRAM_BINS = 30
+
+
+def sharing_effect(people: AuditPeople, model: AuditedModel, withheld: Array, favourable: str) -> SharingEffect | None:
+    """Compare predictions as given with those for withholding everything; None if nobody shares anything."""
+    who = np.flatnonzero(people.shared)
+    if len(who) == 0:
+        return None
+    sign = favourable_sign(favourable)
+    given, w = model.given[who], people.weight[who]
+    change = given - withheld[who]
+    worse = sign * change > 0
+    bonus, better = _bonus(people, model, who, withheld, sign)
+    levels = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+    values = np.quantile(change, levels, method="inverted_cdf", weights=w)
+    return SharingEffect(
+        people=len(who),
+        mean=float(np.average(change, weights=w)),
+        quantiles={f"{level:g}": float(value) for level, value in zip(levels, values, strict=True)},
+        share_worse_off=float(np.average(worse, weights=w)),
+        largest_loss=float(np.maximum(sign * change, 0).max()),
+        mean_bonus=None if bonus is None else float(np.average(bonus, weights=w)),
+        share_with_better_subset=None if better is None else float(np.average(better, weights=w)),
+        histogram=_histogram(change, w),
+    )
+
+
+def _bonus(
+    people: AuditPeople, model: AuditedModel, who: Array, withheld: Array, sign: float
+) -> tuple[Array | None, Array | None]:
+    """Return what the best subset of each person would gain, and whether it is better than all they share."""
+    nesting = people.consent.nesting
+    if nesting.count(people.everything) > MAX_SUBSETS:
+        return None, None
+
+    @cache
+    def told(mask: int) -> Array:
+        """Predictions of all who share more than a set, with the rest erased: one call of the model per set."""
+        rows = people.at_least(mask)
+        rows = rows[people.shared[rows] != np.uint64(mask)]
+        values = np.full(len(people), np.nan)
+        values[rows] = model.masked(rows, mask)
+        return values
+
+    def all_subsets(rows: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
+        some = who[rows]
+        batches = model.subsets(some, submasks)
+        if batches is not None:
+            yield rows, np.concatenate([values for _, values in batches])
+            return
+        # What they are told as they come, and with everything withheld, is known already.
+        between = [told(int(mask))[some] for mask in submasks[1:-1]]
+        yield rows, np.column_stack([withheld[some], *between, model.given[some]])
+
+    best, _ = best_subsets(people.shared[who], all_subsets, sign, nesting=nesting)
+    gain = sign * (model.given[who] - best)
+    return gain, gain > 0
+
+
+def _histogram(values: Array, weights: Array) -> Histogram:
+    lowest, highest = float(values.min()), float(values.max())
+    # Values that differ only by rounding count as one.
+    tiny = 1e-9 * max(abs(lowest), abs(highest), 1.0)
+    if highest - lowest <= tiny:
+        lowest, highest = lowest - 1e3 * tiny, highest + 1e3 * tiny
+    counts, edges = np.histogram(values, bins=N_HISTOGRAM_BINS, range=(lowest, highest), weights=weights)
+    return Histogram(tuple(edges.tolist()), tuple((counts / weights.sum()).tolist()))
+
+
+# --------------------------------------------------------------------------------------------------
+# Averages by what people share: actual and expected, and three models side by side; none of this decides.
+
+
+def average_predictions(
+    people: AuditPeople, model: Array, base: Array, unrestricted: Array, masks: list[int]
+) -> list[AveragePrediction]:
+    """Return the average predictions of three models by exact set of shared groups."""
+    rows = []
+    for mask in masks:
+        who = people.shared == np.uint64(mask)
+        means = [
+            float(np.average(values[who], weights=people.weight[who]))
+            for values in (model, base, unrestricted, people.y)
+        ]
+        rows.append(AveragePrediction(people.name(mask), int(who.sum()), *means))
+    return rows
+
+
+def book_balance(people: AuditPeople, model: Array, masks: list[int], level: float) -> list[Balance]:
+    """Return actual and expected outcomes, overall and by exact set of shared groups."""
+    parts = [("everybody", np.ones(len(people), dtype=bool))]
+    parts += [(people.name(mask), people.shared == np.uint64(mask)) for mask in masks]
+    rows = []
+    for name, who in parts:
+        w, y, f = people.weight * who, people.y, model
+        total = w.sum()
+        ratio = None
+        if float((w * f).sum()) > 0:
+            ratio = ratio_estimate(w * y, w * f, level, people.cluster)
+        rows.append(
+            Balance(
+                name,
+                int(who.sum()),
+                float((w * y).sum() / total),
+                float((w * f).sum() / total),
+                ratio,
+                ratio_estimate(w * (y - f), w, level, people.cluster),
+            )
+        )
+    return rows
+
+
+# --------------------------------------------------------------------------------------------------
+# Points to draw: outcomes against predictions, and the silent under two models; none of this decides.
+
+
+N_CALIBRATION_BINS = 10
+MAX_SCATTER_POINTS = 400
+
+
+def calibration_curves(
+    people: AuditPeople, given: Array, withheld: Array, loss: Loss, level: float
+) -> tuple[Calibration, ...]:
+    """Return the curve with everything optional erased and that of people as they come; none for a quantile."""
+    if not loss.is_mean:
+        return ()
+    return (
+        _curve(people, withheld, "everybody, everything optional erased", level),
+        _curve(people, given, "everybody, as they come", level),
+    )
+
+
+def _curve(people: AuditPeople, prediction: Array, name: str, level: float) -> Calibration:
+    """Average outcomes in bins of the prediction, with intervals."""
+    edges = np.unique(np.quantile(prediction, np.linspace(0, 1, N_CALIBRATION_BINS + 1)))
+    bins = np.clip(np.searchsorted(edges, prediction, side="right") - 1, 0, max(0, len(edges) - 2))
+    found = []
+    for b in np.unique(bins):
+        who = (bins == b).astype(np.float64) * people.weight
+        outcome = ratio_estimate(who * people.y, who, level, people.cluster)
+        found.append(
+            CalibrationBin(
+                float((who * prediction).sum() / who.sum()),
+                outcome.value,
+                outcome.lower,
+                outcome.upper,
+                int((bins == b).sum()),
+            )
+        )
+    return Calibration(name, tuple(found))
+
+
+def scatter_of_silent(people: AuditPeople, model: Array, base: Array, seed: int) -> list[ScatterPoint]:
+    """Sample people who share nothing, with the predictions of the base-features model and of the audited model."""
+    who = np.flatnonzero(people.shared == 0)
+    if len(who) > MAX_SCATTER_POINTS:
+        who = np.sort(np.random.default_rng(seed).choice(who, MAX_SCATTER_POINTS, replace=False))
+    return [ScatterPoint(float(base[i]), float(model[i])) for i in who]
+
+
+# --------------------------------------------------------------------------------------------------
+# Whether the data can support the conclusions.
+
+
+RARE_SHARE = 0.01
+"""A group shared or withheld by fewer people than this gets a warning."""
+
+
+def describe_support(people: AuditPeople, tested: list[int], training: TrainingData) -> tuple[Support, list[str]]:
+    """Say whether the data can support the conclusions, with warnings in words."""
+    notes = []
+    counts = people.mask_counts
+    seen = training.masks_seen
+    unseen = None if seen is None else [mask for mask in counts if mask not in seen]
+    unseen_people = None if unseen is None else sum(counts[mask] for mask in unseen)
+    if unseen:
+        notes.append(
+            f"{counted(unseen_people or 0, 'person shares a set', 'people share sets')} of groups that fewer than "
+            f"{MIN_PEOPLE_OF_MASK} people in training shared exactly so, for example {people.name(unseen[0])!r}."
+        )
+    encoded = find_encoded_silence(people.source, people.consent, people.shared)
+    withheld_by_nobody = {one.group for one in encoded if one.kind == NOBODY}
+    groups = []
+    for g, group in enumerate(people.consent.group_names):
+        shared = int(((people.shared >> np.uint64(g)) & np.uint64(1)).sum())
+        rate = shared / len(people)
+        groups.append(GroupSupport(group, rate, len(people) - shared, shared))
+        if rate < RARE_SHARE or rate > 1 - RARE_SHARE:
+            word = "shared" if rate < RARE_SHARE else "withheld"
+            few = shared if rate < RARE_SHARE else len(people) - shared
+            notes.append(
+                f"Group {group!r} is {word} by {few:,} of {len(people):,} people; little can be said about it."
+                + (" Was silence imputed or encoded in these data?" if group in withheld_by_nobody else "")
+            )
+    telling = [one for one in encoded if one.kind == BASE_COLUMN]
+    if telling:
+        notes.append(
+            f"Base columns tell who is silent: {describe(telling)}. A model can read silence in them, and the audit, "
+            "which compares people with equal base columns, does not see it."
+        )
+    values = [one for one in encoded if one.kind not in (NOBODY, BASE_COLUMN)]
+    if values:
+        notes.append(
+            f"Silence may have been encoded as a value: {describe(values)}. If so, these people are counted as "
+            "sharing, and the audit does not see what their silence costs them."
+        )
+    untested = len(people) - sum(counts[mask] for mask in tested)
+    if untested:
+        notes.append(
+            f"{untested:,} of {len(people):,} people {'shares a set' if untested == 1 else 'share sets'} of groups too "
+            "rare to be tested; the verdict does not cover them."
+        )
+    w = people.weight
+    effective = float(w.sum() ** 2 / (w**2).sum())
+    if effective < 0.5 * len(people):
+        notes.append(f"The weights leave an effective sample of {effective:,.0f} of {len(people):,} rows.")
+    return Support(
+        masks=len(counts),
+        unseen_in_training=None if unseen is None else tuple(people.name(mask) for mask in unseen),
+        unseen_people=unseen_people,
+        untested_people=untested,
+        groups=tuple(groups),
+        effective_sample_size=effective,
+        trained_on=training.trained_on,
+        withholding_people=len(people) - counts.get(people.everything, 0),
+    ), notes
+
+
+# --------------------------------------------------------------------------------------------------
+# Distance to the truth, where it is known, as in a simulation.
+
+
+def gap_to_truth(people: AuditPeople, model: Array, truth: Any, masks: list[int]) -> PucGap:
+    """Compare with a simulator that knows the justified predictions (``puc_prediction``), or with the predictions."""
+    justified = np.asarray(truth.puc_prediction(people.container) if hasattr(truth, "puc_prediction") else truth)
+    if people.kept is not None and len(justified) != len(people):
+        justified = justified[people.kept]
+    if justified.shape != model.shape:
+        raise ValueError(f"truth must give one prediction for each of the {len(people)} rows, got {justified.shape}.")
+    distance = model - justified
+    exact = {mask: people.shared == np.uint64(mask) for mask in masks}
+    return PucGap(
+        float(np.average(distance**2, weights=people.weight)),
+        {
+            people.name(mask): float(np.average(distance[who], weights=people.weight[who]))
+            for mask, who in exact.items()
+        },
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Where an audit's figures come from: data, model, versions, settings.
+
+
+_TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")
+_PACKAGES = sorted((*PACKAGES, "numpy", "scikit-learn", "scipy"))
+
+
+def provenance(
+    people: AuditPeople,
+    model: AuditedModel,
+    training: TrainingData,
+    fitting: FittingOptions,
+    min_count: int,
+    seconds: float,
+) -> Provenance:
+    """Return what somebody else needs to repeat the audit."""
+    consent = people.consent
+    optional = set(consent.group_columns.tolist())
+    from .. import __version__
+
+    versions = {"python": sys.version.split()[0], "pucboost": __version__}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:  # not installed as a package
+            continue
+    nuisance = fitting.nuisance
+    if isinstance(nuisance, NuisanceEstimators):
+        described = f"scikit-learn: {nuisance.outcome!r}, {nuisance.availability!r}"
+    else:
+        settings = ", ".join(f"{k}={v}" for k, v in {**LIGHTGBM_PARAMS, **nuisance}.items() if k in _TELLING)
+        described = f"LightGBM, early-stopped ({settings})"
+    return Provenance(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows=len(people),
+        seed=fitting.seed,
+        folds=fitting.folds,
+        min_count=min_count,
+        reference_data="the audit data, cross-fitted" if training.table is None else "the training data",
+        data_hash=people.fingerprint(),
+        model_hash=model.fingerprint,
+        model_kind=model.kind,
+        consent={g: tuple(consent.feature_names[c] for c in columns) for g, columns in consent.groups.items()},
+        base_features=tuple(name for j, name in enumerate(consent.feature_names) if j not in optional),
+        versions=versions,
+        nuisance=described,
+        seconds=round(seconds, 1),
+        needs=dict(consent.needs),
+    )

@@ -1,0 +1,564 @@
+"""What all plots share: sizes, colours, axes, labels, legends."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from ..._pages import printable
+from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Findings, Penalty, title
+from .text import Scale, difference_scale, finite, penalty_scale, prediction_scale, share, shorten, wrap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+WIDTH = 5.2
+"""Inches. Small, so that 10-point text stays legible on a page as narrow as a phone."""
+
+MAX_ROWS = 24
+ROW_HEIGHT = 0.4
+"""Inches, for labels of one or two lines."""
+_LABEL_WIDTH = 24
+_LABEL_LINES = 10
+"""Only longer labels are cut; the table below has them whole."""
+_LINE_HEIGHT = 12
+"""Points."""
+
+COLOURS = {
+    CERTIFIED: "#1a7f4b",
+    VIOLATED: "#b3261e",
+    INCONCLUSIVE: "#8a5a00",
+    NOT_TESTABLE: "#59636e",
+    "accent": "#2a62b8",
+}
+"""By verdict; each has a marker of its own as well, for readers who cannot tell the colours apart."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """How to draw one aspect of the findings, at which size (inches), and why there may be nothing to draw."""
+
+    draw: Callable[[Findings, Axes], None]
+    size: Callable[[Findings], tuple[float, float]]
+    missing: Callable[[Findings], str]
+    """A sentence if there is nothing to draw, else empty."""
+
+    def on(self, findings: Findings, ax: Axes) -> Axes:
+        """Draw on the axes; if there is nothing to draw, write why."""
+        findings = printable(findings)
+        sentence = self.missing(findings)
+        if sentence:
+            _write(ax, sentence)
+        else:
+            self.draw(findings, ax)
+        return ax
+
+
+def _write(ax: Axes, sentence: str) -> None:
+    ax.set_axis_off()
+    for row, text in enumerate(wrap(sentence, 48, 6)):
+        ax.text(0.5, 0.6 - 0.1 * row, text, ha="center", va="center", transform=ax.transAxes, parse_math=False)
+
+
+def ink() -> Any:
+    """Return the colour of text, so that plots fit the style in use."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"]
+
+
+def line(ax: Axes, y: float, lower: float | None, upper: float | None, scale: Scale, **style: Any) -> Any:
+    """Draw an interval in row ``y``; return the line, or None if an end is missing."""
+    if finite(lower) is None or finite(upper) is None:
+        return None
+    ends = [scale.factor * float(end or 0) for end in (lower, upper)]
+    return ax.plot(ends, [y, y], solid_capstyle="butt", **style)[0]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with names, one below the other; those with long names are higher. Units are rows of ordinary height."""
+
+    labels: tuple[tuple[str, ...], ...]
+    """The lines of each name."""
+
+    @classmethod
+    def named(cls, names: Sequence[str], left_out: int = 0) -> Rows:
+        """Return rows with these names, and one that says how many are left out, if any."""
+        more = [f"{left_out} more: see table"] if left_out else []
+        lines = (wrap(_keep_groups_whole(name), _LABEL_WIDTH, _LABEL_LINES) for name in [*names, *more])
+        return cls(tuple(map(tuple, lines)))
+
+    @property
+    def heights(self) -> list[float]:
+        """Height of each row."""
+        line = _LINE_HEIGHT / 72 / ROW_HEIGHT
+        return [max(1.0, (len(lines) + 0.6) * line) for lines in self.labels]
+
+    @property
+    def places(self) -> list[float]:
+        """Centre of each row, from the top."""
+        return [end - height / 2 for end, height in zip(accumulate(self.heights), self.heights, strict=True)]
+
+    @property
+    def inches(self) -> float:
+        """Height of all rows, of two at least."""
+        return ROW_HEIGHT * max(2.0, sum(self.heights))
+
+
+def label_rows(ax: Axes, rows: Rows) -> None:
+    """Make the y axis a list of names, the first on top."""
+    ax.set_ylim(sum(rows.heights) + 0.1, -0.1)
+    ax.set_yticks([])
+    for y, lines in zip(rows.places, rows.labels, strict=True):
+        _label_row(ax, y, lines)
+    for side in ("left", "top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _label_row(ax: Axes, y: float, lines: Sequence[str]) -> None:
+    """Write a name to the left of row ``y``."""
+    # One text per line: SVG right-aligns a single line in any font, but several lines only by guessing widths.
+    for row, text in enumerate(lines):
+        ax.annotate(
+            text,
+            (0, y),
+            (-6, _LINE_HEIGHT * ((len(lines) - 1) / 2 - row)),
+            xycoords=ax.get_yaxis_transform(),
+            textcoords="offset points",
+            ha="right",
+            va="center_baseline",
+            annotation_clip=False,
+            parse_math=False,
+            usetex=False,  # names are not formulas
+        )
+
+
+def _keep_groups_whole(label: str) -> str:
+    """Return a label that breaks between groups rather than within them, if they are short enough."""
+    parts = [part if len(part) > _LABEL_WIDTH - 2 else part.replace(" ", "\u00a0") for part in label.split(" + ")]
+    return "\u00a0+ ".join(parts) if len(parts) > 1 else label
+
+
+def sides(ax: Axes, left: str, right: str) -> None:
+    """Say above the axes what left and right mean."""
+    for x, text, ha in ((0, left, "left"), (1, right, "right")):
+        ax.text(x, 1.0, text, transform=ax.transAxes, ha=ha, va="bottom")
+
+
+def scale_axis(axis: Any, suffix: str = "") -> None:
+    """Give an axis a few round ticks with a proper minus."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "−") + suffix))
+
+
+def prediction_axes(ax: Axes, scale: Scale) -> None:
+    """Give both axes the scale of predictions."""
+    scale_axis(ax.xaxis, scale.suffix)
+    scale_axis(ax.yaxis, scale.suffix)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = False) -> None:
+    """Put the legend below the plot, where it hides nothing."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below_the_axis_label = ScaledTranslation(0, -0.56, ax.figure.dpi_scale_trans)
+    drawn = ax.legend(
+        handles=handles,
+        loc="upper right" if at_right else "upper center",
+        bbox_to_anchor=(1.0 if at_right else 0.5, 0),
+        bbox_transform=ax.transAxes + below_the_axis_label,
+        borderaxespad=0,
+        borderpad=0,
+        ncols=columns,
+        frameon=False,
+        handlelength=1.4,
+        handletextpad=0.5,
+        columnspacing=1.0,
+    )
+    for text in drawn.get_texts():
+        text.set_parse_math(False)
+
+
+# --------------------------------------------------------------------------------------------------
+# The plot of the penalties: marks, intervals and the margin.
+
+
+MARKERS = {CERTIFIED: "o", VIOLATED: "D", INCONCLUSIVE: "^", NOT_TESTABLE: "s"}
+
+_SEVERITY = {VIOLATED: 0, INCONCLUSIVE: 1, CERTIFIED: 2}
+
+
+def shown_penalties(findings: Findings) -> tuple[list[Penalty], int]:
+    """Return the penalties to draw, in order, and how many are left out; too many are cut to the most serious."""
+    tested = [p for p in findings.penalties if p.estimate is not None and finite(p.estimate.value) is not None]
+
+    def rank(place: int) -> tuple[bool, bool, int, int]:
+        p = tested[place]
+        return place != 0, not p.decisive, _SEVERITY.get(p.verdict, 3), place  # the first is about all who withhold
+
+    chosen = sorted(sorted(range(len(tested)), key=rank)[:MAX_ROWS])
+    return [tested[i] for i in chosen], len(tested) - len(chosen)
+
+
+def _no_penalties(findings: Findings) -> str:
+    return "" if shown_penalties(findings)[0] else "No set of people was large enough to be tested."
+
+
+def _penalty_size(findings: Findings) -> tuple[float, float]:
+    return (WIDTH, 1.4 + _rows(*shown_penalties(findings)).inches)
+
+
+def _rows(shown: Sequence[Penalty], left_out: int) -> Rows:
+    return Rows.named([_penalty_label(p) for p in shown], left_out)
+
+
+def _draw_penalties(findings: Findings, ax: Axes) -> None:
+    scale = penalty_scale(findings)
+    rows, left_out = shown_penalties(findings)
+    margin = scale.factor * findings.margin
+    axis_colour = ink()
+    band = ax.axvspan(
+        -margin, margin, color=COLOURS["accent"], alpha=0.13, lw=0, label=f"margin ±{scale.show(findings.margin)}"
+    )
+    ax.axvline(0, color=axis_colour, lw=0.8)
+    joint = simple = None
+    named = _rows(rows, left_out)
+    for y, p in zip(named.places, rows, strict=False):
+        assert p.estimate is not None
+        colour, face = COLOURS[p.verdict], COLOURS[p.verdict] if p.decisive else "none"
+        joint = line(ax, y, p.verdict_lower, p.verdict_upper, scale, color=colour, lw=7, alpha=0.35) or joint
+        simple = line(ax, y, p.estimate.lower, p.estimate.upper, scale, color=colour, lw=1.3) or simple
+        ax.plot(scale.factor * p.estimate.value, y, MARKERS[p.verdict], ms=6, mfc=face, mec=colour, zorder=3, ls="none")
+    label_rows(ax, named)
+    scale_axis(ax.xaxis)
+    unit = "percentage points" if scale.factor != 1 else "units of the prediction"
+    ax.set_xlabel(f"average penalty, {unit}", loc="right")  # long names may leave the axes narrower than this
+    sides(ax, "← told less", "told more →")
+    keys = [*_verdict_keys(rows), *_interval_keys(joint, simple, findings), band]
+    legend(ax, keys, 2 if len(keys) <= 4 else 3, at_right=True)
+
+
+def _penalty_label(p: Penalty) -> str:
+    name = title(p) if p.subgroup is None else f"{p.subgroup}: {p.name}"
+    return name if p.decisive else f"{name} (comparison)"
+
+
+def _verdict_keys(rows: Sequence[Penalty]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=COLOURS[verdict], marker=MARKERS[verdict], ls="none", ms=6, label=verdict)
+        for verdict in (CERTIFIED, VIOLATED, INCONCLUSIVE)
+        if any(p.verdict == verdict for p in rows)
+    ]
+
+
+def _interval_keys(joint: Any, simple: Any, findings: Findings) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=ink(), lw=width, alpha=alpha, label=label, solid_capstyle="butt")
+        for drawn, width, alpha, label in (
+            (joint, 7, 0.35, "verdict interval"),
+            (simple, 1.3, 1, f"{share(findings.level, 0)} interval"),
+        )
+        if drawn is not None
+    ]
+
+
+PENALTY = Plot(_draw_penalties, _penalty_size, _no_penalties)
+
+
+# --------------------------------------------------------------------------------------------------
+# Plots of predictions: against outcomes, and against the base-features model.
+
+
+_SQUARE = (WIDTH, 4.4)
+
+
+def _no_calibration(findings: Findings) -> str:
+    if any(_curve(c.bins, 1) for c in findings.calibration):
+        return ""
+    if findings.unit.startswith("probability of"):
+        return "There is no calibration curve: the predictions are quantiles, not averages of the outcome."
+    return "There is no calibration curve: there are no outcomes to average."
+
+
+def _curve(bins: Sequence[Any], factor: float) -> list[tuple[float, float, float, float]]:
+    """Return prediction, outcome and interval of the bins that can be drawn."""
+    values = [(b.prediction, b.outcome, b.lower, b.upper) for b in bins]
+    return [
+        (factor * f, factor * y, factor * lo, factor * hi)
+        for f, y, lo, hi in values
+        if None not in (finite(f), finite(y), finite(lo), finite(hi))
+    ]
+
+
+def _draw_calibration(findings: Findings, ax: Axes) -> None:
+    scale = prediction_scale(findings)
+    styles = (
+        {"color": COLOURS["accent"], "marker": "o", "lw": 1.5},
+        {"color": ink(), "marker": "s", "lw": 1.0, "ls": "--", "mfc": "none", "alpha": 0.6},
+    )
+    ends: list[float] = []
+    for calibration, style in zip(findings.calibration, styles, strict=False):
+        points = _curve(calibration.bins, scale.factor)
+        if not points:
+            continue
+        f, y, lower, upper = zip(*points, strict=True)
+        errors = [[v - lo for v, lo in zip(y, lower, strict=True)], [hi - v for v, hi in zip(y, upper, strict=True)]]
+        name = shorten(calibration.name.removeprefix("everybody, "), 28)
+        ax.errorbar(f, y, yerr=errors, ms=5, elinewidth=1, label=name, **style)
+        ends += [*f, *lower, *upper]
+    _diagonal(ax, ends, "outcome = prediction")
+    prediction_axes(ax, scale)
+    ax.set_xlabel("prediction")
+    ax.set_ylabel("average outcome")
+    legend(ax, ax.get_legend_handles_labels()[0], 2)
+
+
+def _no_scatter(findings: Findings) -> str:
+    drawable = any(finite(p.base) is not None and finite(p.model) is not None for p in findings.scatter)
+    return "" if drawable else "Everybody audited shares something, so there is nobody to draw."
+
+
+def _draw_scatter(findings: Findings, ax: Axes) -> None:
+    scale = prediction_scale(findings)
+    points = [
+        (scale.factor * p.base, scale.factor * p.model)
+        for p in findings.scatter
+        if finite(p.base) is not None and finite(p.model) is not None
+    ]
+    base, model = zip(*points, strict=True)
+    ax.plot(base, model, "o", ms=3.5, color=COLOURS["accent"], alpha=0.45, mew=0, label="a person who shares nothing")
+    _diagonal(ax, [*base, *model], "no difference")
+    prediction_axes(ax, scale)
+    ax.set_xlabel("model with base features only")
+    ax.set_ylabel("audited model")
+    legend(ax, ax.get_legend_handles_labels()[0], 2)
+
+
+def _diagonal(ax: Axes, ends: Sequence[float], label: str) -> None:
+    lowest, highest = min(ends), max(ends)
+    room = 0.04 * (highest - lowest) or 0.05 * abs(highest) or 1.0
+    limits = (lowest - room, highest + room)
+    ax.plot(limits, limits, color=ink(), lw=0.8, zorder=0, label=label)
+    ax.set(xlim=limits, ylim=limits)
+
+
+CALIBRATION = Plot(_draw_calibration, lambda _: _SQUARE, _no_calibration)
+BASE_VERSUS_MODEL = Plot(_draw_scatter, lambda _: _SQUARE, _no_scatter)
+
+
+# --------------------------------------------------------------------------------------------------
+# Plots of what sharing does: to predictions, and to the balance of the book.
+
+
+_FLAT = (WIDTH, 3.4)
+
+
+def _no_sharing_effect(findings: Findings) -> str:
+    effect = findings.sharing_effect
+    if effect is None or not effect.histogram.shares:
+        return "Nobody audited shares anything, so there is no effect of sharing."
+    if sum(value > 0 for value in effect.histogram.shares) <= 1:
+        scale = difference_scale(findings)
+        if effect.mean == 0:
+            return "Sharing does not change any prediction."
+        return f"Sharing changes every prediction by the same amount: {scale.show(effect.mean, signed=True)}."
+    return ""
+
+
+def _draw_sharing_effect(findings: Findings, ax: Axes) -> None:
+    assert findings.sharing_effect is not None
+    scale = difference_scale(findings)
+    histogram = findings.sharing_effect.histogram
+    edges = [scale.factor * edge for edge in histogram.edges]
+    worse_is_right = findings.favourable == "lower"
+    for left, right, height in zip(edges[:-1], edges[1:], histogram.shares, strict=True):
+        worse, better = (left >= 0, right <= 0) if worse_is_right else (right <= 0, left >= 0)
+        colour = COLOURS[VIOLATED] if worse else COLOURS[CERTIFIED] if better else COLOURS[NOT_TESTABLE]
+        ax.bar(left, 100 * height, width=right - left, align="edge", color=colour, lw=0, alpha=0.75)
+    ax.axvline(0, color=ink(), lw=1)
+    scale_axis(ax.xaxis)
+    scale_axis(ax.yaxis, "%")
+    unit = "percentage points" if scale.factor != 1 else "units of the prediction"
+    ax.set_xlabel(f"change in the prediction, {unit}")
+    ax.set_ylabel("of those who share something")
+    meaning = ("better off", "worse off") if worse_is_right else ("worse off", "better off")
+    sides(ax, f"← {meaning[0]}", f"{meaning[1]} →")
+
+
+def _drawable_balance(findings: Findings) -> list[Any]:
+    return [b for b in findings.balance if b.ratio is not None and finite(b.ratio.value) is not None]
+
+
+def _no_balance(findings: Findings) -> str:
+    return (
+        ""
+        if _drawable_balance(findings)
+        else "Actual / expected cannot be computed: average predictions are not positive."
+    )
+
+
+def _balance_size(findings: Findings) -> tuple[float, float]:
+    return (WIDTH, 0.85 + _sharing_rows(_drawable_balance(findings)).inches)
+
+
+def _sharing_rows(drawable: list[Any]) -> Rows:
+    return Rows.named([b.name for b in drawable[:MAX_ROWS]], len(drawable[MAX_ROWS:]))
+
+
+def _draw_balance(findings: Findings, ax: Axes) -> None:
+    everything = _drawable_balance(findings)
+    named = _sharing_rows(everything)
+    ax.axvline(1, color=ink(), lw=0.8)
+    plain = Scale(1, 2, "", "")
+    for y, b in zip(named.places, everything[:MAX_ROWS], strict=False):
+        line(ax, y, b.ratio.lower, b.ratio.upper, plain, color=COLOURS["accent"], lw=1.5)
+        ax.plot(b.ratio.value, y, "o", ms=6, color=COLOURS["accent"])
+    label_rows(ax, named)
+    scale_axis(ax.xaxis)
+    ax.set_xlabel("actual / expected", loc="right")
+    sides(ax, "← lower than predicted", "higher →")
+
+
+SHARING_EFFECT = Plot(_draw_sharing_effect, lambda _: _FLAT, _no_sharing_effect)
+BALANCE = Plot(_draw_balance, _balance_size, _no_balance)
+
+
+# --------------------------------------------------------------------------------------------------
+# The plots of an audit by name, drawn with matplotlib; the findings hold all their numbers.
+
+
+PLOTS = {
+    "penalty": PENALTY,
+    "calibration": CALIBRATION,
+    "base-versus-model": BASE_VERSUS_MODEL,
+    "sharing-effect": SHARING_EFFECT,
+    "balance": BALANCE,
+}
+
+
+def show(name: str, findings: Findings, ax: Any = None) -> Any:
+    """Draw one of :data:`PLOTS` on the axes, or in a new figure; return the matplotlib axes."""
+    plot = PLOTS[name]
+    if ax is None:
+        import matplotlib.pyplot as plt  # so that notebooks show the figure
+
+        ax = plt.subplots(figsize=plot.size(findings), layout="constrained")[1]
+    return plot.on(findings, ax)
+
+
+# --------------------------------------------------------------------------------------------------
+# Plots as SVG inside an HTML page: in the page's fonts and colours, and the same for the same findings.
+
+
+_INK = "#1d232b"
+_VARIABLES = {
+    _INK: "var(--ink)",
+    **{colour: f"var(--{name.replace(' ', '-')})" for name, colour in COLOURS.items()},
+}
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",  # text remains text: the page's font, and searchable
+    "svg.hashsalt": "pucboost",
+    "font.size": 10.2,  # at least 9 pixels if the plot is 330 pixels wide
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_REFERENCE = re.compile(r"#([\w.-]+)")
+_DECIMALS = re.compile(r"-?\d+\.\d{3,}")
+_FONT_FAMILY = re.compile(r"font-family:[^;]*;?\s*")
+_FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form in earlier versions of matplotlib
+
+
+def inline_svg(name: str, findings: Findings, label: str) -> str:
+    """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` describes it in words."""
+    root = ElementTree.fromstring(_draw(name, findings))
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]  # in HTML, SVG needs no namespace
+        element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+    for parent in [*root.iter()]:
+        for child in [*parent]:
+            if child.tag in ("metadata", "style"):
+                parent.remove(child)
+    _rename(root, name)
+    for element in root.iter():
+        _tidy(element)
+    box = root.attrib["viewBox"]
+    root.attrib = {"viewBox": box, "role": "img", "aria-label": label, "class": "plot"}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _draw(name: str, findings: Findings) -> str:
+    """Draw with matplotlib, whatever style and backend the user has chosen, and without pyplot."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    plot = PLOTS[name]
+    out = io.StringIO()
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # Names may have letters that matplotlib's own font lacks; the browser's fonts have them.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        matplotlib.rcdefaults()
+        for setting, value in _STYLE.items():
+            matplotlib.rcParams[setting] = value  # type: ignore[index]
+        figure = Figure(figsize=plot.size(findings), layout="constrained")
+        plot.on(findings, figure.add_subplot())
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
+    return out.getvalue()
+
+
+def _rename(root: ElementTree.Element, prefix: str) -> None:
+    """Number the ids in order of appearance, prefixed with the plot's name: a page has several plots."""
+    used = {
+        match
+        for element in root.iter()
+        for key, value in element.attrib.items()
+        if key in ("href", "clip-path")
+        for match in _REFERENCE.findall(value)
+    }
+    new: dict[str, str] = {}
+    for element in root.iter():
+        old = element.attrib.pop("id", "")
+        if old in used:
+            element.attrib["id"] = new.setdefault(old, f"{prefix}-{len(new) + 1}")
+    for element in root.iter():
+        for key in ("href", "clip-path"):
+            if key in element.attrib:
+                element.attrib[key] = _REFERENCE.sub(lambda found: f"#{new[found[1]]}", element.attrib[key])
+
+
+def _tidy(element: ElementTree.Element) -> None:
+    """Use the page's colours and fonts; drop what only takes up space."""
+    for key, value in [*element.attrib.items()]:
+        if key == "style":
+            value = _FONT.sub(r"font-size: \1", _FONT_FAMILY.sub("", value))
+            for colour, variable in _VARIABLES.items():
+                value = value.replace(colour, variable)
+        elif key != "id":
+            value = _DECIMALS.sub(lambda found: f"{float(found[0]):.2f}", " ".join(value.split()))
+        element.attrib[key] = value
+    if element.attrib.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]
+    if element.tag != "text":
+        element.text = None
+    element.tail = None

@@ -1,1 +1,0 @@
-"""The findings in words: one function per section of the page."""

@@ -1,0 +1,522 @@
+"""Gradient and hessian of the losses in single precision, many rows at once.
+
+The losses are those of :mod:`pucboost._kernels.losses`. Raw scores are relative to ``start``, so that a large constant
+costs no precision. The loops are simple enough to become vector instructions, and for that values are first gathered
+into short arrays (:func:`take`). Exponents are kept within ±60: e⁶⁰ times any sensible weight is finite.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import float32, float64, int32, types, uint8, uint32, uint64
+from numba.extending import intrinsic
+
+from ...._arrays import Array
+from ...._kernels.compiling import kernel
+from ...._kernels.leaf_sets import lowest_bit
+from .codes import MISSING, PEOPLE_PER_BLOCK
+
+LARGEST_EXPONENT = 60.0
+
+_VECTORS: Any = {"error_model": "numpy", "fastmath": {"contract"}}
+"""Divisions that cannot raise, and products that are added in one instruction."""
+
+
+def _bits_as_float(typing_context: Any, bits: Any) -> Any:
+    """Return the single-precision number that has the given 32 bits."""
+
+    def instruction(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), instruction
+
+
+_as_float: Any = intrinsic(_bits_as_float)
+
+
+@kernel(**_VECTORS)
+def exponential(x: Any) -> Any:
+    """eˣ in single precision, by a polynomial: e^(k·log 2 + r) = 2ᵏ·e^r with |r| ≤ ½ log 2; relative error < 2·10⁻⁷.
+
+    log 2 is subtracted in two parts, of which the first has few digits, so that r is exact. The coefficients are those
+    of a minimax polynomial, which are close to 1/n!.
+    """
+    x = min(max(x, float32(-LARGEST_EXPONENT)), float32(LARGEST_EXPONENT))
+    k = np.floor(x * float32(1.4426950408889634) + float32(0.5))
+    r = x - k * float32(0.693359375) + k * float32(2.12194440e-4)
+    tail = float32(1.9875691500e-4)
+    tail = tail * r + float32(1.3981999507e-3)
+    tail = tail * r + float32(8.3334519073e-3)
+    tail = tail * r + float32(4.1665795894e-2)
+    tail = tail * r + float32(1.6666665459e-1)
+    tail = tail * r + float32(5.0000001201e-1)
+    return (tail * (r * r) + r + float32(1.0)) * _as_float((int32(k) + int32(127)) << int32(23))
+
+
+@kernel(**_VECTORS)
+def take(values: Array, index: Array, out: Array) -> None:
+    """out[q] = values[index[q]]."""
+    for q in range(uint64(out.size)):
+        out[q] = values[uint64(index[q])]
+
+
+@kernel(**_VECTORS)
+def squared_error(
+    score: Array, label: Array, weight: Array, start: float, _: Any, gradient_out: Array, hessian_out: Array
+) -> None:
+    """Gradient s − y, hessian 1."""
+    for q in range(uint64(score.size)):
+        gradient_out[q] = weight[q] * (score[q] - float32(float64(label[q]) - start))
+        hessian_out[q] = weight[q]
+
+
+@kernel(**_VECTORS)
+def logistic(
+    score: Array, label: Array, weight: Array, start: float, _: Any, gradient_out: Array, hessian_out: Array
+) -> None:
+    """Gradient p − y = p·(1 − y) − (1 − p)·y, hessian p·(1 − p), from e^(−|s|): no score is too large."""
+    one = float32(1.0)
+    for q in range(uint64(score.size)):
+        s = float32(start) + score[q]
+        e = exponential(-abs(s))
+        larger = one / (one + e)
+        smaller = e * larger
+        p = larger if s >= 0 else smaller
+        not_p = smaller if s >= 0 else larger
+        gradient_out[q] = weight[q] * (p * (one - label[q]) - not_p * label[q])
+        hessian_out[q] = weight[q] * (larger * smaller)
+
+
+@kernel(**_VECTORS)
+def poisson(
+    score: Array, label: Array, weight: Array, start: float, enlarge: Any, gradient_out: Array, hessian_out: Array
+) -> None:
+    """Gradient eˢ − y, hessian eˢ·e^max_delta_step; ``enlarge`` is the second factor."""
+    for q in range(uint64(score.size)):
+        mean = exponential(float32(start) + score[q])
+        gradient_out[q] = weight[q] * (mean - label[q])
+        hessian_out[q] = weight[q] * (mean * float32(enlarge))
+
+
+@kernel(**_VECTORS)
+def gamma(
+    score: Array, label: Array, weight: Array, start: float, _: Any, gradient_out: Array, hessian_out: Array
+) -> None:
+    """Gradient 1 − y·e⁻ˢ, hessian y·e⁻ˢ."""
+    for q in range(uint64(score.size)):
+        ratio = label[q] * exponential(-(float32(start) + score[q]))
+        gradient_out[q] = weight[q] * (float32(1.0) - ratio)
+        hessian_out[q] = weight[q] * ratio
+
+
+@kernel(**_VECTORS)
+def tweedie(
+    score: Array, label: Array, weight: Array, start: float, power: Any, gradient_out: Array, hessian_out: Array
+) -> None:
+    """Gradient e^((2−ρ)s) − y·e^((1−ρ)s), hessian (2−ρ)·e^((2−ρ)s) − (1−ρ)·y·e^((1−ρ)s)."""
+    above = float32(2.0 - power)
+    below = float32(1.0 - power)
+    for q in range(uint64(score.size)):
+        s = float32(start) + score[q]
+        upper = exponential(above * s)
+        lower = label[q] * exponential(below * s)
+        gradient_out[q] = weight[q] * (upper - lower)
+        hessian_out[q] = weight[q] * (above * upper - below * lower)
+
+
+@kernel(**_VECTORS)
+def quantile(
+    score: Array, label: Array, weight: Array, start: float, alpha: Any, gradient_out: Array, hessian_out: Array
+) -> None:
+    """Gradient 1 − α if s ≥ y, else −α; hessian 1."""
+    for q in range(uint64(score.size)):
+        is_above = score[q] >= float32(float64(label[q]) - start)
+        gradient_out[q] = weight[q] * (float32(1.0 - alpha) if is_above else float32(-alpha))
+        hessian_out[q] = weight[q]
+
+
+@kernel(**_VECTORS)
+def raise_to(score: Array, start: float, largest_out: Array) -> None:
+    """The larger of what is there and the score of one more class."""
+    for q in range(uint64(score.size)):
+        largest_out[q] = max(largest_out[q], float32(start) + score[q])
+
+
+@kernel(**_VECTORS)
+def add_exponentials(score: Array, start: float, largest: Array, total_out: Array) -> None:
+    """Add e^(s − largest score) of one more class."""
+    for q in range(uint64(score.size)):
+        total_out[q] += exponential(float32(start) + score[q] - largest[q])
+
+
+@kernel(**_VECTORS)
+def softmax(
+    score: Array,
+    label: Array,
+    weight: Array,
+    start: float,
+    factor: float,
+    largest: Array,
+    total: Array,
+    class_index: int,
+    gradient_out: Array,
+    hessian_out: Array,
+) -> None:
+    """One class: gradient p − 1[y is the class], hessian factor·p·(1 − p), where p = e^(s − largest) / total."""
+    one = float32(1.0)
+    for q in range(uint64(score.size)):
+        p = exponential(float32(start) + score[q] - largest[q]) / total[q]
+        gradient_out[q] = weight[q] * (p - one if label[q] == float32(class_index) else p)
+        hessian_out[q] = weight[q] * (float32(factor) * p * (one - p))
+
+
+SQUARED_ERROR, LOGISTIC, POISSON, GAMMA, TWEEDIE, QUANTILE, SOFTMAX = range(7)
+"""Numbers of the losses."""
+
+
+@kernel(**_VECTORS)
+def _add_up_classes(
+    scores: Array, rows: Array, start: Array, score: Array, largest_out: Array, total_out: Array
+) -> None:
+    """Write the largest score of each row, and the sum of e^(score − largest) over the classes."""
+    for q in range(uint64(rows.size)):
+        largest_out[q], total_out[q] = float32(-np.inf), float32(0.0)
+    for k in range(scores.shape[0]):
+        take(scores[k], rows, score)
+        raise_to(score, start[k], largest_out)
+    for k in range(scores.shape[0]):
+        take(scores[k], rows, score)
+        add_exponentials(score, start[k], largest_out, total_out)
+
+
+@kernel(**_VECTORS)
+def fill_gradients(
+    loss: int,
+    constant: float,
+    start: Array,
+    scores: Array,
+    label: Array,
+    weight: Array,
+    rows: Array,
+    people: Array,
+    lo: int,
+    hi: int,
+    class_index: int,
+    room: Array,
+    largest: Array,
+    total: Array,
+    gradient_out: Array,
+    hessian_out: Array,
+) -> None:
+    """Write weight × gradient and weight × hessian of the picks lo … hi − 1.
+
+    ``room`` has three rows for scores, labels and weights of some picks at a time, which stay in the caches, and one
+    more. ``largest`` and ``total`` are for softmax, for which class 0 must come first: what the classes of a row have
+    in common is kept for the others.
+    """
+    k = class_index
+    for at in range(lo, hi, room.shape[1]):
+        end = min(at + room.shape[1], hi)
+        n = end - at
+        s, y, w = room[0, :n], room[1, :n], room[2, :n]
+        take(scores[k], rows[at:end], s)
+        take(label, people[at:end], y)
+        take(weight, people[at:end], w)
+        g, h = gradient_out[at:end], hessian_out[at:end]
+        if loss == SQUARED_ERROR:
+            squared_error(s, y, w, start[k], constant, g, h)
+        elif loss == LOGISTIC:
+            logistic(s, y, w, start[k], constant, g, h)
+        elif loss == POISSON:
+            poisson(s, y, w, start[k], constant, g, h)
+        elif loss == GAMMA:
+            gamma(s, y, w, start[k], constant, g, h)
+        elif loss == TWEEDIE:
+            tweedie(s, y, w, start[k], constant, g, h)
+        elif loss == QUANTILE:
+            quantile(s, y, w, start[k], constant, g, h)
+        elif loss == SOFTMAX:
+            if k == 0:
+                _add_up_classes(scores, rows[at:end], start, room[3, :n], largest[at:end], total[at:end])
+            softmax(s, y, w, start[k], constant, largest[at:end], total[at:end], k, g, h)
+
+
+# --------------------------------------------------------------------------------------------------
+# The scores of all copies after a tree, by sets of leaves.
+#
+# How leaves become bits, and why the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧
+# ⋀_{g∉s} M_g, is told in :mod:`pucboost._kernels.leaf_sets`. Here the values are codes of a byte, a word has 32 bits,
+# and a plane of a tree (32 neighbouring leaves) has only the nodes that exclude some of these leaves. The tests of a
+# person are made once for all copies, in blocks that stay in the first-level cache.
+#
+# Nodes come after their parents. A node sends a row to the right if code − first_right ≤ span in 8 bits, or if its
+# set holds the code.
+
+
+PLANE = 32
+"""Leaves in a plane: the bits of a word."""
+
+_EVERY_LEAF = np.uint32(2**32 - 1)
+
+
+class Tests(NamedTuple):
+    """What to test in which part of which plane. A part is the tests of one group; the first of a plane is for base."""
+
+    plane_start: Array
+    """Plane p has the parts plane_start[p] … plane_start[p + 1] − 1."""
+    part_start: Array
+    """Part k has the tests part_start[k] … part_start[k + 1] − 1."""
+    part_group: Array
+    part_missing: Array
+    """The leaves that remain if the group is withheld."""
+    node: Array
+    keep: Array
+    """The leaves that remain if a row goes right at the node."""
+
+
+class Nodes(NamedTuple):
+    """What the inner nodes of a tree do."""
+
+    column: Array
+    first_right: Array
+    span: Array
+    in_set: Array
+    sets: Array
+    """Whether each code goes right, a byte each; without rows if no node has a set."""
+
+
+@kernel(error_model="numpy")
+def leaf_ranges(left: Array, right: Array, leaves: Array, first_out: Array, size_out: Array, place_out: Array) -> int:
+    """Number the leaves from left to right; the left subtree of node n has size_out[n] leaves from first_out[n] on.
+
+    Return how many tests there will be: one for each node and plane of which the node excludes leaves. ``leaves`` is
+    memory to work in, a number for each node.
+    """
+    n = left.size
+    for node in range(n - 1, -1, -1):
+        size_out[node] = leaves[left[node]] if left[node] >= 0 else 1
+        leaves[node] = size_out[node] + (leaves[right[node]] if right[node] >= 0 else 1)
+    first_out[0] = 0
+    n_tests = 0
+    for node in range(n):
+        middle = first_out[node] + size_out[node]
+        n_tests += (middle - 1) // PLANE - first_out[node] // PLANE + 1
+        if left[node] >= 0:
+            first_out[left[node]] = first_out[node]
+        else:
+            place_out[~left[node]] = first_out[node]
+        if right[node] >= 0:
+            first_out[right[node]] = middle
+        else:
+            place_out[~right[node]] = middle
+    return n_tests
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _missing_goes_right(nodes: Any, node: int) -> Any:
+    if nodes.in_set[node]:
+        return nodes.sets[node, MISSING] != 0
+    return uint8(MISSING - nodes.first_right[node]) <= nodes.span[node]
+
+
+@kernel(error_model="numpy")
+def sort_tests(
+    first: Array, size: Array, nodes: Any, group: Array, next_test: Array, part_of: Array, tests_out: Any
+) -> int:
+    """Write the tests of a tree sorted by plane and group, base first, and return the number of parts.
+
+    ``next_test`` and ``part_of`` are memory to work in, a number for each plane and group (or base); the former is 0.
+    """
+    plane_start_out, part_start_out, part_group_out, part_missing_out, node_out, keep_out = tests_out
+    n_planes = plane_start_out.size - 1
+    n_groups = next_test.size // n_planes
+    for node in range(first.size):
+        for plane in range(first[node] // PLANE, (first[node] + size[node] - 1) // PLANE + 1):
+            next_test[plane * n_groups + group[nodes.column[node]] + 1] += 1
+    n_parts = n_tests = 0
+    for key in range(next_test.size):
+        here, next_test[key] = next_test[key], n_tests
+        if key % n_groups == 0:
+            plane_start_out[key // n_groups] = n_parts
+        if key % n_groups == 0 or here > 0:
+            part_start_out[n_parts] = n_tests
+            part_group_out[n_parts] = key % n_groups - 1
+            part_missing_out[n_parts] = _EVERY_LEAF
+            part_of[key] = n_parts
+            n_parts += 1
+        n_tests += here
+    plane_start_out[n_planes], part_start_out[n_parts] = n_parts, n_tests
+    for node in range(first.size):
+        missing_right = _missing_goes_right(nodes, node)
+        for plane in range(first[node] // PLANE, (first[node] + size[node] - 1) // PLANE + 1):
+            start = max(first[node] - plane * PLANE, 0)
+            end = min(first[node] + size[node] - plane * PLANE, PLANE)
+            keep = uint32(~((uint64(1) << uint64(end)) - (uint64(1) << uint64(start))))
+            key = plane * n_groups + group[nodes.column[node]] + 1
+            node_out[next_test[key]], keep_out[next_test[key]] = node, keep
+            next_test[key] += 1
+            if missing_right:
+                part_missing_out[part_of[key]] &= keep
+    return n_parts
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _compare(codes: Array, first_right: Any, span: Any, keep: Any, set_out: Array) -> None:
+    for q in range(uint64(set_out.size)):
+        set_out[q] &= keep if uint8(codes[q] - first_right) <= span else _EVERY_LEAF
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _look_up(codes: Array, goes_right: Array, keep: Any, set_out: Array) -> None:
+    for q in range(uint64(set_out.size)):
+        set_out[q] &= keep if goes_right[uint64(codes[q])] else _EVERY_LEAF
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _choose(before: Array, masks: Array, group: Any, shared: Array, withheld: Any, set_out: Array) -> None:
+    bit = masks.dtype.type(1) << masks.dtype.type(group)
+    for q in range(uint64(set_out.size)):
+        set_out[q] = before[q] & (shared[q] if masks[q] & bit else withheld)
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _choose_four(before: Array, masks: Array, groups: Array, shared: Array, withheld: Array, set_out: Array) -> None:
+    """The same for four groups at once, which takes half the time."""
+    one = masks.dtype.type(1)
+    bit_0, bit_1 = one << masks.dtype.type(groups[0]), one << masks.dtype.type(groups[1])
+    bit_2, bit_3 = one << masks.dtype.type(groups[2]), one << masks.dtype.type(groups[3])
+    shared_0, shared_1, shared_2, shared_3 = shared[0], shared[1], shared[2], shared[3]
+    withheld_0, withheld_1, withheld_2, withheld_3 = withheld[0], withheld[1], withheld[2], withheld[3]
+    for q in range(uint64(set_out.size)):
+        mask = masks[q]
+        set_out[q] = (
+            before[q]
+            & (shared_0[q] if mask & bit_0 else withheld_0)
+            & (shared_1[q] if mask & bit_1 else withheld_1)
+            & (shared_2[q] if mask & bit_2 else withheld_2)
+            & (shared_3[q] if mask & bit_3 else withheld_3)
+        )
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_values(sets: Array, values: Array, score_out: Array) -> None:
+    for q in range(uint64(score_out.size)):
+        score_out[q] += values[uint64(lowest_bit(sets[q]))]
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _values_if_any(sets: Array, values: Array, value_out: Array) -> None:
+    for q in range(uint64(value_out.size)):
+        value = values[uint64(lowest_bit(sets[q]))]
+        value_out[q] = value if sets[q] else value_out[q]
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add(values: Array, score_out: Array) -> None:
+    for q in range(uint64(score_out.size)):
+        score_out[q] += values[q]
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _test(codes: Array, nodes: Any, tests: Any, part: int, i: int, set_out: Array) -> None:
+    """The leaves that remain for the people i, i + 1, … after the tests of a part, with their own values."""
+    for q in range(uint64(set_out.size)):
+        set_out[q] = _EVERY_LEAF
+    for t in range(tests.part_start[part], tests.part_start[part + 1]):
+        node = tests.node[t]
+        own = codes[nodes.column[node], i : i + set_out.size]
+        if nodes.in_set[node]:
+            _look_up(own, nodes.sets[node], tests.keep[t], set_out)
+        else:
+            _compare(own, nodes.first_right[node], nodes.span[node], tests.keep[t], set_out)
+
+
+@kernel(error_model="numpy")
+def add_leaf_values(
+    codes: Array,
+    masks: Array,
+    layer_n: Array,
+    layer_start: Array,
+    nodes: Any,
+    tests: Any,
+    n_parts: int,
+    values: Array,
+    sets: Array,
+    value: Array,
+    lo: int,
+    hi: int,
+    score_out: Array,
+) -> None:
+    """Add the value of its leaf to the score of every copy of the people lo … hi − 1; values[p] are those of plane p.
+
+    ``values`` has one entry more than a plane has leaves, for the lowest bit of nothing. ``sets`` and ``value`` are
+    memory to work in: a block for each part and two more, and a block.
+    """
+    n_planes = tests.plane_start.size - 1
+    for i in range(lo, hi, PEOPLE_PER_BLOCK):
+        n = min(PEOPLE_PER_BLOCK, hi - i)
+        for part in range(n_parts):
+            _test(codes, nodes, tests, part, i, sets[part, :n])
+        for layer in range(layer_n.size):
+            m = min(n, layer_n[layer] - i)
+            if m <= 0:
+                break
+            row = layer_start[layer] + i
+            mask = masks[row : row + m]
+            for plane in range(n_planes - 1, -1, -1):  # the lowest bit is in the first plane that has any
+                base, end = tests.plane_start[plane], tests.plane_start[plane + 1]
+                remaining, part = sets[base, :m], base + 1
+                room, other = sets[n_parts, :m], sets[n_parts + 1, :m]
+                while part < end:
+                    if part + 4 <= end:
+                        groups, withheld = tests.part_group[part : part + 4], tests.part_missing[part : part + 4]
+                        _choose_four(remaining, mask, groups, sets[part : part + 4], withheld, room)
+                        part += 4
+                    else:
+                        group, withheld_part = tests.part_group[part], tests.part_missing[part]
+                        _choose(remaining, mask, group, sets[part], withheld_part, room)
+                        part += 1
+                    remaining, room, other = room, other, room  # a loop that reads what it writes is no vector
+                if n_planes == 1:
+                    _add_values(remaining, values[plane], score_out[row : row + m])
+                else:
+                    _values_if_any(remaining, values[plane], value[:m])
+            if n_planes > 1:
+                _add(value[:m], score_out[row : row + m])
+
+
+@kernel(error_model="numpy")
+def leaf_numbers(
+    codes: Array,
+    masks: Array,
+    group: Array,
+    column: Array,
+    first_right: Array,
+    span: Array,
+    in_set: Array,
+    right_set: Array,
+    left: Array,
+    right: Array,
+    rows: Array,
+    people: Array,
+    lo: int,
+    hi: int,
+    leaf_out: Array,
+) -> None:
+    """Write the leaf that each of the given pool rows reaches, one node after the other."""
+    for q in range(lo, hi):
+        mask = uint64(masks[rows[q]])
+        node = 0
+        while node >= 0:
+            c = column[node]
+            shared = group[c] < 0 or (mask >> uint64(group[c])) & uint64(1)
+            code = codes[c, people[q]] if shared else uint8(MISSING)
+            if in_set[node]:
+                goes_right = (right_set[node, code >> 6] >> uint64(code & 63)) & uint64(1) != 0
+            else:
+                goes_right = uint8(code - first_right[node]) <= span[node]
+            node = right[node] if goes_right else left[node]
+        leaf_out[q] = ~node

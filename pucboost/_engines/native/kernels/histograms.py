@@ -1,0 +1,498 @@
+"""How the threads of one kernel wait for each other.
+
+A tree of 31 leaves has some 60 places at which its threads meet, every tenth of a millisecond. Handing each step to a
+thread pool would cost more than the step, so the threads stay inside one kernel and meet here.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import extending
+from numba.core import types
+
+from ...._arrays import Array
+from ...._kernels.compiling import kernel
+
+_intrinsic: Any = extending.intrinsic  # its declared type does not know that the first argument is numba's
+
+PATIENCE = 20_000
+"""How often a thread looks before it offers its core to another one. On a virtual machine it comes back late from that,
+so it must not happen in the middle of a tree."""
+
+RELEASED = 1 << 62
+"""As a number of arrivals: one thread has failed, and nobody waits any more."""
+
+
+@_intrinsic
+def _add_and_get_old(_context: Any, address: Any, value: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@_intrinsic
+def _get(_context: Any, address: Any) -> Any:
+    def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.load_atomic(pointer, "seq_cst", 8)
+
+    return types.int64(types.int64), generate
+
+
+@_intrinsic
+def _rest(_context: Any) -> Any:
+    """Rest for some cycles: what shares the core with this thread runs faster."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        if platform.machine().lower() in ("x86_64", "amd64"):
+            name = "llvm.x86.sse2.pause"
+            known = builder.module.globals.get(name)
+            builder.call(known or ir.Function(builder.module, ir.FunctionType(ir.VoidType(), []), name), [])
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(), generate
+
+
+@_intrinsic
+def _offer_core(_context: Any) -> Any:
+    """Let another thread run; nothing where the system has no such call under this name."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        if os.name == "posix":
+            known = builder.module.globals.get("sched_yield")
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(known or ir.Function(builder.module, kind, "sched_yield"), [])
+        return ir.Constant(ir.IntType(64), 0)
+
+    return types.int64(), generate
+
+
+@kernel
+def wait_for_all(arrivals: Array, threads: Any) -> Any:
+    """Return when all threads have called this, or False if one has failed; ``arrivals`` is one int64, 0 at first."""
+    if threads == 1:
+        return True
+    address = arrivals.ctypes.data
+    before = _add_and_get_old(address, 1)
+    needed = (before // threads + 1) * threads
+    looked = 0
+    while _get(address) < needed and before < RELEASED:
+        looked += 1
+        if looked > PATIENCE:
+            _offer_core()
+        else:
+            _rest()
+    return _get(address) < RELEASED
+
+
+@kernel
+def look_for(counter: Array, value: Any) -> Any:
+    """Return whether a counter, which others raise, reaches the value while this thread looks on for a moment."""
+    address = counter.ctypes.data
+    for _ in range(PATIENCE):
+        if _get(address) >= value:
+            return True
+        _rest()
+    return _get(address) >= value
+
+
+@kernel
+def raise_counter(counter: Array) -> None:
+    """Add 1 to a counter that others look at; whatever was written before is seen by them."""
+    _add_and_get_old(counter.ctypes.data, 1)
+
+
+# --------------------------------------------------------------------------------------------------
+# Histograms of gradients in whole numbers: the same bits whatever the order of rows and the number of threads.
+#
+# Gradient and hessian are rounded to multiples of a power of two. A row is one int64, the gradient in the upper and
+# the hessian in the lower half, so a cell takes one addition for both. Half a word overflows after some 2³¹ units;
+# before that a *narrow* histogram of such cells is poured into a *wide* one, two doubles a cell. Doubles add whole
+# numbers below 2⁵³ exactly. So the resolution does not depend on how many rows there are.
+#
+# Narrow cells of a column are :data:`STRIDE` apart, not 256: otherwise the first cells of all columns would compete
+# for the same few lines of the cache. Wide cells are packed: column c has its value codes from ``at[c]`` on, then the
+# missing ones.
+
+
+STRIDE = 264
+MISSING = 255
+CHUNK = 256
+"""Rows between two looks at whether narrow cells may overflow."""
+
+CHUNK_ROWS = 1024
+"""Rows per chunk of :func:`gradient_sizes`."""
+
+MEAN_LEVELS = 2**14
+"""About how many units the mean gradient has."""
+
+MOST_LEVELS = 2**22
+"""The largest gradient: a chunk of them still fits into half a word."""
+
+_FULL = 2**31 - 1
+_U8, _BYTE = np.uint64(8), np.uint64(255)
+
+
+@kernel(error_model="numpy")
+def gradient_sizes(gradient: Array, hessian: Array, lo: Any, hi: Any, sizes_out: Array) -> None:
+    """Write Σ|g|, max|g|, Σ|h|, max|h| of each chunk of :data:`CHUNK_ROWS` rows, for the chunks lo … hi − 1.
+
+    Sums of chunks are always made of the same numbers in the same order, so they do not depend on threads.
+    """
+    for chunk in range(lo, hi):
+        sum_g, sum_h, top_g, top_h = 0.0, 0.0, np.float32(0.0), np.float32(0.0)
+        for i in range(chunk * CHUNK_ROWS, min(len(gradient), (chunk + 1) * CHUNK_ROWS)):
+            g, h = abs(gradient[i]), abs(hessian[i])
+            sum_g += g
+            sum_h += h
+            top_g = max(top_g, g)
+            top_h = max(top_h, h)
+        sizes_out[chunk, 0], sizes_out[chunk, 1] = sum_g, top_g
+        sizes_out[chunk, 2], sizes_out[chunk, 3] = sum_h, top_h
+
+
+@kernel(error_model="numpy")
+def pack_gradients(
+    gradient: Array, hessian: Array, scale_g: Any, scale_h: Any, lo: Any, hi: Any, packed_out: Array
+) -> Any:
+    """Write round(g·scale_g)·2³² + round(h·scale_h) for the rows lo … hi − 1; return the two sums in units."""
+    total_g, total_h = np.int64(0), np.int64(0)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        g = np.int64(np.int32(np.floor(gradient[i] * scale_g + np.float32(0.5))))
+        h = np.int64(np.int32(np.floor(hessian[i] * scale_h + np.float32(0.5))))
+        total_g += g
+        total_h += h
+        packed_out[i] = (g << np.int64(32)) + h
+    return total_g, total_h
+
+
+@kernel(error_model="numpy")
+def _units(packed: Array, lo: Any, hi: Any) -> Any:
+    """Return Σ|g| and Σ|h| in units."""
+    sum_g, sum_h = np.int64(0), np.int64(0)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        h = np.int64(np.int32(packed[i]))
+        sum_g += abs((packed[i] - h) >> np.int64(32))
+        sum_h += abs(h)
+    return sum_g, sum_h
+
+
+@kernel(error_model="numpy")
+def _pour(narrow: Array, lo: Any, hi: Any, wide_g_out: Array, wide_h_out: Array) -> None:
+    """Add the narrow cells lo … hi − 1 to the wide ones (of the same layout), and set them to 0."""
+    for k in range(np.uint64(lo), np.uint64(hi)):
+        h = np.int32(narrow[k])
+        g = np.int32((narrow[k] - np.int64(h)) >> np.int64(32))
+        wide_g_out[k] += np.float64(g)
+        wide_h_out[k] += np.float64(h)
+        narrow[k] = 0
+
+
+@kernel(error_model="numpy")
+def _add_rows(
+    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, narrow_out: Array
+) -> None:  # fmt: skip
+    """Add the rows to the cells of the columns in some words; eight codes a word."""
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        x = packed[i]
+        for word in range(np.uint64(first_word), np.uint64(end_word)):
+            v = codes[i, word]
+            at = word * np.uint64(8 * STRIDE)
+            narrow_out[at + (v & _BYTE)] += x
+            narrow_out[at + np.uint64(1 * STRIDE) + ((v >> np.uint64(8)) & _BYTE)] += x
+            narrow_out[at + np.uint64(2 * STRIDE) + ((v >> np.uint64(16)) & _BYTE)] += x
+            narrow_out[at + np.uint64(3 * STRIDE) + ((v >> np.uint64(24)) & _BYTE)] += x
+            narrow_out[at + np.uint64(4 * STRIDE) + ((v >> np.uint64(32)) & _BYTE)] += x
+            narrow_out[at + np.uint64(5 * STRIDE) + ((v >> np.uint64(40)) & _BYTE)] += x
+            narrow_out[at + np.uint64(6 * STRIDE) + ((v >> np.uint64(48)) & _BYTE)] += x
+            narrow_out[at + np.uint64(7 * STRIDE) + (v >> np.uint64(56))] += x
+
+
+@kernel(error_model="numpy")
+def clear_histogram(first_word: Any, end_word: Any, narrow_out: Array) -> None:
+    """Set the narrow cells of some words to 0."""
+    for k in range(np.uint64(first_word * 8 * STRIDE), np.uint64(end_word * 8 * STRIDE)):
+        narrow_out[k] = 0
+
+
+@kernel(error_model="numpy")
+def add_to_histogram(
+    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, in_g: Any, in_h: Any, poured: Any,
+    narrow_out: Array, poured_g_out: Array, poured_h_out: Array,
+) -> Any:  # fmt: skip
+    """Add the rows lo … hi − 1 to the columns in some words: narrow cells + poured cells.
+
+    ``in_g`` and ``in_h`` are the units that the narrow cells may hold, ``poured`` whether anything was poured; return
+    all three as they are then. Poured cells have no meaning before that.
+    """
+    start = lo
+    for stop in range(lo, hi, CHUNK):
+        # Rows start … stop − 1 are known to fit; see whether the next chunk does.
+        end = min(stop + CHUNK, hi)
+        more_g, more_h = _units(packed, stop, end)
+        if in_g + more_g > _FULL or in_h + more_h > _FULL:
+            _add_rows(codes, packed, start, stop, first_word, end_word, narrow_out)
+            first, last = first_word * 8 * STRIDE, end_word * 8 * STRIDE
+            if not poured:
+                for k in range(first, last):
+                    poured_g_out[k], poured_h_out[k] = 0.0, 0.0
+                poured = True
+            _pour(narrow_out, first, last, poured_g_out, poured_h_out)
+            in_g, in_h, start = np.int64(0), np.int64(0), stop
+        in_g += more_g
+        in_h += more_h
+    _add_rows(codes, packed, start, hi, first_word, end_word, narrow_out)
+    return in_g, in_h, poured
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _set_from_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(narrow))):
+        h = np.int32(narrow[k])
+        wide_g_out[k] = np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
+        wide_h_out[k] = np.float64(h)
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(narrow))):
+        h = np.int32(narrow[k])
+        wide_g_out[k] += np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
+        wide_h_out[k] += np.float64(h)
+
+
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_poured(poured_g: Array, poured_h: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(poured_g))):
+        wide_g_out[k] += poured_g[k]
+        wide_h_out[k] += poured_h[k]
+
+
+@kernel(error_model="numpy")
+def merge_column(
+    narrow: Array, poured: Array, poured_g: Array, poured_h: Array, column: Any, at: Any, n_codes: Any,
+    first_thread: Any, end_thread: Any, wide_g_out: Array, wide_h_out: Array,
+) -> None:  # fmt: skip
+    """Write the cells of one column of a leaf: the sums over some threads, which have one row each in the first arrays.
+
+    The missing values, which have the last code, come right behind the others.
+    """
+    start, missing = column * STRIDE, column * STRIDE + MISSING
+    values, rest = slice(at, at + n_codes), slice(at + n_codes, at + n_codes + 1)
+    for thread in range(first_thread, end_thread):
+        for cells, wide in ((slice(start, start + n_codes), values), (slice(missing, missing + 1), rest)):
+            if thread == first_thread:
+                _set_from_narrow(narrow[thread, cells], wide_g_out[wide], wide_h_out[wide])
+            else:
+                _add_narrow(narrow[thread, cells], wide_g_out[wide], wide_h_out[wide])
+            if poured[thread]:
+                _add_poured(poured_g[thread, cells], poured_h[thread, cells], wide_g_out[wide], wide_h_out[wide])
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows of a leaf, moved to the places of its two children.
+
+
+@kernel(error_model="numpy")
+def goes_right(code: Any, first_right: Any, span: Any) -> Any:
+    """Return whether first_right ≤ code ≤ first_right + span, as one comparison of bytes that wrap around."""
+    return np.uint8(code - first_right) <= span
+
+
+@kernel(error_model="numpy")
+def _right(code: Any, first_right: Any, span: Any, in_set: Any, right_set: Array) -> Any:
+    """Return 1 if the lowest byte is a code that goes right, else 0."""
+    if in_set:
+        code &= np.uint64(255)
+        return (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & np.uint64(1)
+    return np.uint64(goes_right(np.uint8(code), first_right, span))
+
+
+@kernel(error_model="numpy")
+def partition(
+    codes: Array, packed: Array, lo: Any, hi: Any, column: Any, first_right: Any, span: Any, in_set: Any,
+    right_set: Array, codes_out: Array, packed_out: Array,
+) -> Any:  # fmt: skip
+    """Copy the rows lo … hi − 1: those that go left to the front, the others to the back. Return where these begin."""
+    word, shift = np.uint64(column >> 3), np.uint64(8 * (column & 7))
+    words = np.uint64(codes.shape[1])
+    one = np.uint64(1)
+    front, back = np.uint64(lo), np.uint64(hi) - one
+    if words == np.uint64(4):  # columns between 25 and 32 are common, and known to the compiler they cost half
+        for i in range(np.uint64(lo), np.uint64(hi)):
+            right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
+            to = back if right else front
+            for k in range(np.uint64(4)):
+                codes_out[to, k] = codes[i, k]
+            packed_out[to] = packed[i]
+            front += one - right
+            back -= right
+        return np.int64(front)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
+        to = back if right else front
+        for k in range(words):
+            codes_out[to, k] = codes[i, k]
+        packed_out[to] = packed[i]
+        front += one - right
+        back -= right
+    return np.int64(front)
+
+
+# --------------------------------------------------------------------------------------------------
+# What growing a tree works on: arrays and numbers under names, as tuples that kernels can read.
+
+
+class Features(NamedTuple):
+    """What a split on each feature needs to know; int64 arrays, flags are 0 or 1."""
+
+    column: Array
+    first: Array
+    n_bins: Array
+    bundled: Array
+    has_missing: Array
+    categorical: Array
+    monotone: Array
+    """−1, 0 or 1."""
+    used: Array
+    """Whether this tree may split on it."""
+    together: Array
+    """Interaction constraints: sets × features. Without any set, all features may meet."""
+
+
+class Cells(NamedTuple):
+    """Where the wide cells of each column begin, and how many value codes it has; missing values come after these."""
+
+    at: Array
+    n_codes: Array
+
+
+class Limits(NamedTuple):
+    """When growing stops, and what is left to chance."""
+
+    max_depth: int
+    """0 or less for none."""
+    min_rows: float
+    min_hessian: float
+    min_gain: float
+    per_node: float
+    """Share of the features that each node may use."""
+    extra_trees: bool
+    intermediate: bool
+    """Whether monotone leaves are bounded by the values of those on the other side, not by the middle of a split."""
+    key: Any
+    """Of this tree's random numbers (uint64)."""
+
+
+class Bag(NamedTuple):
+    """The rows of the bag, twice: leaves move from one half to the other when they are split."""
+
+    codes: Array
+    packed: Array
+    other_codes: Array
+    other_packed: Array
+    unit_g: float
+    unit_h: float
+    """What the units of the packed gradients stand for: powers of two."""
+    total_g: float
+    total_h: float
+    """Sums over the bag."""
+
+
+class Shared(NamedTuple):
+    """What the threads show each other; one row for each thread, but wide cells have one for each leaf."""
+
+    counts: Array
+    """Rows of the two new leaves."""
+    spans: Array
+    """Where the rows of the smaller one begin and end."""
+    poured: Array
+    narrow: Array
+    poured_g: Array
+    poured_h: Array
+    wide_g: Array
+    wide_h: Array
+    found: Array
+    found_sets: Array
+
+
+class Leaves(NamedTuple):
+    """What one thread knows of the leaves; one entry each."""
+
+    first: Array
+    end: Array
+    """Its own rows of the leaf."""
+    half: Array
+    """Which half of the bag they are in."""
+    depth: Array
+    parent: Array
+    rows: Array
+    """Of all threads."""
+    sum_g: Array
+    sum_h: Array
+    value: Array
+    lowest: Array
+    highest: Array
+    """Bounds of the value, from monotone constraints."""
+    best: Array
+    best_set: Array
+    """Its best split."""
+    path: Array
+    """Features that were split on to get there."""
+    barren: Array
+    """Features by which nothing was gained there or further up, of the columns of this thread."""
+    born: Array
+    """A number for the random numbers of its search."""
+    sign: Array
+    """Of each node: whether values must rise (1) or fall (−1) from left to right."""
+    side: Array
+    """Leaves × nodes: −1 to the left of the node, 1 to the right, 0 elsewhere."""
+    changed: Array
+    """Whether its bounds have changed."""
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread for a search in one column."""
+
+    allowed: Array
+    below_g: Array
+    below_h: Array
+    gains: Array
+    order: Array
+    left_set: Array
+    right_set: Array
+
+
+class TreeArrays(NamedTuple):
+    """The tree: what LightGBM's text says of it, and each test in terms of codes."""
+
+    feature: Array
+    bin: Array
+    default_left: Array
+    left_set: Array
+    column: Array
+    first_right: Array
+    span: Array
+    in_set: Array
+    right_set: Array
+    left: Array
+    right: Array
+    gain: Array
+    value: Array
+    weight: Array
+    rows: Array
+    leaf_value: Array
+    leaf_weight: Array
+    leaf_count: Array
+
+
+# Where what is found of a split stands in Shared.found and Leaves.best
+GAIN, FEATURE, BIN, MISSING_LEFT, L2, LEFT_G, LEFT_H = range(7)
+FOUND = 7
