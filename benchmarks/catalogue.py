@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .harness.study import Rows, Study, Table, in_one
+from .harness.study import Study, in_one
 from .studies import (
     alternatives,
     anchored,
@@ -35,29 +35,24 @@ from .studies import (
     speed,
 )
 
-
-def _ratios_in_short(rows: Rows) -> Table:
-    return ["", "compared with", "ratio"], [[row["what"], row["compared with"], row["ratio"]] for row in rows]
-
-
 PACKAGE = (
-    in_one("speed", speed.study, "0", in_short=_ratios_in_short),
-    in_one("engines", engines.study, "0", in_short=_ratios_in_short),
-    Study("native", native.units, in_short=native.in_short, alone=True, seed="0"),
-    Study("native_quality", native_quality.units, native_quality.table, native_quality.figure, native_quality.in_short),
+    in_one("speed", speed.study, "0"),
+    in_one("engines", engines.study, "0"),
+    Study("native", native.units, page=native.page, alone=True, seed="0"),
+    Study("native_quality", native_quality.units, native_quality.table, native_quality.figure, native_quality.page),
     Study("native_numbers", native_numbers.units, native_numbers.table, alone=True),
     Study("native_memory", native_memory.units, alone=True, seed="0"),
-    Study("native_evidence", native_evidence.units, native_evidence.table, in_short=native_evidence.in_short),
+    Study("native_evidence", native_evidence.units, native_evidence.table, page=native_evidence.page),
     in_one("quotes", quotes.study, "0"),
     in_one("memory", memory.study, "0"),
     distributed.STUDY,
     Study("larger", larger.units, larger.table, alone=True, seed="0 to 199"),
-    in_one("quality", quality.study, "0 to 5", in_short=quality.in_short),
+    in_one("quality", quality.study, "0 to 5", page=quality.page),
     mask_calibration.STUDY,
     levels.STUDY,
     rare_categories.STUDY,
     in_one("anchored", anchored.study, "0 to 3"),
-    in_one("audit", audit.study, "0 to 399, r=3 to 59", in_short=audit.in_short),
+    in_one("audit", audit.study, "0 to 399, r=3 to 59", page=audit.page),
     in_one("audit_power", audit.power_study, "10000 to 10011"),
     audit_hard.STUDY,
     audit_hard.STUDY_AGAIN,

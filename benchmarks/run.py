@@ -1,8 +1,8 @@
 """Run studies: ``python -m benchmarks.run NAME … [--quick]``, or a set of them: ``evidence``, ``package``, ``all``.
 
-A full run keeps its rows in ``benchmarks/results/NAME.csv``, draws ``benchmarks/figures/NAME.png`` and puts the table
-into ``benchmarks/BENCHMARKS.md``. After an interruption, the next run resumes. A quick run only prints, to check that
-the study works.
+A full run keeps its rows in ``benchmarks/results/NAME.csv``, and draws figure and table into
+``docs/evidence/NAME.md``. After an interruption, the next run resumes. A quick run only prints, to check that the study
+works.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in dict.fromkeys(name for given_name in given.names for name in SETS.get(given_name, (given_name,))):
         study = STUDIES[name]
         if given.draw:
+            show(study, report.all_rows(study), console)
             publish(study)
             continue
         try:
@@ -58,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         report.keep(study, rows)  # first, because making tables and figures may fail
         show(study, report.all_rows(study), console)
         publish(study)
-        console.print(f"kept in benchmarks/results/{name}.csv and benchmarks/BENCHMARKS.md")
+        console.print(f"kept in benchmarks/results/{name}.csv and docs/evidence/{name}.md")
     return 0
 
 

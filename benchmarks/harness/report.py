@@ -1,4 +1,4 @@
-"""Tables and figures of the studies, from their CSVs into BENCHMARKS.md, the README and the docs."""
+"""Tables and figures of the studies, from their CSVs into the pages of docs/evidence and the README."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from .running import partial_path
-from .study import CIRCUMSTANCES, FIGURES, REPORT, RESULTS, SUMMARIES, TOOK, Rows, Study, from_study, write_rows
+from .study import CIRCUMSTANCES, FIGURES, PAGES, QUOTING, RESULTS, TOOK, Rows, Study, from_study, write_rows
 
 
 def read_csv(name: str) -> Rows:
@@ -32,16 +32,25 @@ def markdown_table(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> st
     return "\n".join(f"| {' | '.join(line)} |" for line in everything)
 
 
+def page_of(study: Study) -> Path:
+    """Return the page of a study."""
+    return PAGES / f"{study.name}.md"
+
+
+def short_table(study: Study) -> str:
+    """Return the table that pages show."""
+    return markdown_table(*(study.page or study.table)(all_rows(study)))
+
+
 def content(study: Study) -> str:
-    """Return the part of BENCHMARKS.md: table, figure, circumstances."""
+    """Return what stands between the markers of a study's page: figure, table, and how it was run."""
     rows = read_csv(study.name)
-    parts = [markdown_table(*study.table(all_rows(study)))]
-    if study.figure is not None:
-        parts.append(f"![{study.name}](figures/{study.name}.png)")
     where = [rows[-1][column] for column in CIRCUMSTANCES if column != "seed"]
     if TOOK in rows[0]:
         where.insert(0, duration(sum(float(row[TOOK]) for row in rows)))
-    return "\n\n".join([*parts, f"*{'; '.join(where)}*"])
+    how = f"`python -m benchmarks.run {study.name}` · {' · '.join(where)} · rows: `benchmarks/results/{study.name}.csv`"
+    figure = [f"![The results of {study.name}](figures/{study.name}.png)"] if study.figure is not None else []
+    return "\n\n".join([*figure, short_table(study), how])
 
 
 def duration(seconds: float) -> str:
@@ -59,30 +68,20 @@ def between_markers(text: str, name: str, inside: str) -> str:
     return f"{head}{start}\n{inside}\n{end}{tail}"
 
 
-def short_content(study: Study) -> str:
-    """Return the short table."""
-    if study.in_short is None:
-        raise ValueError(f"{study.name} has no short table")
-    return markdown_table(*study.in_short(all_rows(study)))
-
-
 def publish(study: Study) -> None:
-    """Put a study's table into BENCHMARKS.md, its short form, if any, where its markers stand, and draw its figure."""
+    """Draw a study's figure, and put its table into its page and into those that quote it."""
     if study.figure is not None:
         FIGURES.mkdir(exist_ok=True)
         figure = study.figure(all_rows(study))
         figure.savefig(FIGURES / f"{study.name}.png", dpi=110, bbox_inches="tight", metadata={"Software": None})
-    REPORT.write_text(between_markers(REPORT.read_text(encoding="utf-8"), study.name, content(study)), encoding="utf-8")
-    for path in summaries_of(study):
-        text = between_markers(path.read_text(encoding="utf-8"), study.name, short_content(study))
+    for path, inside in {page_of(study): content(study), **dict.fromkeys(quoting(study), short_table(study))}.items():
+        text = between_markers(path.read_text(encoding="utf-8"), study.name, inside)
         path.write_text(text, encoding="utf-8")
 
 
-def summaries_of(study: Study) -> list[Path]:
-    """Return the pages that show the short table of a study."""
-    if study.in_short is None:
-        return []
-    return [path for path in SUMMARIES if f"<!-- {study.name} -->" in path.read_text(encoding="utf-8")]
+def quoting(study: Study) -> list[Path]:
+    """Return the other pages that show the table of a study."""
+    return [path for path in QUOTING if f"<!-- {study.name} -->" in path.read_text(encoding="utf-8")]
 
 
 def keep(study: Study, rows: Rows) -> None:

@@ -23,18 +23,14 @@ Rows = list[dict[str, str]]  # as they stand in a CSV
 Table = tuple[list[str], list[list[str]]]  # columns and lines
 
 
-# Where results, reports and figures are kept
+# Where results, pages and figures are kept
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-SUMMARIES = (
-    ROOT / "README.md",
-    ROOT / "docs" / "evidence" / "index.md",
-    ROOT / "docs" / "guides" / "native.md",
-)
-"""Pages that may show short tables."""
-REPORT = ROOT / "benchmarks" / "BENCHMARKS.md"
-FIGURES = ROOT / "benchmarks" / "figures"
+PAGES = ROOT / "docs" / "evidence"
+FIGURES = PAGES / "figures"
+QUOTING = (ROOT / "README.md", ROOT / "docs" / "guides" / "native.md")
+"""Pages that show the table of a study beside its own page."""
 
 
 # The machine a study runs on: cores, threads, and what a result records about it
@@ -112,10 +108,11 @@ def as_it_is(rows: Rows) -> Table:
 
 @dataclass(frozen=True)
 class Study:
-    """A study: units of work, the table and the figure made from their rows, perhaps a short table for README or docs.
+    """A study: units of work, the table and the figure made from their rows.
 
     ``units(quick)`` lists the work. Tables and figures read rows as they stand in the CSV, so that they can be made
-    again without measuring; ``figure`` returns a matplotlib figure. A study that runs ``alone`` has the
+    again without measuring; ``figure`` returns a matplotlib figure. A run prints ``table``; pages show ``page`` where a
+    study has it, a table that people read from top to bottom. A study that runs ``alone`` has the
     machine to itself, because speed is its subject or because it uses all cores anyway; others may run several units
     side by side. ``seed`` is the number from which all seeds follow, for a study whose units name no "seed" or "run".
     Table and figure are made from the study's own rows and those of the studies it ``reads``, which carry their name
@@ -126,10 +123,23 @@ class Study:
     units: Callable[[bool], Iterable[Unit]]
     table: Callable[[Rows], Table] = as_it_is
     figure: Callable[[Rows], Any] | None = None
-    in_short: Callable[[Rows], Table] | None = None
+    page: Callable[[Rows], Table] | None = None
     alone: bool = False
     seed: str = ""
     reads: tuple[str, ...] = ()
+
+
+def part_of(
+    table: Callable[[Rows], Table], *columns: str, lines: Callable[[dict[str, str]], bool] = lambda line: True
+) -> Callable[[Rows], Table]:
+    """Return a function that makes some columns of a table, in this order, and those of its lines that are wanted."""
+
+    def page(rows: Rows) -> Table:
+        names, everything = table(rows)
+        kept = [line for line in (dict(zip(names, cells, strict=True)) for cells in everything) if lines(line)]
+        return list(columns), [[line[column] for column in columns] for line in kept]
+
+    return page
 
 
 def in_one(name: str, job: Callable[[bool], Sequence[Row]], seed: str, **others: Any) -> Study:

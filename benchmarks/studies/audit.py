@@ -205,7 +205,7 @@ def _verdicts(model: str, kind: str, n: int, reps: int) -> Row:
     }
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return how often our tests and naive ones flag the true model."""
     columns = ["family", "withholding", "what", "95 % interval excludes 0", "90 % interval covers"]
     return columns, [[row[column] or "–" for column in columns] for row in rows]

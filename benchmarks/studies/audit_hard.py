@@ -250,5 +250,21 @@ def _rates(total: dict[str, float]) -> list[str]:
     ]
 
 
-STUDY = Study("audit_hard", units, table=table)
-STUDY_AGAIN = Study("audit_again", units_again, table=table)
+def page(rows: Rows) -> Table:
+    """Return a line per world: the audit as it is between the plain one and the one that knows the true models."""
+    names, everything = table(rows)
+    lines = [dict(zip(names, line, strict=True)) for line in everything]
+    covers, joint, above, below = names[5:9]
+    shown = []
+    for world, n in dict.fromkeys((line["world"], line["n"]) for line in lines):
+        of = {line["version"]: line for line in lines if (line["world"], line["n"]) == (world, n)}
+        plain, mine, true = (of[version] for version in VERSIONS[:3])
+        sides = f"{mine[above]} / {mine[below]}"
+        three = [" / ".join(one[column] for one in (plain, mine, true)) for column in (covers, joint)]
+        shown.append([world, n, mine["audits"], mine["not testable"], *three, sides])
+    columns = [f"{what}: plain / as it is / true models" for what in (covers, joint)]
+    return ["world", "n", "audits", "not testable", *columns, "as it is, above / below by chance (5 %)"], shown
+
+
+STUDY = Study("audit_hard", units, table=table, page=page)
+STUDY_AGAIN = Study("audit_again", units_again, table=table, page=page)

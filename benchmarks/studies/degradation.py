@@ -22,7 +22,7 @@ import pucboost as puc
 from benchmarks import models
 from benchmarks.data import INDUCED, Task, loaded
 from benchmarks.harness.measuring import by, plus_minus, values
-from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit
+from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit, part_of
 
 from .several import (
     AUC,
@@ -214,4 +214,8 @@ def _legend() -> list[Line2D]:
     return [Line2D([], [], color=colour, label=model, linewidth=4) for model, colour in COLOURS.items()] + kinds
 
 
-STUDY = Study("degradation", units, table, figure)
+PAGE = part_of(
+    table, "data", "model", "withholding", "base", "PUC", "PUC + bonus", "PUC, bags of N", "full",
+    "paper: base / PUC / full", lines=lambda line: "AUC" not in line["measure"],
+)  # fmt: skip
+STUDY = Study("degradation", units, table, figure, PAGE)

@@ -28,7 +28,7 @@ from distributed import Client, LocalCluster
 import pucboost as puc
 from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import median_ratio, resident
-from benchmarks.harness.study import Row, Rows, Study, Table, Unit, as_it_is
+from benchmarks.harness.study import Row, Rows, Study, Table, Unit, as_it_is, part_of
 from pucboost._engines import boosters_of
 from pucboost.simulate import BinaryFamily, squared_puc_gap
 
@@ -54,7 +54,12 @@ def table(rows: Rows) -> Table:
     return columns[1:], [line[1:] for line in lines]
 
 
-STUDY = Study("distributed", units, table, alone=True, seed="0")
+PAGE = part_of(
+    table, "engine", "workers", "what", "rows", "plan", "squared PUC-gap ×10⁴", "penalty of the silent, points",
+    "time, s", "times", "that of", "peak per worker, MB",
+    lines=lambda line: NONE not in (line["plan"], line["penalty of the silent, points"]) or line["times"] != NONE,
+)  # fmt: skip
+STUDY = Study("distributed", units, table, page=PAGE, alone=True, seed="0")
 
 
 @contextmanager

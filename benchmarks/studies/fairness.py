@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 import pucboost as puc
 from benchmarks import models
 from benchmarks.harness.measuring import by, plus_minus, values
-from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit
+from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit, part_of
 from pucboost.simulate import LogisticFamily
 
 MODELS = ("Random Forest", "LightGBM")
@@ -181,4 +181,8 @@ def figure(rows: Rows) -> Any:
     return drawing
 
 
-STUDY = Study("fairness", units, table, figure)
+PAGE = part_of(
+    table, "model", "method", "group", "mean shift, points", "calibration error, points", "squared PUC-gap ×10⁴",
+    "parity difference", "odds difference", "AUC",
+)  # fmt: skip
+STUDY = Study("fairness", units, table, figure, PAGE)

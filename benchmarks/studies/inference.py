@@ -24,7 +24,7 @@ import pucboost as puc
 from benchmarks import models
 from benchmarks.data import INDUCED, PAPER, Task, loaded
 from benchmarks.harness.measuring import by, plus_minus, standard_error, values, within_noise
-from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit
+from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit, part_of
 
 # Training base, full and PUC on the same people, and describing what they predict for others
 
@@ -444,4 +444,16 @@ def _legend_handles(panel: Any) -> list[Any]:
     return [*handles[:half], handles[-2], *nothing, *handles[half:-2], handles[-1], *nothing]
 
 
-STUDY = Study("inference", units, table, figure)
+SHOWN = part_of(
+    table, "data", "model", "change: full", "change: PUC", "paper: full / PUC",
+    "change of the mean ×100: full / PUC", "judged",
+)  # fmt: skip
+
+
+def page(rows: Rows) -> Table:
+    """Return how non-sharers are moved, and what was judged of PUC."""
+    columns, lines = SHOWN(rows)
+    return [*columns[:-1], "PUC, judged"], [[*line[:-1], line[-1].rpartition("PUC: ")[2]] for line in lines]
+
+
+STUDY = Study("inference", units, table, figure, page)

@@ -27,7 +27,7 @@ import pandas as pd
 import pucboost as puc
 from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import resident
-from benchmarks.harness.study import Row, Study, Unit
+from benchmarks.harness.study import Row, Study, Unit, as_it_is, part_of
 from pucboost.demo import insurance_family
 
 MINUTES_VARIABLE = "PUCBOOST_BENCH_MINUTES"
@@ -205,4 +205,5 @@ def audit_in_a_row(times: int) -> Row:
     return tally.row(time.monotonic() - start)
 
 
-STUDY = Study("load", units, seed="0")
+PAGE = part_of(as_it_is, "what", "requests", "errors", "other results", "per second", "growth, MB")
+STUDY = Study("load", units, page=PAGE, seed="0")

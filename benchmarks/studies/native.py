@@ -122,6 +122,6 @@ def measure(case: Case, quick: bool) -> list[Row]:
     ]
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return ratios without seconds."""
     return ["", "× lgb.train"], [[row["what"], row["ratio"]] for row in rows]

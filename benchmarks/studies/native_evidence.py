@@ -359,7 +359,7 @@ def remaining(tested: Sequence[Comparison]) -> list[Comparison]:
     return kept
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return a line per study and measure: the mean difference over settings, and how many are significant."""
     groups: dict[tuple[str, str], dict[str, list[Comparison]]] = {}
     for (study, setting, _, measure), one in comparisons(rows).items():

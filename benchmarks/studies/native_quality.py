@@ -91,7 +91,7 @@ def table(rows: Rows) -> Table:
     return columns, lines
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return the ratios alone."""
     columns, lines = table(rows)
     keep = [columns.index(name) for name in ("family", "copies", "ratio", "ratio to exhaustive")]

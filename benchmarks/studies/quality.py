@@ -82,7 +82,7 @@ def study(quick: bool) -> list[Row]:
     return rows
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return one line per family, one column per scheme."""
     schemes = list(dict.fromkeys(row["scheme"] for row in rows))
     gap = {(row["family"], row["scheme"]): row["squared PUC-gap ×10⁴"] for row in rows}

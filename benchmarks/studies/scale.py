@@ -435,7 +435,7 @@ def table(rows: Rows) -> Table:
     return list(SHOWN), [[line.get(column, "") for column in SHOWN] for line in lines]
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return one line per table and engine: what ``balanced`` costs, and the gaps."""
     columns = ["rows", "groups", "engine", "time of balanced, times plain", "memory of balanced, times plain"]
     variants = ("plain", "fixed", "balanced")
@@ -624,4 +624,4 @@ def _draw_parts(axes: Any, rows: Rows) -> None:
     axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-STUDY = Study("scale", units, table, figure, in_short, alone=True)
+STUDY = Study("scale", units, table, figure, page, alone=True)

@@ -298,7 +298,7 @@ def _mean_relative(groups: Sequence[Mapping[str, Sequence[float]]]) -> dict[str,
     }
 
 
-def in_short(rows: Rows) -> Table:
+def page(rows: Rows) -> Table:
     """Return one line per model: mean loss and training time against its base model."""
     compared = (*models.PUC_SCHEMES, "full")
     lines = []
@@ -360,4 +360,4 @@ def figure(rows: Rows) -> Figure:
     return drawing
 
 
-STUDY = Study("several", units, table, figure, in_short)
+STUDY = Study("several", units, table, figure, page)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.data import INDUCED, loaded
 from benchmarks.harness.measuring import by, plus_minus, values, within_noise
-from benchmarks.harness.study import Row, Rows, Study, Table, Unit
+from benchmarks.harness.study import Row, Rows, Study, Table, Unit, part_of
 
 from .inference import (
     COLOURS,
@@ -260,4 +260,8 @@ def figure(rows: Rows) -> Figure:
     return drawing
 
 
-STUDY = Study("sharers", units, table, figure, reads=(INFERENCE,))
+PAGE = part_of(
+    table, "what", "data", "model", "against base: full", "against base: PUC", "paper: full / PUC", "judged",
+    lines=lambda line: line["what"] in ("sharers", "depth 4"),
+)  # fmt: skip
+STUDY = Study("sharers", units, table, figure, PAGE, reads=(INFERENCE,))

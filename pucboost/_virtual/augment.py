@@ -73,10 +73,10 @@ def augment(
     Notes
     -----
     A random forest bootstraps the copies, so almost everybody is in every bag and its trees resemble each other. Set
-    ``max_samples=len(y)``, which gives bags as large as without consent (measured in ``benchmarks/BENCHMARKS.md``,
-    *several*). People who share have more copies, so they are in more bags than the silent. This shifts what the silent
-    are told slightly towards what sharers are told. To avoid it, draw bags of people, each with all their copies
-    (``source_row``; *inference* in the same file).
+    ``max_samples=len(y)``, which gives bags as large as without consent (measured in ``docs/evidence/several.md``).
+    People who share have more copies, so they are in more bags than the silent. This shifts what the silent are told
+    slightly towards what sharers are told. To avoid it, draw bags of people, each with all their copies
+    (``source_row``; ``docs/evidence/inference.md``).
 
     Examples
     --------
