@@ -35,10 +35,19 @@ from .features import check_features
 from .names import MAIN_NAME, XGBOOST_PARAMETERS, number_of, whole_number
 from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
-from .xgboost_callbacks import AfterRound, CheckpointRounds
-from .xgboost_folds import KeepBoosters, named_as_in_lightgbm
-from .xgboost_functions import metric_of, take_objective
-from .xgboost_matrix import first_given, refit_matrix, thread_parameter, virtual_matrix, with_cache
+from .xgboost_data import (
+    AfterRound,
+    CheckpointRounds,
+    KeepBoosters,
+    first_given,
+    metric_of,
+    named_as_in_lightgbm,
+    refit_matrix,
+    take_objective,
+    thread_parameter,
+    virtual_matrix,
+    with_cache,
+)
 from .xgboost_network import XGBoostNetwork
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")

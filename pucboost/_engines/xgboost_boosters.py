@@ -1,8 +1,12 @@
-"""The booster side of XGBoost. Boosters have attributes, which their files keep; the schema is one of them."""
+"""The booster side of XGBoost: questions about boosters, model files, and rounds that are added to a model.
+
+Boosters have attributes, which their files keep; the schema is one of them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,16 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._arrays import Array
+from .._digests import KEY, DamagedFileError, check_digest, digest
 from .._plain_data import entries
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
-from .mask_tree import MaskTree
+from .mask_tree import MaskTree, same_rounds
 from .translation import loss_name
-from .ubjson import read_ubjson
-from .xgboost_rounds import with_round
-from .xgboost_seal import sealed, unsealed
-from .xgboost_trees import forest_of_model
+from .xgboost_trees import forest_of_model, read_ubjson
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
 """Attributes that keep the schema, the categories of the training table, and what the values of leaves depend on."""
@@ -29,7 +31,7 @@ MANY_CATEGORIES = 1 << 16
 
 
 class XGBoostBoosters(Boosters):
-    """Answers questions about any ``xgb.Booster``. XGBoost itself is loaded when it is needed."""
+    """Questions about any ``xgb.Booster``. XGBoost itself is loaded only when it is needed."""
 
     name: ClassVar[str] = "xgboost"
 
@@ -224,3 +226,118 @@ def keep_leaf_params(booster: Any, custom_objective: bool = False) -> None:
 def leaf_params(booster: Any) -> dict[str, Any]:
     """Return what :func:`keep_leaf_params` has written."""
     return dict(json.loads(booster.attr(LEAVES_KEY)))
+
+
+# ----- the digest of a file: the first entry of the JSON or UBJSON object, which XGBoost skips and drops
+#
+# So a model that XGBoost itself has written again has no digest rather than a wrong one.
+
+_LENGTH = 64
+_IN_JSON = f'{{"{KEY}":"%s",'
+_IN_UBJSON = b"{L" + len(KEY).to_bytes(8, "big") + KEY.encode() + b"SL" + _LENGTH.to_bytes(8, "big")
+"""In UBJSON texts are preceded by their length; ``S`` marks one that is a value."""
+_ELSEWHERE = re.compile(KEY.encode() + rb'("\s*:\s*"|SL)')
+"""A digest that does not stand where we write it. A column or group may have its name."""
+
+
+def sealed(content: bytes) -> bytes:
+    """Return the content of a model file with its digest.
+
+    Examples
+    --------
+    >>> sealed(b'{"learner":{}}')[:30]
+    b'{"pucboost_digest":"79251836eb'
+    >>> unsealed(sealed(b'{"learner":{}}'))
+    b'{"learner":{}}'
+    """
+    found = digest(content)
+    if content.startswith(b'{"'):
+        return (_IN_JSON % found).encode() + content[1:]
+    return _IN_UBJSON + found.encode() + content[1:]
+
+
+def unsealed(content: bytes) -> bytes:
+    """Return the content of a model file without its digest; raise if it is damaged.
+
+    A file without digest was written by XGBoost itself. It must at least have an end.
+    """
+    for pattern in (re.escape(_IN_JSON).replace("%s", "(.{64})").encode(), re.escape(_IN_UBJSON) + b"(.{64})"):
+        found = re.match(pattern, content, re.DOTALL)
+        if found is not None:
+            content = b"{" + content[found.end() :]
+            check_digest(found[1].decode("latin-1"), content)
+            return content
+    if _ELSEWHERE.search(content):
+        raise DamagedFileError("its beginning is not what was written. Copy it again, as a binary file")
+    if not content.rstrip().endswith(b"}"):
+        raise DamagedFileError("its end is missing. Copy it again, as a binary file")
+    return content
+
+
+# ----- one more round
+
+_NO_PARENT = 2**31 - 1
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def with_round(content: str, trees: Sequence[MaskTree], n_categories: dict[int, int]) -> str:
+    """Return the JSON of a model with one more round: trees that test only what is missing, one per class.
+
+    A node on numbers is the split x < the largest float32, missing values to the right. On categories a split lists
+    those that go right; it lists one that does not exist, so all go left. ``n_categories`` has the number of categories
+    of each column that has any.
+    """
+    model = json.loads(content)
+    learner = model["learner"]
+    booster, param = learner["gradient_booster"], learner["learner_model_param"]
+    forest = booster.get("gbtree", booster)["model"]
+    same_rounds(trees, max(1, int(param["num_class"])))
+    count = len(forest["trees"])
+    forest["trees"] += [
+        _written(tree, count + k, int(param["num_feature"]), n_categories) for k, tree in enumerate(trees)
+    ]
+    forest["tree_info"] += list(range(len(trees)))
+    forest["iteration_indptr"].append(count + len(trees))
+    forest["gbtree_model_param"]["num_trees"] = str(count + len(trees))
+    if "weight_drop" in booster:
+        booster["weight_drop"] += [1.0] * len(trees)
+    return json.dumps(model)
+
+
+def _written(tree: MaskTree, number: int, n_columns: int, n_categories: dict[int, int]) -> dict[str, Any]:
+    n_inner, n_leaves = len(tree.column), len(tree.value)
+    coded = [node for node, j in enumerate(tree.column.tolist()) if j in n_categories]
+    of_inner, of_leaf = tree.parent
+    parents = np.concatenate([of_inner, of_leaf])
+
+    def nodes(inner: Array, leaf: Array) -> list[Any]:
+        return list(np.concatenate([inner, leaf]).tolist())
+
+    def child(children: Array) -> list[int]:
+        return nodes(np.where(children < 0, n_inner + ~children, children), np.full(n_leaves, -1))
+
+    nothing, value = np.zeros(n_leaves), tree.value
+    split_type = np.isin(np.arange(n_inner), coded).astype(int)
+    return {
+        "base_weights": nodes(tree.means() if n_inner else np.zeros(0), value),
+        "categories": [n_categories[int(tree.column[node])] for node in coded],
+        "categories_nodes": coded,
+        "categories_segments": list(range(len(coded))),
+        "categories_sizes": [1] * len(coded),
+        "default_left": [0] * (n_inner + n_leaves),
+        "id": number,
+        "left_children": child(tree.present),
+        "loss_changes": nodes(tree.gains(), nothing),
+        "parents": np.where(parents < 0, _NO_PARENT, parents).tolist(),
+        "right_children": child(tree.missing),
+        "split_conditions": nodes(np.full(n_inner, _LARGEST), value),
+        "split_indices": nodes(tree.column, nothing.astype(int)),
+        "split_type": nodes(split_type, nothing.astype(int)),
+        "sum_hessian": nodes(tree.inner(tree.weight), tree.weight),
+        "tree_param": {
+            "num_deleted": "0",
+            "num_feature": str(n_columns),
+            "num_nodes": str(n_inner + n_leaves),
+            "size_leaf_vector": "1",
+        },
+    }

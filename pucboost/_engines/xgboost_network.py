@@ -1,4 +1,4 @@
-"""XGBoost on several machines: a tracker beside the first worker tells the others of each other."""
+"""XGBoost on several machines: a tracker in the process of the first worker connects the workers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from xgboost.tracker import RabitTracker
 from .base import Network
 
 _PATIENCE = 60
-"""Seconds until workers that are on their way count as lost."""
+"""Seconds the tracker waits for all workers to join."""
 
 _LONGEST_STEP = 1800
-"""Seconds that workers wait for one another in a step of the training: one may have more rows to read than others.
+"""Seconds that workers wait for each other in one step of training.
 
-One that fails or is killed is noticed at once; this is for a machine that is suddenly cut off.
+XGBoost's default of five minutes is too short if one worker has many more rows to read than another. A worker that
+fails or is killed is noticed at once; the limit is for a machine that is suddenly cut off.
 """
 
 
 class XGBoostNetwork(Network):
-    """XGBoost's own collective, with ranks as they are given."""
+    """XGBoost's own collective, with the given ranks."""
 
     errors: ClassVar[tuple[type[Exception], ...]] = (xgb.core.XGBoostError,)
 
@@ -48,7 +49,7 @@ class XGBoostNetwork(Network):
             yield {}
 
     def sever(self) -> None:
-        """Do nothing: XGBoost notices by itself that another worker is gone."""
+        """Do nothing: XGBoost itself notices that another worker is gone."""
 
 
 def _wait_for(tracker: RabitTracker) -> None:

@@ -1,8 +1,11 @@
-"""XGBoost boosters that keep their consent schema, and refuse what would undo the protection without a word.
+"""XGBoost boosters that keep their consent schema, and refuse what would silently undo the protection.
 
-A booster's attributes hold the schema, and XGBoost copies them, with everything else it finds in a booster, into each
-model that it makes of this one: into a copy or slice, but also into one that it has continued or refreshed on rows as
-they are. So the trees that the schema speaks of are marked by what they predict, round by round (:class:`TreeMarks`).
+A booster's attributes hold the schema. XGBoost copies them into every model that it derives from a booster: a copy or a
+slice, but also a model that it has continued or refreshed on the original rows. So each round of protected trees is
+identified by its predictions for a few fixed rows (:class:`TreeMarks`); if other trees are found, the schema no longer
+holds. Predictions, not a hash of the file, because the bytes may change with the version of XGBoost.
+
+This module is apart from ``xgboost_boosters`` because it loads XGBoost.
 """
 
 from __future__ import annotations
@@ -22,13 +25,16 @@ from .._warnings import warn
 MARKS_KEY = "pucboost_trees"
 """Attribute that keeps the marks."""
 PROBES = 16
-"""How many rows the marks are made of."""
+"""Number of rows that the marks are computed on."""
 NOT_FOR_OTHERS = ("consent", "puc_summary")
-"""What XGBoost must not copy into the models it makes of a booster."""
+"""Attributes that XGBoost must not copy into the models that it derives from a booster."""
 
 
 class ProtectedBooster(xgb.Booster):
-    """What ``train`` returns: an ``xgb.Booster`` whose copies, slices and pickles keep the consent schema."""
+    """What ``train`` returns: an ``xgb.Booster`` whose copies, slices and pickles keep the consent schema.
+
+    Growing trees on raw rows raises instead of warning: the result would look like any other model.
+    """
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Raise: trees that grow on rows as they are learn what silence says."""
@@ -39,7 +45,7 @@ class ProtectedBooster(xgb.Booster):
         )
 
     def inplace_predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return XGBoost's predictions; warn of a sparse matrix, whose unstored values it reads as missing.
+        """Return XGBoost's predictions; warn about sparse matrices, whose unstored values it reads as missing.
 
         Parameters
         ----------
@@ -94,7 +100,7 @@ def probes(booster: xgb.Booster) -> xgb.DMatrix:
 
 @dataclass(frozen=True)
 class TreeMarks:
-    """Means of what a booster predicts for the probes, as raw scores, classes weighted 1, 2, …."""
+    """Mean raw scores of a booster for the probes, with classes weighted 1, 2, …."""
 
     total: float
     """Of all rounds."""
@@ -110,8 +116,8 @@ class TreeMarks:
     def are_of(self, booster: xgb.Booster) -> bool:
         """Return whether all rounds of a booster are marked ones.
 
-        If there are as many, their sum is enough: that is one prediction. The fewer rounds of a slice are looked at one
-        by one. Single precision leaves room for a few units in the last place.
+        If there are as many, comparing the total is enough, which takes one prediction. The rounds of a slice are
+        compared one by one, with a tolerance of a few units in the last place of single precision.
         """
         count, matrix = int(booster.num_boosted_rounds()), probes(booster)
         if count == len(self.rounds):
@@ -131,7 +137,7 @@ def _equal(one: float, other: float) -> bool:
 
 
 def keep_marks(booster: xgb.Booster) -> None:
-    """Mark the trees of a booster as those that its schema speaks of."""
+    """Mark the trees of a booster as the protected ones."""
     booster.set_attr(**{MARKS_KEY: json.dumps(asdict(TreeMarks.of(booster)))})
 
 

@@ -1,8 +1,9 @@
-"""XGBoost's trees, read from the content of a model file."""
+"""XGBoost's trees, read from the content of a model file, and a reader of its binary format, UBJSON."""
 
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -29,9 +30,22 @@ _IDENTITY = (
     "reg:squaredlogerror",
 )
 
+_ARRAYS: dict[int, Any] = {
+    ord("i"): np.dtype("i1"),
+    ord("U"): np.dtype("u1"),
+    ord("I"): np.dtype(">i2"),
+    ord("l"): np.dtype(">i4"),
+    ord("L"): np.dtype(">i8"),
+    ord("d"): np.dtype(">f4"),
+    ord("D"): np.dtype(">f8"),
+}
+_NUMBERS = {kind: struct.Struct(f">{code}") for kind, code in zip(_ARRAYS, "bBhiqfd", strict=True)}
+_CONSTANTS = {ord("T"): True, ord("F"): False, ord("Z"): None}
+_STRING, _OBJECT, _END_OF_OBJECT, _LIST, _END_OF_LIST, _TYPE, _COUNT = b"S{}[]$#"
+
 
 def forest_of_model(model: dict[str, Any], rounds: int) -> Forest | None:
-    """Return the trees of the first rounds of a model; None if it has other parts than trees with one value per leaf.
+    """Return the trees of the first rounds of a model; None if it has anything but trees with one value per leaf.
 
     ``model`` is the content of a model file, in JSON or UBJSON.
 
@@ -119,7 +133,7 @@ def _start(
         "name": "gbtree",
         "model": {**content_of_trees, **empty, "gbtree_model_param": {**param, "num_trees": "0"}},
     }
-    # Without this word a model without trees counts as not fitted yet.
+    # Without this entry a model without trees counts as not fitted yet.
     fitted = {**learner["learner_model_param"], "boost_from_average": "0"}
     without = {**model, "learner": {**learner, "gradient_booster": bare, "learner_model_param": fitted}}
     stump = xgb.Booster(model_file=bytearray(json.dumps(without, default=np.ndarray.tolist).encode()))
@@ -129,7 +143,7 @@ def _start(
 
 
 def _response(name: str, n_outputs: int) -> Callable[[Array], Array] | None:
-    """Return XGBoost's way from raw scores to predictions; None if it is not known here."""
+    """Return the function from raw scores to predictions; None if it is not known here."""
     link = _link(name)
     if link is None:
         return None
@@ -144,3 +158,65 @@ def _link(name: str) -> Callable[[Array], Array] | None:
     if name == "multi:softprob":
         return written(softmax)
     return (lambda raw: raw) if name in _IDENTITY else None
+
+
+# ----- UBJSON
+
+
+def read_ubjson(content: bytes) -> Any:
+    r"""Return the content of Universal Binary JSON; arrays of one type become numpy arrays without a copy.
+
+    Examples
+    --------
+    >>> read_ubjson(b"{i\x01a[$U#i\x02\x05\x06}")
+    {'a': array([5, 6], dtype=uint8)}
+    """
+    try:
+        return _value(content, 0)[0]
+    except (IndexError, KeyError, struct.error, UnicodeDecodeError) as error:
+        raise ValueError("The model is damaged: it is not UBJSON.") from error
+
+
+def _value(content: bytes, at: int) -> tuple[Any, int]:
+    """Return the value that starts at a position, and the position after it."""
+    kind, at = content[at], at + 1
+    if kind in _NUMBERS:
+        number = _NUMBERS[kind]
+        return number.unpack_from(content, at)[0], at + number.size
+    if kind == _STRING:
+        return _text(content, at)
+    if kind == _OBJECT:
+        members: dict[str, Any] = {}
+        while content[at] != _END_OF_OBJECT:
+            name, at = _text(content, at)
+            members[name], at = _value(content, at)
+        return members, at + 1
+    return _items(content, at) if kind == _LIST else (_CONSTANTS[kind], at)
+
+
+def _text(content: bytes, at: int) -> tuple[str, int]:
+    size, at = _value(content, at)
+    return content[at : at + size].decode("utf-8"), at + size
+
+
+def _items(content: bytes, at: int) -> tuple[Any, int]:
+    items: list[Any] = []
+    if content[at] == _TYPE:
+        dtype = _ARRAYS[content[at + 1]]
+        if content[at + 2] != _COUNT:
+            raise IndexError(at)
+        count, at = _value(content, at + 3)
+        end = at + count * dtype.itemsize
+        if not at <= end <= len(content):
+            raise IndexError(end)
+        return np.frombuffer(content, dtype, count, at), end
+    if content[at] == _COUNT:
+        count, at = _value(content, at + 1)
+        for _ in range(count):
+            item, at = _value(content, at)
+            items.append(item)
+        return items, at
+    while content[at] != _END_OF_LIST:
+        item, at = _value(content, at)
+        items.append(item)
+    return items, at + 1

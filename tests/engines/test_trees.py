@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from pucboost._engines import boosters_of
 from pucboost._engines.lightgbm_trees import forest_of_text
-from pucboost._engines.ubjson import read_ubjson
-from pucboost._engines.xgboost_trees import forest_of_model
+from pucboost._engines.xgboost_trees import forest_of_model, read_ubjson
 from pucboost._prediction.predictor import LeafSets
 
 N = 600

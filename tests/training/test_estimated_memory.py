@@ -42,8 +42,8 @@ engine, columns, classes, more = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 sizes = (40_000, 240_000)
 if "external_memory" in more:
     sizes = (240_000, 800_000)  # quantile sketches have their full size then
-    from pucboost._engines import xgboost_matrix
-    xgboost_matrix.PAGE_BYTES = 1 << 20  # as many pages are then read ahead in both trainings
+    from pucboost._engines import xgboost_data
+    xgboost_data.PAGE_BYTES = 1 << 20  # as many pages are then read ahead in both trainings
     watch_private_memory()  # files that are mapped do not count: the system takes that memory when it needs it
 rng = np.random.default_rng(0)
 X = rng.standard_normal((sizes[1], columns), dtype=np.float32)

@@ -14,7 +14,7 @@ from engine_kits import logistic
 from tools import make_table
 
 import pucboost as puc
-from pucboost._engines import ENGINES, xgboost_matrix
+from pucboost._engines import ENGINES, xgboost_data
 
 PARAMS: dict[str, Any] = {
     "engine": "xgboost",
@@ -30,7 +30,7 @@ X, Y = make_table(2_000)
 
 @pytest.fixture(autouse=True)
 def _many_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xgboost_matrix, "PAGE_BYTES", 20_000)
+    monkeypatch.setattr(xgboost_data, "PAGE_BYTES", 20_000)
 
 
 class Listing(xgb.callback.TrainingCallback):

@@ -1,0 +1,316 @@
+"""What XGBoost trains with: matrices of masked rows, users' objectives and metrics, callbacks.
+
+The matrices are ``QuantileDMatrix`` objects, read from the stream in batches.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost as xgb
+
+from .._arrays import Array
+from .._tables.sources import Categories
+from .._virtual.plan import BinSample
+from .._virtual.rows import VirtualTable
+from .base import times_rows
+from .names import whole_number
+
+PAGE_BYTES = 16 << 20
+"""Size of a page of masked rows in external memory; XGBoost reads several pages ahead."""
+
+
+def virtual_matrix(
+    virtual: VirtualTable,
+    params: Mapping[str, Any],
+    train: VirtualTable | None = None,
+    ref: xgb.DMatrix | None = None,
+    cache: Path | None = None,
+) -> xgb.DMatrix:
+    """Return the matrix of a virtual table; a validation set takes names and types from the training table.
+
+    With a folder ``cache``, the bins are kept there instead of in memory.
+    """
+    given: dict[str, Any] = {
+        "max_bin": int(params.get("max_bin", 256)),
+        "nthread": thread_parameter(params) or None,
+        "enable_categorical": bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
+    }
+    if ref is None and virtual.bin_sample is not None:
+        ref = _bin_reference(virtual, virtual.bin_sample, given)
+        given["max_bin"] = None
+    kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
+    return kind(MaskedBatches(virtual, virtual if train is None else train, cache), ref=ref, **given)
+
+
+def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, Any]) -> xgb.QuantileDMatrix:
+    """Return the reference matrix that fixes the bins for all workers; each makes it from the same sample.
+
+    Without it XGBoost would merge the workers' own sketches. That is correct, but trees would depend on the partitions.
+    """
+    rows, names = np.asarray(sample.rows, dtype=np.float32), feature_names(virtual)
+    coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
+    categories = {j: values for j, values in coded if values}
+    if categories:
+        return xgb.QuantileDMatrix(with_categories(rows, names or [], categories), weight=sample.weight, **given)
+    types = feature_types(virtual)
+    return xgb.QuantileDMatrix(rows, weight=sample.weight, feature_names=names, feature_types=types, **given)
+
+
+class MaskedBatches(xgb.DataIter):
+    """Batches of masked rows in one float32 buffer; XGBoost reads them four times.
+
+    With a folder ``cache``, XGBoost keeps its bins there, one page per batch.
+    """
+
+    def __init__(self, virtual: VirtualTable, named_like: VirtualTable, cache: Path | None = None) -> None:
+        # XGBoost makes the prefix unique for each matrix.
+        super().__init__(cache_prefix=None if cache is None else str(cache / "bins"))
+        self._rows = virtual.rows
+        self._info = {
+            "label": virtual.label(),
+            "weight": virtual.weight(),
+            "base_margin": virtual.init_score(),
+        }
+        self._names, self._types = feature_names(named_like), feature_types(named_like)
+        coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
+        self._categories = {j: values for j, values in coded if values}  # XGBoost refuses an empty list
+        if self._categories and self._types:
+            other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in virtual.table.source.coded]
+            if other:
+                raise ValueError(
+                    f"categorical_feature names column {(self._names or [])[other[0]]!r}, which is not of category "
+                    "type, while other columns are. Convert it with astype('category')."
+                )
+        n_columns = virtual.rows.shape[1]
+        batch = self._rows.batch_rows if cache is None else max(1, PAGE_BYTES // (4 * n_columns))
+        self._buffer = np.empty((min(batch, len(self._rows)), n_columns), dtype=np.float32)
+        self._start = 0
+
+    def reset(self) -> None:
+        """Start again."""
+        self._start = 0
+
+    def next(self, input_data: Callable[..., None]) -> bool:
+        """Hand over the next batch with its labels, weights and base margins; return whether there was one."""
+        n = min(len(self._buffer), len(self._rows) - self._start)
+        if n <= 0:
+            return False
+        part = slice(self._start, self._start + n)
+        info = {name: values[part] for name, values in self._info.items() if values is not None}
+        batch = self._rows.read_into(self._start, self._buffer[:n])
+        if self._categories:
+            input_data(data=with_categories(batch, self._names or [], self._categories), **info)
+        else:
+            input_data(data=batch, feature_names=self._names, feature_types=self._types, **info)
+        self._start += n
+        return True
+
+
+def with_categories(batch: Array, names: Sequence[str], categories: Mapping[int, Sequence[Any]]) -> Any:
+    """Return a batch as a DataFrame, so that XGBoost stores the categories and matches new tables by their names."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        if j in categories:
+            codes = np.nan_to_num(batch[:, j], nan=-1).astype(np.int64)
+            columns[name] = pd.Categorical.from_codes(codes, dtype=pd.CategoricalDtype(list(categories[j])))
+        else:
+            columns[name] = batch[:, j]
+    return pd.DataFrame(columns)
+
+
+def feature_names(virtual: VirtualTable) -> list[str] | None:
+    """Return the column names, or None where the table has none."""
+    return virtual.table.names if isinstance(virtual.table.feature_name, list) else None
+
+
+def feature_types(virtual: VirtualTable) -> list[str] | None:
+    """Return "c" for category columns and "q" for the others, or None if there are no categories."""
+    wanted = virtual.table.categorical_feature
+    if not isinstance(wanted, list) or not wanted:
+        return None
+    names = virtual.table.names
+    positions = {names.index(column) if isinstance(column, str) else int(column) for column in wanted}
+    return ["c" if j in positions else "q" for j in range(len(names))]
+
+
+def refit_matrix(booster: xgb.Booster, virtual: VirtualTable, categories: Categories | None) -> xgb.DMatrix:
+    """Return the virtual rows in memory with the column types of a booster; weights add up to N.
+
+    XGBoost's updater that refreshes leaves cannot read a ``QuantileDMatrix``.
+    """
+    rows: Array = np.asarray(virtual.rows.materialise(), dtype=np.float32)
+    given: dict[str, Any] = {"label": virtual.label(), "weight": virtual.weight(virtual.share_per_tree)}
+    known = {} if categories is None or not categories.values else categories.by_column(())
+    if known:
+        return xgb.DMatrix(with_categories(rows, booster.feature_names or [], known), enable_categorical=True, **given)
+    return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **given)
+
+
+def with_cache(folder: Path | None, fit: Callable[[Path | None], Any]) -> Any:
+    """Call ``fit`` with a temporary folder inside ``folder``, or with None if there is none; always clean up."""
+    if folder is None:
+        return fit(None)
+    with tempfile.TemporaryDirectory(prefix="pucboost-", dir=folder) as cache:
+        try:
+            return fit(Path(cache))
+        except BaseException as error:
+            # A matrix deletes its own files when it is freed, and warns if they are gone by then. The frames of an
+            # error would keep it alive longer than the folder.
+            traceback.clear_frames(error.__traceback__)
+            raise
+        finally:
+            gc.collect()
+
+
+def first_given(params: Mapping[str, Any], *names: str) -> Any:
+    """Return the first parameter that is given and not None, else 0."""
+    return next((params[name] for name in names if params.get(name) is not None), 0)
+
+
+def thread_parameter(params: Mapping[str, Any]) -> int:
+    """Return the number of threads, 0 for all."""
+    return max(0, whole_number("nthread", first_given(params, "nthread", "n_jobs")))
+
+
+# ----- objectives and metrics that users write
+
+
+def take_objective(params: dict[str, Any]) -> tuple[dict[str, Any], WeightedObjective | None]:
+    """Return the parameters without a callable objective, and the objective; None if there is none."""
+    objective = params.get("objective")
+    if not callable(objective):
+        return params, None
+    rest = {name: value for name, value in params.items() if name != "objective"}
+    return {**rest, **getattr(objective, "builtin_params", {})}, WeightedObjective(objective, {})
+
+
+@dataclass
+class WeightedObjective:
+    """Gradient and hessian of the user's objective × copy weight, row by row."""
+
+    objective: Callable[..., Any]
+    weights: dict[int, tuple[Array | None, Array | None]]
+    """Copy weights and user weights of each training matrix, by its identity."""
+
+    def __call__(self, preds: Array, matrix: xgb.DMatrix) -> tuple[Array, Array]:
+        copy_weight, user_weight = self.weights[id(matrix)]
+        gradient, hessian = self.objective(preds, _ObjectiveView(matrix, user_weight))
+        if copy_weight is None:
+            return gradient, hessian
+        return times_rows(gradient, copy_weight), times_rows(hessian, copy_weight)
+
+
+class _ObjectiveView:
+    """The matrix passed to a callable objective: it has the user's weights, but not the copy weights."""
+
+    def __init__(self, matrix: xgb.DMatrix, user_weight: Array | None) -> None:
+        self._matrix, self._user_weight = matrix, user_weight
+
+    def get_weight(self) -> Array:
+        """Return the user's weights; an empty array if there are none, as XGBoost does."""
+        return np.empty(0, dtype=np.float32) if self._user_weight is None else self._user_weight
+
+    def get_float_info(self, field: str) -> Array:
+        """Return a field as XGBoost does, except for the weights."""
+        return self.get_weight() if field == "weight" else self._matrix.get_float_info(field)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._matrix, name)
+
+
+def metric_of(feval: Any) -> Metric | None:
+    """Return a user's metrics as one; None if there are none."""
+    if feval is None:
+        return None
+    return Metric(feval if isinstance(feval, (list, tuple)) else [feval])
+
+
+class Metric:
+    """One or more LightGBM fevals as XGBoost's custom metric; remembers for which metrics higher is better."""
+
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self.functions = functions
+        self.directions: dict[str, bool] = {}
+
+    def __call__(self, preds: Array, matrix: xgb.DMatrix) -> list[tuple[str, float]]:
+        results: list[tuple[str, float]] = []
+        for function in self.functions:
+            got = function(preds, matrix)
+            for name, value, *higher_is_better in got if isinstance(got, list) else [got]:
+                results.append((name, value))
+                if higher_is_better:
+                    self.directions[name] = bool(higher_is_better[0])
+        return results
+
+
+# ----- callbacks, and the results of ``xgb.cv``
+
+
+class AfterRound(xgb.callback.TrainingCallback):
+    """Calls a function with the number of the round and all metrics so far."""
+
+    def __init__(self, function: Callable[[int, Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self._function = function
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Call the function and continue training."""
+        self._function(epoch, evals_log)
+        return False
+
+
+class CheckpointRounds(xgb.callback.TrainingCallback):
+    """Hands a copy of the booster to a function every few rounds."""
+
+    def __init__(self, keep: Callable[[Any, int], None], every: int) -> None:
+        super().__init__()
+        self._keep, self._every, self._rounds = keep, every, 0
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        """Count the rounds and continue training."""
+        self._rounds += 1
+        if self._rounds % self._every == 0:
+            # In a thread outside XGBoost's collective: inside it, making a matrix waits until all workers make one.
+            with ThreadPoolExecutor(1) as outside:
+                outside.submit(self._keep, model.copy(), model.num_boosted_rounds()).result()
+        return False
+
+
+class KeepBoosters(xgb.callback.TrainingCallback):
+    """Keeps the boosters of ``xgb.cv``, which passes them to callbacks but does not return them.
+
+    They share XGBoost's random numbers. When rows are sampled, a fold is therefore not bit for bit the model that
+    ``train`` would return for it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.boosters: list[xgb.Booster] = []
+
+    def after_training(self, model: Any) -> Any:
+        """Remember the booster of each fold."""
+        self.boosters = [fold.bst for fold in model.cvfolds]
+        return model
+
+
+def named_as_in_lightgbm(history: Mapping[str, Any], with_training: bool) -> dict[str, Any]:
+    """Return the history of ``xgb.cv`` under the names that ``lgb.cv`` uses."""
+    names = {"test": "valid", "train": "train"}
+    result: dict[str, Any] = {}
+    for key, values in history.items():
+        part, _, rest = key.partition("-")
+        measure, _, kind = rest.rpartition("-")
+        if part == "test" or with_training:
+            result[f"{names[part]} {measure}-{'stdv' if kind == 'std' else kind}"] = values
+    return result
