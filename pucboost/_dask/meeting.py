@@ -1,4 +1,7 @@
-"""Where the workers of one training meet: each tells how it is reached, and learns how all others are."""
+"""Where the workers of one training meet: each publishes its endpoint, and receives those of all others.
+
+They meet before the engine opens its network: LightGBM would search two minutes for a worker that does not come.
+"""
 
 from __future__ import annotations
 

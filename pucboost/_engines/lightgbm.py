@@ -31,9 +31,9 @@ from .base import (
 )
 from .features import check_features
 from .lightgbm_boosters import BOOSTERS, with_builtin_objective
-from .lightgbm_categories import rare_categories, spell_out
-from .lightgbm_dataset import FoldRows, VirtualDataset, bin_reference
+from .lightgbm_dataset import FoldRows, VirtualDataset, bin_reference, rare_categories
 from .lightgbm_network import LightGBMNetwork, is_networked, local_booster, without_network
+from .lightgbm_text import spell_out
 from .names import (
     MAIN_NAME,
     is_true,

@@ -14,15 +14,22 @@ from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest
-from .lightgbm_rounds import with_round
-from .lightgbm_text import check_complete, check_trees, schema_in, sealed, unsealed, with_schema
-from .lightgbm_trees import forest_of_text
+from .lightgbm_text import (
+    check_complete,
+    check_trees,
+    forest_of_text,
+    schema_in,
+    sealed,
+    unsealed,
+    with_round,
+    with_schema,
+)
 from .mask_tree import MaskTree
 from .names import main_objective, value_of
 
 
 class LightGBMBoosters(Boosters):
-    """Answers questions about any ``lgb.Booster``. LightGBM itself is loaded only to create a booster."""
+    """Questions about any ``lgb.Booster``. LightGBM itself is loaded only to create a booster."""
 
     name: ClassVar[str] = "lightgbm"
 
@@ -164,7 +171,7 @@ class LightGBMBoosters(Boosters):
 
 
 def _decoded(content: bytes) -> str:
-    """Return the text of a file with LightGBM's line ends: it stops the process at those that Windows tools write."""
+    """Return the text of a file with LightGBM's line ends: it aborts the process at those that Windows tools write."""
     try:
         return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError:

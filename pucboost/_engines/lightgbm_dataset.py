@@ -1,4 +1,4 @@
-"""Masked rows as a LightGBM Dataset.
+"""Masked rows as a LightGBM Dataset, and the categories of optional columns that are too rare for LightGBM.
 
 ``lgb.train`` and ``lgb.cv`` get a :class:`VirtualDataset`, which builds itself from the stream. They treat it like any
 other Dataset.
@@ -7,7 +7,8 @@ other Dataset.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,15 +17,18 @@ import numpy as np
 
 from .._arrays import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
+from .._tables.containers import SourceTable
 from .._virtual.plan import BinSample
-from .._virtual.rare_categories import RareCategories
+from .._virtual.rare_categories import RareCategories, RowsPerPerson
 from .._virtual.rows import MaskedRows, VirtualTable
+from .lightgbm_network import is_networked
+from .names import main_objective, number_of, value_of
 
 
 class MaskedSequence(lgb.Sequence):
     """Masked rows behind LightGBM's public interface for data that do not fit into memory.
 
-    ``as_given`` are the same rows with the categories that people gave, for a model that has read such rows.
+    ``as_given`` are the same rows with all categories, for scoring with a model that was trained on them.
     """
 
     def __init__(self, rows: MaskedRows, as_given: MaskedRows) -> None:
@@ -116,7 +120,7 @@ class VirtualDataset(lgb.Dataset):
         finally:
             self._constructing = False
         if self.reference is not None and self.weight is None and self.get_field("weight") is not None:
-            # Rows pushed after a reference that has weights start with weights of 0, not 1.
+            # Rows pushed after a reference that has weights start with weights of 0, not 1; metrics would be NaN.
             self.set_field("weight", np.ones(self.num_data(), dtype=np.float32))
         return self
 
@@ -160,7 +164,10 @@ class VirtualDataset(lgb.Dataset):
 def bin_reference(
     virtual: VirtualTable, sample: BinSample, params: dict[str, Any], rare: RareCategories
 ) -> lgb.Dataset:
-    """Return a Dataset whose bins those of all workers are, made from the same sample in each."""
+    """Return the reference Dataset that fixes the bins for all workers; each makes it from the same sample.
+
+    LightGBM itself bins each feature on one machine, from the rows there: a column that nobody shares there is lost.
+    """
     table = virtual.table
     reference = lgb.Dataset(
         rare.pool(sample.rows),
@@ -169,7 +176,7 @@ def bin_reference(
         categorical_feature=table.categorical_feature,
         params={**table.params, **params},
     ).construct()
-    reference.pandas_categorical = table.pandas_categorical  # what refers to it takes them from here
+    reference.pandas_categorical = table.pandas_categorical  # Datasets that refer to it take them from here
     return reference
 
 
@@ -201,3 +208,84 @@ def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Arra
         append_nonzero_columns(rows.take(index), start, next_slot, values, positions)
     cut = [slice(lo, hi) for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
     return [values[part] for part in cut], [positions[part] for part in cut]
+
+
+# ----- rare categories
+#
+# LightGBM sends missing values to the right, with every category that does not go left. A category with fewer than
+# ``cat_smooth`` rows in a leaf, or without a bin, never goes left, so no number of trees tells its sharers from people
+# who withhold the column. (XGBoost tells all categories apart.) Such categories are pooled into one while trees grow;
+# law 3, stream = table, holds up to this pooling. It happens here, inside the engine, so that sketches and anchors see
+# what people gave; ``spell_out`` writes the categories into the finished model. A booster that keeps its training data
+# is left as it is, and reads the rare categories as missing. A wider margin than that of ``least_people`` cost sharers
+# accuracy and gained the silent nothing.
+
+_SURELY = 3.0
+"""A category whose expected count in a sample is this multiple of the required count is hardly ever too rare there."""
+
+_ROWS = 40
+"""Rows of the small Dataset that tells LightGBM columns and parameters."""
+_HARDLY_ANY = 1e-9
+
+
+def rare_categories(train: VirtualTable, params: Mapping[str, Any]) -> RareCategories:
+    """Return the categories of optional columns that LightGBM could not tell from missing values.
+
+    Workers that train together must agree on them: with a plan by its sample, without one there are none.
+    """
+    table = train.table
+    params = {**table.params, **params}
+    given = value_of(params, "categorical_feature")
+    named = given or (table.categorical_feature not in ("auto", None) and len(table.categorical_feature))
+    sample = train.bin_sample
+    if not named or not train.rows.consent.n_groups or (sample is None and is_networked(params)):
+        return RareCategories({})
+    quiet = {"verbosity": -1, "num_threads": 1} | ({} if given is None else {"categorical_feature": given})
+    columns = categorical_columns(lgb.Booster(quiet, columns_only({}, table)))
+    if sample is None:
+        return RareCategories.of(train, columns, lambda group: least_people(train, params, group))
+    in_leaf, in_bin = _needed_rows(params)
+    return RareCategories.of_sample(train, columns, sample, in_leaf, _SURELY * in_bin)
+
+
+def least_people(train: VirtualTable, params: Mapping[str, Any], group: int, *, bins_of_people: bool = False) -> float:
+    """Return how many people must share a category so that trees can tell it from others.
+
+    A leaf uses a category that has ``cat_smooth`` rows in it, and a category gets a bin if it has ``min_data_in_bin``
+    among the rows that are sampled for the bins: virtual rows, or the people themselves (``bins_of_people``).
+    """
+    per_person, (in_leaf, in_bin) = RowsPerPerson.of(train, group), _needed_rows(params)
+    least = in_leaf / max(per_person.in_tree, _HARDLY_ANY)
+    rows, each = (train.people, 1.0) if bins_of_people else (len(train), per_person.in_table)
+    share = number_of(params, "bin_construct_sample_cnt", 200_000) / rows
+    return least if share >= 1.0 else max(least, _SURELY * in_bin / max(share * each, _HARDLY_ANY))
+
+
+def _needed_rows(params: Mapping[str, Any]) -> tuple[float, float]:
+    """Return how many rows of a category a leaf needs to use it, and a sample to give it a bin."""
+    in_bin = max(number_of(params, "min_data_in_bin", 3), 1.0)
+    return max(number_of(params, "cat_smooth", 10.0), in_bin), in_bin
+
+
+def categorical_columns(booster: lgb.Booster) -> list[int]:
+    """Return the positions of the categorical columns, as LightGBM understood table and parameters."""
+    found = re.search(r"^\[categorical_feature: (?:(name):)?(.+)\]$", booster.model_to_string(), re.MULTILINE)
+    if not found:
+        return []
+    words = found[2].split(",")
+    return [booster.feature_name().index(word) if found[1] else int(word) for word in words]
+
+
+def columns_only(params: Mapping[str, Any], table: SourceTable, n_classes: int = 1) -> lgb.Dataset:
+    """Return a small Dataset with the columns of a table and other values, to make a Booster from."""
+    column = np.arange(_ROWS, dtype=np.float64)
+    positive = main_objective(value_of(params, "objective")) == "gamma"
+    data = lgb.Dataset(
+        np.tile(column[:, None], table.source.n_columns),
+        column % max(2, n_classes) + positive,
+        feature_name=table.names,
+        categorical_feature=table.categorical_feature,
+        params={"verbosity": -1, "num_threads": 1},
+    )
+    data.pandas_categorical = table.pandas_categorical
+    return data

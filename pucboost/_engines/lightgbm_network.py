@@ -1,4 +1,9 @@
-"""LightGBM on several machines: how its workers find each other, and what a model must not keep of that."""
+"""LightGBM on several machines: how workers connect, and a model without their addresses.
+
+LightGBM takes a closed connection for a message of no bytes, and reads on for ever in a loop in C++ that nothing can
+interrupt. So a worker that fails resets its connections, and if a worker is lost, the sockets of the others are
+replaced by something that cannot be read. The network is opened before anything else can fail.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ _DEFAULTS = {
     "time_out": "120",
     "tree_learner": "serial",
 }
-"""What one machine has for the parameters that describe a network."""
+"""Values of the parameters of a network on a single machine."""
 
 _LINE = re.compile(rf"^\[({'|'.join(_DEFAULTS)}): [^\n]*\]$", re.MULTILINE)
 
@@ -49,8 +54,7 @@ parameters:
 
 end of parameters
 """
-"""A model without trees: LightGBM's functions for its network are methods of boosters."""
-
+"""A model without trees: LightGBM's network functions are methods of boosters."""
 
 _CONNECTED: list[tuple[int, tuple[int, ...]]] = []
 """The port of this process and those of all workers, while they are connected."""
@@ -62,13 +66,13 @@ class LightGBMNetwork(Network):
     errors: ClassVar[tuple[type[Exception], ...]] = (lgb.basic.LightGBMError,)
 
     def check_params(self, params: Mapping[str, Any]) -> None:
-        """Refuse lists of machines: whoever is there takes part."""
+        """Refuse lists of machines: all workers of the cluster take part."""
         for name in ("machines", "machine_list_filename", "num_machines"):
             if value_of(params, name) is not None:
                 raise ValueError(f"{name} is not possible here: the workers find each other. Leave it out.")
 
     def endpoint(self, host: str, rank: int, n_workers: int, params: Mapping[str, Any]) -> str:
-        """Return address and a port, free or the one asked for; nothing listens there until all workers join."""
+        """Return address and port, a free one unless given; nothing listens there until all workers join."""
         asked = value_of(params, "local_listen_port")
         if asked is not None:
             return f"{host}:{int(asked) + rank}"
@@ -78,7 +82,7 @@ class LightGBMNetwork(Network):
 
     @contextmanager
     def joined(self, endpoints: Sequence[Any], rank: int) -> Iterator[dict[str, Any]]:
-        """Open the sockets before anything else can fail, and close them in any case: then the others fail, too."""
+        """Open the sockets, and close them in any case, so that the other workers fail, too."""
         if len(endpoints) == 1:
             yield {}
             return
@@ -99,10 +103,7 @@ class LightGBMNetwork(Network):
             _CONNECTED.clear()
 
     def sever(self) -> None:
-        """Put something else in the place of LightGBM's sockets, which it then fails to read from.
-
-        LightGBM takes the end of a connection for a message of no bytes, and reads on for ever: it must be told.
-        """
+        """Replace LightGBM's sockets by the null device, so that it fails to read from them."""
         for connection in _connections():
             _reset_when_closed(connection)
             with suppress(OSError):
@@ -112,7 +113,7 @@ class LightGBMNetwork(Network):
 
 
 def _connections() -> list[int]:
-    """Return the file descriptors of LightGBM's connections, which it does not tell: go by their ports."""
+    """Return the file descriptors of LightGBM's connections, found by their ports: LightGBM does not expose them."""
     folder = Path("/dev/fd")
     if not _CONNECTED or not folder.is_dir():
         return []
@@ -129,7 +130,7 @@ def _connections() -> list[int]:
 
 @contextmanager
 def _opened(descriptor: int) -> Iterator[socket.socket]:
-    """Yield a copy of somebody's socket, and close it; raise OSError if it is none."""
+    """Yield a duplicate of a socket, and close it; raise OSError if the descriptor is not a socket."""
     if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         raise OSError(errno.ENOTSOCK, "not a socket")
     copy = os.dup(descriptor)
@@ -143,23 +144,23 @@ def _opened(descriptor: int) -> Iterator[socket.socket]:
 
 
 def _wait_for_ever(connection: int) -> None:
-    """Let a connection wait as long as it takes.
+    """Remove the time limit of a connection.
 
-    Those that LightGBM accepts have the time limit of the listener: a worker whose rows take a minute longer would
-    count as lost, and while there is a limit, a process that is stopped for a moment fails when it goes on.
+    Connections that LightGBM accepts inherit the limit of the listener: a worker whose rows take a minute longer would
+    count as lost, and a process stopped for a moment (SIGSTOP) would fail with "Interrupted system call".
     """
     with suppress(OSError), _opened(connection) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 0))
 
 
 def _reset_when_closed(connection: int) -> None:
-    """Let the other side of a connection learn of an error when it is closed, and not of a mere end."""
+    """Make the other side see an error when the connection is closed, not just its end."""
     with suppress(OSError), _opened(connection) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def is_networked(params: Mapping[str, Any]) -> bool:
-    """Return whether LightGBM's parameters speak of several machines."""
+    """Return whether LightGBM's parameters name several machines."""
     return bool(value_of(params, "machines")) or int(value_of(params, "num_machines", 1)) > 1
 
 
@@ -172,12 +173,12 @@ def without_network(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def local_text(text: str) -> str:
-    """Return a model's text without addresses, ports and the like, as if it were trained on one machine."""
+    """Return a model's text without addresses and ports, as if it were trained on one machine."""
     return _LINE.sub(lambda found: f"[{found[1]}: {_DEFAULTS[found[1]]}]", text)
 
 
 def local_booster(booster: lgb.Booster) -> lgb.Booster:
-    """Return a booster without addresses, ports and the like."""
+    """Return a booster without addresses and ports."""
     local = lgb.Booster(model_str=local_text(booster.model_to_string(num_iteration=-1)))
     local.best_iteration, local.best_score = booster.best_iteration, booster.best_score
     local.pandas_categorical = booster.pandas_categorical

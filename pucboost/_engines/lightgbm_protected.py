@@ -1,4 +1,7 @@
-"""LightGBM boosters that keep their consent schema, and refuse what would undo the protection without a word."""
+"""LightGBM boosters that keep their consent schema, and refuse what would silently undo the protection.
+
+This module is apart from ``lightgbm_boosters`` because it loads LightGBM.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ from .lightgbm_text import sealed, with_schema
 class ProtectedBooster(lgb.Booster):
     """What ``train`` returns: an ``lgb.Booster`` whose text, files, pickles and copies hold the consent schema.
 
-    ``refit`` and ``update`` on rows as they are would let the trees learn what silence says, so they are refused.
+    ``refit`` and ``update`` on raw rows would let the trees learn what silence says. They raise instead of warning,
+    because the result would look like any other model; ``lgb.Booster.refit(booster, …)`` remains for those who want it.
     """
 
     puc_schema: dict[str, Any]

@@ -1,29 +1,53 @@
-"""The consent schema inside LightGBM's own text of a model.
+"""LightGBM's text of a model: its trees, one more round, rare categories by name, the consent schema and a digest.
 
 LightGBM keeps the lines of a model's section ``parameters:`` as they are, and writes them again whenever it writes the
-model: to a file, into a pickle, into a copy. A line ``[name: ]`` is a parameter without a value, which it skips, with
+model: to a file, into a pickle, into a copy. It skips a line ``[name: ]``, a parameter without a value, together with
 all that follows on the line. So the schema is written as
 
     [pucboost: ]:{"format": 1, …}
 
-and survives whatever LightGBM itself does with the model, unless it makes other trees of it.
+and survives whatever LightGBM itself does with the model, unless it grows or refits trees: then it drops the line.
 
-A file also has a digest of all its other lines, ``pucboost_digest:…`` behind the parameters, where LightGBM does not
-keep it: what LightGBM has written itself is not what the digest was made of.
+A file also has a digest of all its other lines, ``pucboost_digest:…`` after the parameters, which LightGBM drops. A
+model that LightGBM has written again has no digest rather than a wrong one.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .._arrays import Array
 from .._digests import KEY, DamagedFileError, check_digest, digest
+from .._kernels.leaf_sets import (
+    READ_AS_IT_IS,
+    READ_CATEGORY,
+    READ_NAN_AS_ZERO,
+    READ_ZERO_AS_NAN,
+    exponential,
+    logistic,
+    softmax,
+    softplus,
+)
+from .._kernels.rows import ZERO_THRESHOLD
 from .._plain_data import entries
+from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
+from .forest import Forest, elementwise, written
+from .mask_tree import MaskTree, same_rounds
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
 
 _LINE = "[pucboost: ]:"
 _OURS = re.compile(rf"^{re.escape(_LINE)}.*\n", re.MULTILINE)
 _END = "\nend of parameters\n"
+_END_OF_TREES = "\nend of trees"
 _LAST_LINE = "\npandas_categorical:"
 _SEAL = f"\n{KEY}:"
 
@@ -83,9 +107,9 @@ def unsealed(text: str) -> str:
 
 
 def check_complete(text: str, has_categories: bool) -> None:
-    """Raise if a text ends before the categories, which come last: without them, codes would mean something else.
+    """Raise if a text ends before its last line, the categories: without them, codes have another meaning.
 
-    LightGBM outside Python leaves that line out.
+    LightGBM writes that line in Python only.
     """
     _, last, rest = text.rpartition(_LAST_LINE)
     if (last and rest.endswith("\n")) or (not has_categories and text.endswith(_END)):
@@ -94,9 +118,9 @@ def check_complete(text: str, has_categories: bool) -> None:
 
 
 def check_trees(text: str) -> None:
-    """Raise unless a text of LightGBM has all its trees where it says that they are, and the end of its parameters.
+    """Raise unless a text has all its trees at the places given by ``tree_sizes``, and the end of its parameters.
 
-    LightGBM finds trees by ``tree_sizes``, in bytes, and stops the process if there is something else.
+    LightGBM finds trees by these sizes, in bytes, and aborts the process if it finds something else.
     """
     _, found, rest = text.partition("\ntree_sizes=")
     if not text.startswith("tree\n") or not (found or "\nend of trees\n" in text):
@@ -110,3 +134,260 @@ def check_trees(text: str) -> None:
         place += int(size)
     if "\nparameters:\n" in text and _END not in text:
         raise DamagedFileError("its end is missing. Copy it again, as a binary file")
+
+
+# ----- reading trees
+
+_READINGS = np.array([READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_AS_IT_IS, READ_AS_IT_IS], dtype=np.uint8)
+"""By LightGBM's missing types: none, zero, NaN; there is no fourth."""
+CATEGORICAL, _DEFAULT_LEFT, _MISSING_TYPE = 1, 2, 2
+"""Bits of a decision type, and where the missing type begins."""
+_SIGNIFICANT_DIGITS = 6
+"""Number of digits that LightGBM writes of an objective's parameters."""
+
+
+def forest_of_text(text: str) -> Forest | None:
+    """Return all trees in the text of a model; None if leaves are linear models.
+
+    LightGBM adds the leaves of a row in double precision, tree by tree, starting at 0. Values up to 1e-35 are 0 to it,
+    and without a missing type for NaN so is NaN.
+    """
+    header, *trees = text.split("\nTree=")
+    if trees:
+        trees[-1] = trees[-1].partition("\nend of trees")[0]
+    head, read = lines_of(header), [lines_of(tree) for tree in trees]
+    if not read or any(tree.get("is_linear", "0") != "0" for tree in read):
+        return None
+    leaves = np.array([int(tree["num_leaves"]) for tree in read])
+    n_outputs = int(head["num_tree_per_iteration"])
+    column, decision = _numbers(read, "split_feature", np.int64), _numbers(read, "decision_type", np.int64)
+    threshold, value = _numbers(read, "threshold", np.float64), _numbers(read, "leaf_value", np.float64)
+    left, right = _numbers(read, "left_child", np.int64), _numbers(read, "right_child", np.int64)
+    if (
+        (leaves < 1).any()
+        or not len(column) == len(decision) == len(threshold) == len(left) == len(right) == (leaves - 1).sum()
+        or len(value) != leaves.sum()
+    ):
+        raise ValueError("The model is damaged: a tree has more or fewer numbers than nodes.")
+    categorical = decision & CATEGORICAL != 0
+    sets, place = _category_sets(read, leaves, threshold, categorical)
+    counts = np.array([len(members) for members in sets], dtype=np.int64)
+    starts = np.cumsum(counts) - counts
+    # Inner nodes come first in each tree, then the leaves, which LightGBM numbers −1, −2, ….
+    is_inner = np.concatenate([np.arange(2 * n - 1) < n - 1 for n in leaves])
+    inner_count = (leaves - 1).repeat(leaves - 1)
+    nodes = partial(_at, is_inner)
+    return Forest(
+        n_columns=int(head["max_feature_idx"]) + 1,
+        start=np.zeros(n_outputs),
+        tree_start=np.concatenate([[0], np.cumsum(2 * leaves - 1)]).astype(np.int64),
+        output=np.arange(len(leaves)) % n_outputs,
+        left=nodes(np.where(left < 0, inner_count + ~left, left), -1),
+        right=nodes(np.where(right < 0, inner_count + ~right, right), -1),
+        column=nodes(column, 0),
+        reading=nodes(np.where(categorical, READ_CATEGORY, _READINGS[decision >> _MISSING_TYPE & 3]), 0),
+        threshold=nodes(threshold, 0),
+        missing_left=nodes(~categorical & (decision & _DEFAULT_LEFT != 0), False),
+        category_start=nodes(np.where(categorical, np.append(starts, 0)[place], 0), 0),
+        category_count=nodes(np.where(categorical, np.append(counts, 0)[place], 0), 0),
+        goes_left=np.concatenate([*sets, np.zeros(0, dtype=bool)]),
+        value=_at(~is_inner, value, 0.0),
+        response=_response(head, n_outputs, len(leaves) // n_outputs),
+        zero=ZERO_THRESHOLD,
+    )
+
+
+def lines_of(part: str) -> dict[str, str]:
+    """Return the part after the first = of each line, by the part before it."""
+    return {key: value for key, _, value in (line.partition("=") for line in part.splitlines())}
+
+
+def _numbers(trees: list[dict[str, str]], name: str, kind: Any) -> Array:
+    words = [word for tree in trees for word in tree[name].split()]
+    return np.array(list(map(float if kind is np.float64 else int, words)), dtype=kind)
+
+
+def _at(where: Array, values: Array, other: Any) -> Array:
+    """Return an array with ``values`` where ``where`` is true and ``other`` elsewhere."""
+    out = np.full(len(where), other, dtype=values.dtype)
+    out[where] = values
+    return out
+
+
+def _category_sets(
+    trees: list[dict[str, str]], leaves: Array, threshold: Array, categorical: Array
+) -> tuple[list[Array], Array]:
+    """Return the sets of categories that go left, and for each inner node the number of its set.
+
+    The threshold of a categorical node is the number of its set within the tree; a set is a row of 32-bit words. An
+    unknown category goes right.
+    """
+    sets: list[Array] = []
+    place = np.full(len(threshold), -1, dtype=np.int64)
+    for tree, end, count in zip(trees, np.cumsum(leaves - 1), leaves - 1, strict=True):
+        here = np.flatnonzero(categorical[end - count : end]) + end - count
+        if not len(here):
+            continue
+        bounds = np.array(tree["cat_boundaries"].split(), dtype=np.int64)
+        words = np.array(tree["cat_threshold"].split(), dtype=np.int64)
+        number = threshold[here]
+        exist = (number >= 0) & (number < len(bounds) - 1)
+        if not exist.all() or (bounds < 0).any() or (bounds > len(words)).any():
+            raise ValueError("The model is damaged: a node tests categories that do not exist.")
+        place[here] = number.astype(np.int64) + len(sets)
+        for lo, hi in itertools.pairwise(bounds):
+            sets.append(np.append(members_of(words[lo:hi]), False))
+    return sets, place
+
+
+def _response(head: dict[str, str], n_outputs: int, rounds: int) -> Callable[[Array], Array] | None:
+    """Return the function from raw scores to predictions; None if it is not known here."""
+    name, *words = head.get("objective", "").split() or [""]
+    given = {key: value for key, _, value in (word.partition(":") for word in words)}
+    link = _link(name, given)
+    if link is None:
+        return None
+    divisor = rounds if "average_output" in head else 1
+
+    def response(raw: Array) -> Array:
+        scores = raw / divisor if divisor != 1 else raw
+        out = link(scores)
+        return out[:, 0] if n_outputs == 1 else out
+
+    return response
+
+
+def _link(name: str, given: dict[str, str]) -> Callable[[Array], Array] | None:
+    slope = given.get("sigmoid", "1")
+    if len(slope.replace(".", "").replace("-", "").lstrip("0")) >= _SIGNIFICANT_DIGITS:
+        return None  # it may have been rounded
+    if name in ("binary", "multiclassova", "cross_entropy"):
+        return elementwise(lambda raw, out: logistic(raw, float(slope), out))
+    if name == "multiclass":
+        return written(softmax)
+    if name in ("poisson", "gamma", "tweedie"):
+        return elementwise(exponential)
+    if name == "cross_entropy_lambda":
+        return elementwise(softplus)
+    if "sqrt" in given:
+        return lambda raw: np.sign(raw) * raw * raw
+    unchanged = ("", "regression", "regression_l1", "huber", "fair", "quantile", "mape", "lambdarank", "rank_xendcg")
+    return (lambda raw: raw) if name in unchanged else None
+
+
+# ----- one more round
+
+_MISSING_ZERO, _MISSING_NAN = 1 << 2, 2 << 2
+"""Decision types of a numerical split that sends missing values (0 and NaN, or NaN) to the right."""
+
+
+def with_round(text: str, trees: Sequence[MaskTree], zero_as_missing: bool) -> str:
+    """Return the text of a model with one more round: trees that test only what is missing, one per class.
+
+    A node is the split x ≤ ∞, missing values to the right. LightGBM reads and writes ``inf``.
+    """
+    head, end, rest = text.partition(_END_OF_TREES)
+    per_round = re.search(r"^num_tree_per_iteration=(\d+)$", head, re.MULTILINE)
+    same_rounds(trees, int(per_round[1]) if per_round else 1)
+    count = head.count("\nTree=")
+    kind = _MISSING_ZERO if zero_as_missing else _MISSING_NAN
+    blocks = [f"Tree={count + k}\n{_tree_text(tree, kind)}\n\n\n" for k, tree in enumerate(trees)]
+    # LightGBM finds the trees by their sizes.
+    sizes = "".join(f" {len(block)}" for block in blocks)
+    head = re.sub(r"^tree_sizes=.*$", lambda line: f"{line[0]}{sizes}", head, count=1, flags=re.MULTILINE)
+    return head + "\n" + "".join(blocks) + end.lstrip("\n") + rest
+
+
+def _tree_text(tree: MaskTree, kind: int) -> str:
+    n_inner, inner_rows = len(tree.column), tree.inner(tree.rows)
+    lines: dict[str, str] = {
+        "num_leaves": str(len(tree.value)),
+        "num_cat": "0",
+        "split_feature": _numbers_text(tree.column),
+        "split_gain": _numbers_text(tree.gains()),
+        "threshold": " ".join(["inf"] * n_inner),
+        "decision_type": " ".join([str(kind)] * n_inner),
+        "left_child": _numbers_text(tree.present),
+        "right_child": _numbers_text(tree.missing),
+        "leaf_value": _numbers_text(tree.value),
+        "leaf_weight": _numbers_text(tree.weight),
+        "leaf_count": _numbers_text(tree.rows.astype(int)),
+        "internal_value": _numbers_text(tree.means()) if n_inner else "",
+        "internal_weight": _numbers_text(tree.inner(tree.weight)),
+        "internal_count": _numbers_text(inner_rows.astype(int)),
+        "is_linear": "0",
+        "shrinkage": "1",
+    }
+    return "\n".join(f"{name}={value}" for name, value in lines.items())
+
+
+def _numbers_text(values: Array | Iterable[float]) -> str:
+    return " ".join(repr(value.item() if hasattr(value, "item") else value) for value in values)
+
+
+# ----- sets of categories, and the rare ones among them
+#
+# Trees grow on rows in which the rare categories of an optional column are one (:mod:`.._virtual.rare_categories`). In
+# the finished model every split names them all, so that LightGBM and others read tables as people gave them.
+
+
+def spell_out(booster: lgb.Booster, rare: RareCategories, rounds_before: int) -> lgb.Booster:
+    """Let the trees of a booster name all rare categories wherever they name the one that stands for them.
+
+    Its first ``rounds_before`` rounds, those of a model that it continues, were grown on all categories and stay.
+    """
+    if rare.columns:
+        first, best = rounds_before * booster.num_model_per_iteration(), booster.best_iteration
+        booster.model_from_string(spelt_out(booster.model_to_string(num_iteration=-1), rare, first))
+        booster.best_iteration = best
+    return booster
+
+
+def spelt_out(text: str, rare: RareCategories, first: int = 0) -> str:
+    """Return the text of a model whose trees name all rare categories, from the tree number ``first`` on."""
+    head, end, rest = text.partition(_END_OF_TREES)
+    head, *trees = head.split("\nTree=")
+    blocks = [f"Tree={tree if k < first else _tree_spelt_out(tree, rare)}\n" for k, tree in enumerate(trees)]
+    sizes = " ".join(str(len(block)) for block in blocks)  # LightGBM finds them by their sizes; only ASCII
+    head = re.sub(r"^tree_sizes=.*$", f"tree_sizes={sizes}", head, count=1, flags=re.MULTILINE)
+    return f"{head}\n{''.join(blocks)}{end[1:]}{rest}"
+
+
+def _tree_spelt_out(tree: str, rare: RareCategories) -> str:
+    lines = lines_of(tree)
+    if lines.get("num_cat", "0") == "0":
+        return tree
+    bounds, words = (np.array(lines[name].split(), dtype=np.int64) for name in ("cat_boundaries", "cat_threshold"))
+    sets = [words[lo:hi].tolist() for lo, hi in itertools.pairwise(bounds)]
+    nodes = zip(*(lines[name].split() for name in ("split_feature", "decision_type", "threshold")), strict=True)
+    for feature, decision, number in nodes:
+        if int(decision) & CATEGORICAL:
+            k = int(float(number))
+            sets[k] = words_of(with_rare(np.flatnonzero(members_of(np.array(sets[k]))), int(feature), rare))
+    for name, values in (
+        ("cat_boundaries", np.cumsum([0, *map(len, sets)]).tolist()),
+        ("cat_threshold", [word for one in sets for word in one]),
+    ):
+        tree = re.sub(rf"^{name}=.*$", f"{name}={' '.join(map(str, values))}", tree, count=1, flags=re.MULTILINE)
+    return tree
+
+
+def with_rare(chosen: Array, column: int, rare: RareCategories) -> Array:
+    """Add all rare categories of a column to a set of categories that contains the one that stands for them."""
+    pooled = rare.columns.get(column)
+    if pooled is None or pooled.stands_for_all not in chosen:
+        return chosen
+    largest = max(LARGEST_WRITTEN, int(chosen.max()))
+    return np.union1d(chosen, pooled.members[pooled.members <= largest])
+
+
+def words_of(categories: Array) -> list[int]:
+    """Return a set of categories as LightGBM's row of 32-bit words."""
+    words = np.zeros(int(categories.max()) // 32 + 1, dtype=np.int64)
+    np.bitwise_or.at(words, categories // 32, np.int64(1) << (categories % 32))
+    return [int(word) for word in words]
+
+
+def members_of(words: Array) -> Array:
+    """Return which categories are in a set, which LightGBM writes as a row of 32-bit words."""
+    return np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little").astype(bool)

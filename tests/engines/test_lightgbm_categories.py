@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pucboost._engines.lightgbm_categories import spelt_out, words_of
-from pucboost._engines.lightgbm_trees import members_of
+from pucboost._engines.lightgbm_text import members_of, spelt_out, words_of
 from pucboost._virtual.rare_categories import PooledColumn, RareCategories
 
 

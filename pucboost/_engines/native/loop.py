@@ -26,7 +26,7 @@ from ..._virtual.rows import MaskedRows, VirtualTable
 from ..base import EngineParams, FoldBuilder, FoldOptions, OwnGradient, Validation
 from ..lightgbm import ENGINE as LIGHTGBM
 from ..lightgbm import balance_classes
-from ..lightgbm_categories import categorical_columns, columns_only, least_people
+from ..lightgbm_dataset import categorical_columns, columns_only, least_people
 from ..names import MAIN_NAME, aliases, is_true, main_objective, number_of, value_of, whole_number, with_value, without
 from .grower import Crew, Grower
 from .losses import CallableGradients, EvalResult, Filler, Metric, RowsOfObjective, ScoredRows, gradients_of, metrics_of

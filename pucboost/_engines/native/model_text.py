@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._arrays import Array
-from ..lightgbm_categories import NONE, with_rare, words_of
+from ..._virtual.rare_categories import RareCategories
+from ..lightgbm_text import with_rare, words_of
 
 if TYPE_CHECKING:
     import lightgbm as lgb
 
-    from ..._virtual.rare_categories import RareCategories
     from .people import FeatureBins
     from .pool import Tree
 
@@ -27,6 +27,7 @@ MISSING_TYPES = {"none": 0, "zero": 1, "nan": 2}
 _CATEGORICAL, _DEFAULT_LEFT, _MISSING_TYPE = 1, 2, 2
 """Bits of a decision type, and where the missing type begins."""
 
+_NONE_RARE = RareCategories({})
 _BEYOND = 1e300
 """What LightGBM writes as the upper end of the last bin."""
 
@@ -56,7 +57,7 @@ class ModelText:
         bins: Sequence[FeatureBins],
         start: Array,
         before: lgb.Booster | None = None,
-        rare: RareCategories = NONE,
+        rare: RareCategories = _NONE_RARE,
     ) -> None:
         head, _, tail = untrained.partition(_END)
         lines = [
