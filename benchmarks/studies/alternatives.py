@@ -455,7 +455,8 @@ def table(rows: Rows) -> Table:
     """Return one line per data set and method."""
     columns = [
         "data", "method", "penalty of non-sharers, points", "largest of a set, points",
-        "distance to f*, or sets audited", "log loss", "… against plain", "time to train, × plain", "models", "remark",
+        "distance to f*, or sets audited", "log loss", "log loss against plain", "time to train, × plain", "models",
+        "remark",
     ]  # fmt: skip
     groups = by(rows, "data", "method")
     lines = []
@@ -542,7 +543,7 @@ def _draw_penalties(ax: Any, of_method: list[Rows], methods: list[str]) -> None:
 # The other two tables do not tell the methods apart: one is too small, and silence says little in the other.
 PAGE = part_of(
     table, "data", "method", "penalty of non-sharers, points", "largest of a set, points",
-    "distance to f*, or sets audited", "… against plain", "time to train, × plain",
+    "distance to f*, or sets audited", "log loss against plain", "time to train, × plain",
     lines=lambda line: line["data"] in (*SIMULATED, "adult"),
 )  # fmt: skip
 STUDY = Study("alternatives", units, table, figure, PAGE)
