@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -207,15 +207,17 @@ class AnchoredModel:
         trees = f"{self.num_trees()} trees for people who share, objective {self.objective.name!r}"
         return f"AnchoredModel(\n  anchor: {self.anchor.described()},\n  trees: {trees},\n  {self.consent!r}\n)"
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say where to look, if a booster has the attribute."""
-        hint = ""
-        if not name.startswith("_") and hasattr(self.booster, name):
-            hint = (
-                ". Its trees, .booster, have it, but they are only a part of the model: they are added to .anchor for "
-                "people who share"
-            )
-        raise AttributeError(f"'AnchoredModel' object has no attribute {name!r}{hint}.")
+    if not TYPE_CHECKING:  # a checker would allow every name
+
+        def __getattr__(self, name: str) -> Any:
+            """Say where to look, if a booster has the attribute."""
+            hint = ""
+            if not name.startswith("_") and hasattr(self.booster, name):
+                hint = (
+                    ". Its trees, .booster, have it, but they are only a part of the model: they are added to .anchor "
+                    "for people who share"
+                )
+            raise AttributeError(f"'AnchoredModel' object has no attribute {name!r}{hint}.")
 
 
 def entries_of_file(content: bytes) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import lightgbm as lgb
 
@@ -21,9 +21,7 @@ from .rates import plain_rates
 from .request import TrainingRequest, ValidationTables, plain_call, read_validation
 
 if TYPE_CHECKING:
-    from .._engines.parameter_types import AnchoredParams, LightGBMParams, XGBoostParams
-    from .._models.anchored import AnchoredModel
-    from .._models.trained import LightGBMBooster, TrainedModel, XGBoostBooster
+    from .._models.trained import TrainedModel
 
 ValidationSets: TypeAlias = TrainingSet | Sequence[TrainingSet] | None
 Feval: TypeAlias = Callable[[Array, Any], Any] | list[Callable[[Array, Any], Any]] | None
@@ -34,30 +32,6 @@ Callbacks: TypeAlias = list[Any] | None
 NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
 
 
-@overload
-def train(
-    params: AnchoredParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
-    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
-    callbacks: Callbacks = ...,
-) -> AnchoredModel: ...  # fmt: skip
-@overload
-def train(
-    params: XGBoostParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
-    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
-    callbacks: Callbacks = ...,
-) -> XGBoostBooster: ...  # fmt: skip
-@overload
-def train(
-    params: LightGBMParams, train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
-    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
-    callbacks: Callbacks = ...,
-) -> LightGBMBooster: ...  # fmt: skip
-@overload
-def train(
-    params: Mapping[str, Any], train_set: TrainingSet, num_boost_round: int = ..., valid_sets: ValidationSets = ...,
-    valid_names: Any = ..., feval: Feval = ..., init_model: Any = ..., keep_training_booster: bool = ...,
-    callbacks: Callbacks = ...,
-) -> TrainedModel: ...  # fmt: skip
 def train(
     params: Mapping[str, Any],
     train_set: TrainingSet,
@@ -68,7 +42,7 @@ def train(
     init_model: Any = None,
     keep_training_booster: bool = False,
     callbacks: Callbacks = None,
-) -> Any:
+) -> TrainedModel:
     """Train a booster under Protected User Consent: ``lgb.train`` for data that people may decline to share.
 
     The model approaches f*(b, a, z) = E[Y | b, A ⊇ a, z_a]: someone who shares the groups a is compared with
@@ -153,9 +127,9 @@ def train(
             engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
             keep_training_booster, callbacks=callbacks,
         )  # fmt: skip
-        return unprotected(booster, "LightGBM")
+        return cast("TrainedModel", unprotected(booster, "LightGBM"))
     hooks = Hooks(feval, callbacks, init_model, keep_training_booster)
-    return _train_read(request, data, validation, valid_names, hooks)
+    return cast("TrainedModel", _train_read(request, data, validation, valid_names, hooks))
 
 
 def train_part(

@@ -15,16 +15,13 @@ from typing import Any, get_args
 import lightgbm as lgb
 import numpy as np
 import pytest
-import xgboost as xgb
 from engine_kits import OPTIONAL
 from tools import make_table
 
 import pucboost as puc
 from pucboost import typing
-from pucboost._engines import ENGINES, parameter_types
-from pucboost._engines.names import MAIN_NAME, XGBOOST_PARAMETERS
+from pucboost._engines import ENGINES
 from pucboost._models import trained
-from pucboost._training.request import OWN_KEYS
 from pucboost._virtual.plan import SCHEMES
 
 ROOT = Path(__file__).parents[2]
@@ -71,31 +68,10 @@ def test_the_documented_calls_run(tmp_path: Path) -> None:
     module.main(tmp_path)
 
 
-def annotated(node: ast.ClassDef) -> set[str]:
-    return {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
-
-
-def classes_in(module: Any) -> dict[str, set[str]]:
-    """The attributes or keys of each class of a module that only type checkers load."""
-    keys: dict[str, set[str]] = {}
-    for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.Call) and isinstance(node.args[0], ast.Constant) and isinstance(node.args[1], ast.Dict):
-            keys[str(node.args[0].value)] = {str(ast.literal_eval(key)) for key in node.args[1].keys if key is not None}
-        elif isinstance(node, ast.ClassDef):
-            keys[node.name] = annotated(node)
-    return keys
-
-
-def test_checkers_know_all_parameters() -> None:
-    keys = classes_in(parameter_types)
-    assert keys["NamesOfEngines"] == set(MAIN_NAME) | XGBOOST_PARAMETERS
-    for returned in ("AnchoredParams", "LightGBMParams", "XGBoostParams"):
-        assert keys["CommonParams"] | keys[returned] == set(OWN_KEYS)
-
-
 def test_what_two_models_have_in_different_ways_is_not_checked() -> None:
     """Otherwise correct calls of one engine would be refused where a checker cannot know the engine."""
-    unchecked = classes_in(trained)["TrainedModel"]
+    [declared] = [node for node in ast.walk(ast.parse(inspect.getsource(trained))) if isinstance(node, ast.ClassDef)]
+    unchecked = {getattr(getattr(one, "target", one), "id", getattr(one, "name", None)) for one in declared.body}
     X, y = make_table(100)
     kinds = [
         puc.train({"optional": OPTIONAL, "verbosity": -1}, (X, y), 2),
@@ -110,10 +86,6 @@ def test_what_two_models_have_in_different_ways_is_not_checked() -> None:
 def test_words_are_those_that_are_checked() -> None:
     assert get_args(typing.EngineName) == (*ENGINES, "auto")
     assert set(get_args(typing.Augmentation)) == set(SCHEMES)
-    assert typing.LightGBMBooster is lgb.Booster
-    assert typing.XGBoostBooster is xgb.Booster
-    with pytest.raises(AttributeError, match="no attribute 'Booster'"):
-        _ = typing.Booster
 
 
 def test_dataset_shows_lightgbms_keywords() -> None:
