@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
     from ._consent import Consent, Levels, Needs
-    from ._estimators.classifier import PUCClassifier
-    from ._estimators.regressor import PUCRegressor
+    from ._estimators.estimators import PUCClassifier, PUCRegressor
     from ._letter.letters import Letter, letter, letters
     from ._letter.text import LetterNumber, LetterText
     from ._models.anchored import AnchoredModel
@@ -47,8 +46,8 @@ _HOME = {
     "LetterText": "_letter.text",
     "Levels": "_consent",
     "Needs": "_consent",
-    "PUCClassifier": "_estimators.classifier",
-    "PUCRegressor": "_estimators.regressor",
+    "PUCClassifier": "_estimators.estimators",
+    "PUCRegressor": "_estimators.estimators",
     "PickledByAnotherVersionWarning": "_pickles",
     "ProtectionLostWarning": "_warnings",
     "SharedPlan": "_virtual.shared_plan",

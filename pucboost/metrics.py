@@ -11,26 +11,40 @@ The PUC prediction f* minimises each term, and hence R. Sets count as often as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import sklearn
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
+from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from ._consent import Consent, declares_something
+from ._arrays import Array
+from ._consent import JOINED_BY, NOTHING, Consent, declares_something
 from ._losses import per_unit
-from ._prediction.people import ConsentError, consent_within, predicts_per_exposure, read_people, shares_of_masks
-from ._scoring.asking import RESPONSES, as_estimator
-from ._scoring.metric import scorer_of
-from ._scoring.virtual_rows import ScoredPeople, given_shares, virtual_rows
+from ._models.anchored import is_tree_model
+from ._prediction.people import (
+    ConsentError,
+    People,
+    consent_within,
+    mask_of,
+    predicts_per_exposure,
+    read_people,
+    shares_of_masks,
+)
+from ._prediction.predictor import MaskedPredictor, predict_tables
 from ._tables.containers import as_exposure, eager
 from ._tables.masked_arrays import check_no_mask
+from ._tables.names import did_you_mean
 from ._tables.sources import RowSource
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 
+RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 NO_EXPOSURE = (
     "The model was fitted with an exposure and predicts rates, but there is no exposure to compare outcomes with them. "
@@ -318,3 +332,196 @@ def _known_consent(model: Any, table: Any, source: RowSource) -> Consent:
             "Pass optional=[columns] or optional={group: [columns]}, with columns of X."
         )
     return consent
+
+
+# ----- the metric: a scikit-learn scorer that takes weights
+
+
+def scorer_of(metric: Any, response: str | None, greater_is_better: bool | None, params: dict[str, Any]) -> Any:
+    """Return scikit-learn's scorer for a metric; raise if it takes no weights."""
+    is_function = callable(metric) and not hasattr(metric, "_score_func")
+    if is_function:
+        if greater_is_better is None:
+            raise ValueError("metric is a function: say with greater_is_better=True or False whether higher is better.")
+        scorer = make_scorer(
+            metric, response_method=response or "predict", greater_is_better=greater_is_better, **params
+        )
+    else:
+        if greater_is_better is not None or params:
+            given = ", ".join([*params, *(["greater_is_better"] if greater_is_better is not None else [])])
+            raise ValueError(f"{given} can only be given for a metric that is a function; {metric!r} has its own.")
+        scorer = _named(metric) if isinstance(metric, str) else metric
+        if not callable(scorer):
+            raise ValueError(f"metric must be a name or a function, got {metric!r}.")
+    function = getattr(scorer, "_score_func", None)
+    if function is not None and not _takes_weights(function):
+        name = metric if isinstance(metric, str) else getattr(function, "__name__", repr(function))
+        raise ValueError(f"metric {name!r} takes no sample_weight, so virtual rows cannot be weighted.")
+    return scorer
+
+
+def _named(metric: str) -> Any:
+    try:
+        return get_scorer(metric)
+    except (KeyError, ValueError):
+        hint = did_you_mean(metric, get_scorer_names())
+        raise ValueError(
+            f"{metric!r} is not a valid scoring value.{hint} sklearn.metrics.get_scorer_names() lists all names."
+        ) from None
+
+
+def _takes_weights(function: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(function).parameters
+    return "sample_weight" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+# ----- which virtual rows count, and how much
+
+
+@dataclass(frozen=True)
+class ScoredPeople(People):
+    """People and their outcomes, which may be classes of any type."""
+
+    y: Array
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All virtual rows of one set S: who has one, and its weight."""
+
+    mask: int
+    rows: Array
+    weight: Array
+
+
+def virtual_rows(shared: Array, weight: Array, shares: Mapping[int, float], max_masks: int) -> list[Cell]:
+    """Return the virtual rows (i, S), a_i ⊇ S, with weights p(S)·w_i / Σ_{j: a_j ⊇ S} w_j that add up to 1."""
+    found: list[tuple[int, Array]] = []
+    for mask in shares:
+        rows = np.flatnonzero(((shared & np.uint64(mask)) == np.uint64(mask)) & (weight > 0))
+        if len(rows):
+            found.append((mask, rows))
+        if len(found) == max_masks:
+            break
+    if not found:
+        raise ValueError("Nobody in X shares any of the sets in frequencies.")
+    total = sum(shares[mask] for mask, _ in found)
+    return [Cell(mask, rows, shares[mask] / total * weight[rows] / weight[rows].sum()) for mask, rows in found]
+
+
+def given_shares(frequencies: Mapping[Any, float], consent: Consent) -> dict[int, float]:
+    """Return frequencies given by sets of groups as frequencies of masks, most frequent first."""
+    if not isinstance(frequencies, Mapping):
+        raise ValueError(f"frequencies must be a dict set of groups -> share, got {type(frequencies).__name__}.")
+    shares: dict[int, float] = {}
+    for groups, share in frequencies.items():
+        if not np.isreal(share) or not 0 <= float(share) < np.inf:
+            raise ValueError(f"The frequency of {groups!r} is {share!r}; it must be a non-negative number.")
+        mask = _mask_of_set(groups, consent)
+        shares[mask] = shares.get(mask, 0.0) + float(share)
+    if not any(shares.values()):
+        raise ValueError("frequencies are all 0.")
+    return {mask: share for mask, share in sorted(shares.items(), key=lambda item: (-item[1], item[0])) if share > 0}
+
+
+def _mask_of_set(groups: Any, consent: Consent) -> int:
+    """Return the mask of a set of groups: a tuple of names, one name, or the name of a set in an audit report."""
+    if isinstance(groups, str) and groups not in consent.groups:
+        if groups == "everything":
+            groups = consent.group_names
+        else:
+            groups = () if groups == NOTHING else tuple(groups.split(JOINED_BY))
+    try:
+        return mask_of((groups,) if isinstance(groups, str) else groups, consent)
+    except ValueError as error:
+        raise ValueError(f"frequencies: {error}") from None
+
+
+# ----- stand-in estimators, through which a scorer asks any kind of model about virtual rows
+
+
+def as_estimator(
+    model: Any, people: ScoredPeople, cells: list[Cell], scorer: Any, response: str | None, num_threads: int | None
+) -> Any:
+    """Return a stand-in estimator for a scorer, which answers for the virtual rows of all cells, in order."""
+    if not is_tree_model(model) and hasattr(model, "predict"):
+        return _MaskedEstimator(model, people, cells)
+    values = _Values(model, people, cells, num_threads)
+    needs = response or getattr(scorer, "_response_method", "predict")
+    if needs == "predict" or needs == ["predict"]:
+        return _MaskedValues(values)
+    return _MaskedProbabilities(values)
+
+
+def _ask(call: Callable[[Any], Any], people: ScoredPeople, cells: list[Cell]) -> Array:
+    """Return what a function of tables answers for all virtual rows."""
+    return np.concatenate([predict_tables(call, people.container, c.rows, people.consent, c.mask) for c in cells])
+
+
+class _MaskedEstimator:
+    """A fitted estimator whose methods answer for virtual rows; it has the same methods as the original."""
+
+    def __init__(self, model: Any, people: ScoredPeople, cells: list[Cell]) -> None:
+        self._model = model
+        for name in RESPONSES:
+            if hasattr(model, name):
+                setattr(self, name, self._method(name, people, cells))
+
+    def _method(self, name: str, people: ScoredPeople, cells: list[Cell]) -> Callable[[Any], Array]:
+        def answer(rows: Any) -> Array:
+            return _ask(getattr(self._model, name), people, cells)
+
+        answer.__name__ = name
+        return answer
+
+    @property
+    def classes_(self) -> Any:
+        return self._model.classes_
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self._model)
+
+
+class _Values:
+    """The predictions of a booster or of a function for virtual rows."""
+
+    def __init__(self, model: Any, people: ScoredPeople, cells: list[Cell], num_threads: int | None) -> None:
+        self._model, self._people, self._cells, self._num_threads = model, people, cells, num_threads
+
+    def __call__(self) -> Array:
+        model, people = self._model, self._people
+        if is_tree_model(model):
+            predictor = MaskedPredictor(model, people.container, num_threads=self._num_threads, consent=people.consent)
+            return np.concatenate([predictor.people(cell.rows, cell.mask) for cell in self._cells])
+        if not callable(model):
+            raise TypeError(
+                f"Cannot score a {type(model).__name__}; pass a fitted estimator, a booster, or a function that takes "
+                "a table and returns predictions."
+            )
+        return _ask(model, people, self._cells)
+
+
+class _MaskedValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A booster or function that returns values."""
+
+    def __init__(self, values: _Values) -> None:
+        self.values = values
+
+    def predict(self, rows: Any) -> Array:
+        return self.values()
+
+
+class _MaskedProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A booster or function that returns the probability of class 1, or the probabilities of classes 0, 1, …."""
+
+    def __init__(self, values: _Values) -> None:
+        self.values = values
+        p = np.asarray(values(), dtype=np.float64)
+        self._probabilities = np.column_stack([1 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
+        self.classes_ = np.arange(self._probabilities.shape[1])
+
+    def predict_proba(self, rows: Any) -> Array:
+        return self._probabilities
+
+    def predict(self, rows: Any) -> Array:
+        return np.asarray(self.classes_[np.argmax(self._probabilities, axis=1)])

@@ -14,8 +14,7 @@ from .._arrays import Array
 from .._consent import Consent, declares_something
 from .._engines import boosters_of, engine_named
 from .._estimators.base import PUCModel
-from .._estimators.classifier import PUCClassifier
-from .._estimators.regressor import PUCRegressor
+from .._estimators.estimators import PUCClassifier, PUCRegressor
 from .._models.schema import categories_of
 from .._tables.sources import Categories, default_names
 from .collections import is_collection, partitions_of

@@ -7,9 +7,14 @@ Named parameters are attributes, as everywhere in scikit-learn. Every other keyw
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import Array
 from .._consent import Consent, OptionalColumns
@@ -17,26 +22,65 @@ from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
+from .._models.files import save_model
 from .._pickles import is_ours, pickled
+from .._prediction.people import Unwrapped
+from .._prediction.predictor import MaskedPredictor
+from .._prediction.quotes import (
+    DEFAULT_MAX_SUBSETS,
+    Favourable,
+    Sharing,
+    best_predictions,
+    check_sharing,
+    favourable_sign,
+    quote_subsets,
+)
+from .._prediction.sharing import Monotonicity, compare_with_less, sharing_values
 from .._tables.containers import as_exposure, row_source, rows_of
 from .._tables.sources import RowSource
+from .._training.request import OWN_KEYS, check_known
 from .._virtual.plan import Augmentation
-from .fitted import FittedModel
-from .fitting import FitPeople, Fitting
-from .parameters import check_keyword, check_learning_rate, check_whole_number, seed_of
-from .reading import EvalPair, EvalSets, eval_pairs, read_both, read_weight, rows_with_weight, times_class_weight
+from .fitting import (
+    EvalPair,
+    EvalSets,
+    FitPeople,
+    Fitting,
+    eval_pairs,
+    read_both,
+    read_table,
+    read_weight,
+    rows_with_weight,
+    times_class_weight,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from .._auditing.results import AuditReport
+    from .._auditing.settings import AuditKeywords
     from .._models.trained import TrainedModel
 
 
-class PUCModel(FittedModel, BaseEstimator):  # type: ignore[misc]
+NAMED = {
+    "num_iterations": "n_estimators",
+    "learning_rate": "learning_rate",
+    "num_leaves": "num_leaves",
+    "seed": "random_state",
+    "num_threads": "n_jobs",
+    "objective": "objective",
+    "early_stopping_round": "early_stopping_rounds",
+}
+"""LightGBM's main name → the estimators' name."""
+
+
+class PUCModel(BaseEstimator):  # type: ignore[misc]
     """The base class of both estimators."""
 
     booster_: TrainedModel
     consent_: Consent
     best_iteration_: int
     evals_result_: dict[str, dict[str, list[float]]]
+    _categories: Any
 
     def __init__(
         self,
@@ -221,3 +265,250 @@ class PUCModel(FittedModel, BaseEstimator):  # type: ignore[misc]
         if consent.n_groups:
             params["optional"] = consent
         return {key: value for key, value in params.items() if value is not None}, categorical
+
+    # ----- answers of a fitted model
+
+    def _encode(self, y: Any) -> Array:
+        """Return labels of other people as the engine expects them."""
+        raise NotImplementedError
+
+    def _threads(self) -> int | None:
+        return thread_count_of(self.n_jobs)
+
+    def _table(self, X: Any) -> tuple[Any, RowSource]:
+        """Check a table against that of ``fit``; return it and its source, with the same codes for categories."""
+        check_is_fitted(self)
+        table = read_table(self, X, reset=False)
+        return table, row_source(table, self._categories)
+
+    def _predictor(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> MaskedPredictor:
+        return self._predictor_for(*self._table(X), raw_score, target_class)
+
+    def _predictor_for(self, table: Any, source: RowSource, raw_score: bool, target_class: Any) -> MaskedPredictor:
+        return MaskedPredictor(
+            self.booster_,
+            source,
+            raw_score=raw_score,
+            num_threads=self._threads(),
+            consent=self.consent_,
+            target_class=self._class_number(target_class),
+            container=table,
+        )
+
+    def _predict(
+        self,
+        X: Any,
+        raw_score: bool = False,
+        *,
+        sharing: Sharing = "as_given",
+        favourable: Favourable | None = None,
+        target_class: Any = None,
+    ) -> Array:
+        check_sharing(sharing)
+        if sharing == "best" and favourable is None:
+            raise ValueError(
+                "sharing='best' needs favourable: say whether people prefer a 'lower' or a 'higher' "
+                f"{self._predicts()}."
+            )
+        sign = favourable_sign("lower" if favourable is None else favourable)
+        table, source = self._table(X)
+        predictor = self._predictor_for(table, source, raw_score, None)
+        if sharing != "as_given":
+            self._check_something_optional(f"sharing={sharing!r} would change nothing")
+        used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
+        if sharing == "best":
+            one_class = target_class is not None
+            judged = self._predictor_for(table, source, raw_score, target_class) if one_class else predictor
+            used = best_predictions(judged, sign, DEFAULT_MAX_SUBSETS)[1]
+        return np.asarray(predictor.everybody(used), dtype=np.float64)
+
+    def _predicts(self) -> str:
+        """Return what a prediction is, in words."""
+        classes = getattr(self, "classes_", np.empty(0)).tolist()
+        return f"probability of {classes[1]!r}" if len(classes) == 2 else "prediction"
+
+    def _class_number(self, target_class: Any) -> int | None:
+        """Return the number of a class in the predictions of the booster."""
+        return Unwrapped(None, None, getattr(self, "classes_", None)).class_number(target_class)
+
+    def _check_something_optional(self, consequence: str) -> None:
+        if self.consent_.n_groups == 0:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted with nothing optional, so {consequence}. Give optional to the "
+                "constructor."
+            )
+
+    def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:
+        """Return what each person would be told for every subset of the groups they share.
+
+        Parameters
+        ----------
+        X, subsets, raw_score
+            As in :func:`pucboost.quote`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One column per subset, NaN where the person does not share all of its groups; the probability of
+            ``classes_[1]`` for two classes, one column per subset and class for more.
+        """
+        predictor = self._predictor(X, raw_score=raw_score)
+        self._check_something_optional("there is nothing to quote but predict(X)")
+        return _with_index_of(X, quote_subsets(predictor, subsets))
+
+    def sharing_value(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> pd.DataFrame:
+        """Return how much each shared group moves each prediction: the Shapley value over the person's own groups.
+
+        Parameters
+        ----------
+        X, raw_score
+            As in :func:`pucboost.sharing_value`.
+        target_class
+            For a classifier, the class whose probability is looked at, one of ``classes_``. With two classes it is
+            ``classes_[1]``, with more it must be given.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As :func:`pucboost.sharing_value` returns it.
+        """
+        predictor = self._predictor(X, raw_score=raw_score, target_class=target_class)
+        self._check_something_optional("there is nothing whose sharing could be worth something")
+        return _with_index_of(X, sharing_values(predictor))
+
+    def monotonicity(self, X: Any, *, favourable: Favourable = "lower", target_class: Any = None) -> Monotonicity:
+        """Measure how often, and by how much, sharing makes predictions less favourable.
+
+        Parameters
+        ----------
+        X, favourable
+            As in :func:`pucboost.monotonicity`.
+        target_class
+            As in :meth:`sharing_value`.
+
+        Returns
+        -------
+        Monotonicity
+            As :func:`pucboost.monotonicity` returns it.
+        """
+        sign = favourable_sign(favourable)
+        predictor = self._predictor(X, target_class=target_class)
+        self._check_something_optional("nobody can share less")
+        return compare_with_less(predictor, sign)
+
+    def save_model(self, filename: Any, **kwargs: Any) -> None:
+        """Write the booster and its consent schema into a model file; labels of classes are not kept.
+
+        Parameters
+        ----------
+        filename, **kwargs
+            As in :func:`pucboost.save_model`.
+        """
+        check_is_fitted(self)
+        save_model(self.booster_, filename, **kwargs)
+
+    def audit(self, X: Any, y: Any, *, margin: float, **options: Unpack[AuditKeywords]) -> AuditReport:
+        """Return a report on whether people who withhold data are treated as their remaining data justify.
+
+        Parameters
+        ----------
+        X, y, margin
+            Held-out people, their outcomes (for a classifier its own labels), and the largest harmless average penalty,
+            as in :func:`pucboost.audit`.
+        **options
+            As in :func:`pucboost.audit`. A classifier's ``target_class`` is one of its ``classes_``. A model fitted
+            with nothing optional needs ``optional``.
+
+        Returns
+        -------
+        AuditReport
+        """
+        from .._auditing.people import choose_loss
+        from .._auditing.run import audit
+
+        self._table(X)
+        outcome, target = self._encode(y), self._target_class(options.get("target_class"))
+        if self.consent_.n_groups == 0 or self._needs_own_predictions(target):
+            # Audit predict, which recodes categories and knows both classes; the loss still comes from the booster.
+            chosen = choose_loss(options.get("loss", "auto"), options.get("alpha"), self.booster_, outcome)
+            options |= {"loss": chosen.name, "alpha": chosen.alpha}
+            if self.consent_.n_groups:
+                options["optional"] = self.consent_
+            return audit(self, X, y, margin=margin, **options)
+        if isinstance(options.get("train_data"), (tuple, list)):
+            train_X, train_y, *rest = options["train_data"]
+            options["train_data"] = (train_X, self._encode(train_y), *rest)
+        options["target_class"] = target
+        return audit(self.booster_, X, outcome, margin=margin, **options)
+
+    def _target_class(self, label: Any) -> int | None:
+        if label is not None:
+            raise ValueError(f"target_class={label!r}: a regressor has no classes.")
+        return None
+
+    def _needs_own_predictions(self, target: int | None) -> bool:
+        return False
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of each feature in the total gain of all splits."""
+        check_is_fitted(self)
+        trees = trees_of(self.booster_)
+        gain = boosters_of(trees).gains(trees)
+        total = gain.sum()
+        return gain / total if total > 0 else gain
+
+
+def _with_index_of(X: Any, table: pd.DataFrame) -> pd.DataFrame:
+    if hasattr(X, "index") and hasattr(X, "columns"):
+        table.index = X.index
+    return table
+
+
+# ----- keywords, checked and translated into parameters of train
+
+
+def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
+    """Raise if the estimators have another name for a keyword, or if it is unknown."""
+    main = MAIN_NAME.get(key)
+    if main in NAMED:
+        raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; use that name.")
+    if main == "num_class":
+        raise ValueError(f"{estimator} takes no {key!r}: the classes are those of y.")
+    if key == "plan":
+        raise ValueError(f"{estimator} takes no plan; use pucboost.train in each worker, or pucboost.dask.")
+    if key not in OWN_KEYS:
+        check_known(engine, {key: value}, *own_names)
+
+
+def check_whole_number(name: str, value: Any, least: int) -> None:
+    """Raise unless the value is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+
+
+def check_learning_rate(rate: Any) -> None:
+    """Raise unless the learning rate is None, which leaves it to the engine, or positive."""
+    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not float(rate) > 0):
+        raise ValueError(f"learning_rate must be a positive number, got {rate!r}.")
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed that a ``random_state`` stands for; 0 for None."""
+    if random_state is None:
+        return 0
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    largest = np.iinfo(np.int32).max
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(largest))
+    return int(check_random_state(random_state).randint(largest))
+
+
+def thread_count_of(n_jobs: int | None) -> int | None:
+    """Return the number of threads that ``n_jobs`` stands for, as joblib reads it."""
+    if n_jobs is None:
+        return None
+    from joblib import effective_n_jobs  # type: ignore[import-untyped]
+
+    return int(effective_n_jobs(n_jobs))

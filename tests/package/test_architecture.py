@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     "_arrays", "_warnings", "_progress", "_pickles", "_digests", "_plain_data", "_kernels", "_tables",
     "_consent", "_silence", "_losses", "_virtual", "_engines", "_models", "_training", "_prediction", "_pages",
-    "_letter", "objectives", "_scoring", "simulate", "_auditing", "testing", "_estimators", "_dask", "dask",
+    "_letter", "objectives", "simulate", "_auditing", "testing", "_estimators", "_dask", "dask",
     "typing", "metrics", "demo", "_cli", "__main__",
 ]  # fmt: skip
 

@@ -11,13 +11,13 @@ from twins import masks as naive
 
 from pucboost._consent import Consent
 from pucboost._losses import Softmax
-from pucboost._scoring.virtual_rows import given_shares, virtual_rows
 from pucboost._tables.containers import SourceTable, row_source
 from pucboost._tables.sources import SubsetSource
 from pucboost._virtual import rows as rows_module
 from pucboost._virtual.merging import merge_people, merge_virtual_rows
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows, SelectedRows, SelectedTable, VirtualTable, erased_table, shown_table
+from pucboost.metrics import given_shares, virtual_rows
 
 N = 60
 RNG = np.random.default_rng(0)

@@ -1,1 +1,0 @@
-"""Scores of models on virtual rows; ``pucboost.metrics`` is the public module."""
