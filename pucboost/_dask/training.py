@@ -198,7 +198,7 @@ def _checked(params: Mapping[str, Any], shuffled: bool) -> tuple[Engine, Setting
     settings, given = split_params(params)
     engine = engine_named(settings.engine)
     check_known(engine, given)
-    engine.network().check_params(given)  # raises if it has none
+    engine.network.check_params(given)
     return engine, settings, engine.prepare(dict(given), {}, 1, asked)
 
 
@@ -340,7 +340,7 @@ def _results(
     with _writing(client, task, checkpoint) as write:
         try:
             meeting.gather(tasks, within)
-            errors = engine.network().errors
+            errors = engine.network.errors
             return results_of(client, tasks, what="trained", peer_errors=errors, together=True, meanwhile=write)
         except BaseException:
             _stop(client, task, tasks)
@@ -358,7 +358,7 @@ def _stop(client: Client, task: Task, tasks: dict[str, Future]) -> None:
 
 
 def _sever(engine: str) -> None:
-    engine_named(engine).network().sever()
+    engine_named(engine).network.sever()
 
 
 @contextlib.contextmanager

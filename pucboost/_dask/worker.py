@@ -55,7 +55,7 @@ def _train(
     task: Task, rank: int, plan: SharedPlan, parts: Sequence[Part], valid: Sequence[Sequence[Part]], init_model: Any
 ) -> tuple[int, Any, dict[str, Any]]:
     engine, worker = engine_named(task.engine), get_worker()
-    network = engine.network()
+    network = engine.network
     host = "127.0.0.1" if worker.address.startswith("inproc") else get_address_host(worker.address)
     endpoints = arrive(task.meeting, rank, network.endpoint(host, rank, task.n_workers, task.params), task.patience)
     record: dict[str, Any] = {}

@@ -7,7 +7,7 @@ return boosters of the same class. Nothing outside this package asks which engin
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,6 @@ import numpy as np
 from .._arrays import Array
 from .._losses import Objective
 from .._tables.sources import Categories
-from .._virtual.plan import default_copies
 from .._virtual.rows import VirtualTable
 from .forest import Forest
 from .mask_tree import MaskTree
@@ -96,7 +95,7 @@ class OwnGradient:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Who gets the model while it is being trained, and after how many rounds each time."""
+    """Who gets a copy of the model and its number of rounds, and after how many rounds each time."""
 
     keep: Callable[[Any, int], None]
     every: int
@@ -315,6 +314,12 @@ class Engine(ABC):
     title: ClassVar[str]
     """Name of the engine in prose."""
     boosters: ClassVar[Boosters]
+    parameters: ClassVar[Collection[str]]
+    """All names of its parameters, for suggestions."""
+    network: ClassVar[Network]
+    """How its workers find each other; an engine for one machine has none."""
+    copies: ClassVar[float | None] = None
+    """How many virtual rows per row a table gets if the user does not say; None if that depends on its size."""
     quiet_params: ClassVar[Mapping[str, Any]] = {}
     """Parameters that stop the engine from printing, if it prints by default."""
     trains_plain_datasets: ClassVar[bool] = False
@@ -328,18 +333,7 @@ class Engine(ABC):
         refused = sorted(set(name) & set(self.forbidden_in_names))
         return f"because of the {refused[0]!r} in it" if refused else None
 
-    def check_names(self, names: Iterable[str]) -> None:
-        """Raise if a model with these columns could not be trained, or not be read from its file."""
-        for name in names:
-            trouble = self.trouble_with_name(name)
-            if trouble is not None:
-                raise ValueError(f"{self.title} does not accept the name {name!r} {trouble}. Rename the column.")
-
     # ----- parameters
-
-    @abstractmethod
-    def parameter_names(self) -> Iterable[str]:
-        """Return all names of its parameters, for suggestions."""
 
     @abstractmethod
     def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
@@ -365,10 +359,6 @@ class Engine(ABC):
             What else is asked for, see :mod:`.features`.
         """
 
-    def network(self) -> Network:
-        """Return how its workers find each other; raise if it trains on one machine only."""
-        raise ValueError(f"engine={self.name!r} trains on one machine only.")
-
     @abstractmethod
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
         """Return the loss that the parameters ask for; None for a callable, or a loss without a closed form here."""
@@ -377,10 +367,6 @@ class Engine(ABC):
         """Raise if labels do not fit the objective."""
         if objective is not None:
             objective.check_labels(label, name)
-
-    def default_copies(self, n_rows: int) -> float:
-        """Return how many virtual rows per row a table gets if the user does not say."""
-        return default_copies(n_rows)
 
     @abstractmethod
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
@@ -409,19 +395,12 @@ class Engine(ABC):
         params: EngineParams,
         valid: Validation | None,
         hooks: Hooks = NO_HOOKS,
+        own: OwnGradient | None = None,
     ) -> Any:
-        """Train on the virtual rows and return the engine's own booster."""
+        """Train on the virtual rows and return the engine's own booster.
 
-    @abstractmethod
-    def train_own_gradient(
-        self,
-        train: VirtualTable,
-        params: EngineParams,
-        valid: Validation | None,
-        own: OwnGradient,
-        hooks: Hooks = NO_HOOKS,
-    ) -> Any:
-        """Train with pucboost's gradients; return a booster that predicts as if trained with the built-in loss."""
+        With pucboost's gradients (``own``), it predicts as if trained with the built-in loss.
+        """
 
     @abstractmethod
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> Any:
@@ -450,10 +429,6 @@ class Engine(ABC):
     @abstractmethod
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
         """Return a callback that reports the share of rounds done."""
-
-    def checkpoint_callback(self, keep: Callable[[Any, int], None], every: int) -> Any:
-        """Return a callback that hands a copy of the booster and its number of rounds to ``keep`` every few rounds."""
-        raise ValueError(f"engine={self.name!r} writes no checkpoints.")
 
     @abstractmethod
     def recording_callback(self, record: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from .base import (
     NO_HOOKS,
     NOTHING_ELSE,
     Boosters,
+    Checkpoints,
     Engine,
     EngineParams,
     FoldBuilder,
@@ -46,19 +47,13 @@ from .names import (
 )
 
 
-class LightGBM(Engine):
-    """LightGBM; with nothing optional, it trains without pucboost."""
+class LightGBMLike(Engine):
+    """What engines share that take LightGBM's parameters and return its boosters."""
 
-    name: ClassVar[str] = "lightgbm"
-    title: ClassVar[str] = "LightGBM"
     quiet_params: ClassVar[Mapping[str, Any]] = {"verbosity": -1}
+    parameters: ClassVar[Collection[str]] = MAIN_NAME
     boosters: ClassVar[Boosters] = BOOSTERS
-    trains_plain_datasets: ClassVar[bool] = True
     forbidden_in_names: ClassVar[str] = '",:[]{}\n\r\0'
-
-    def parameter_names(self) -> Iterable[str]:
-        """Return LightGBM's names, aliases included."""
-        return MAIN_NAME
 
     def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
         """Return names that neither our table nor the LightGBM at hand, which may be newer, has."""
@@ -69,28 +64,6 @@ class LightGBM(Engine):
         if not name:
             return "because it is empty"
         return "because it ends in '='" if name.endswith("=") else super().trouble_with_name(name)
-
-    def prepare(
-        self,
-        params: dict[str, Any],
-        dataset_params: Mapping[str, Any],
-        num_boost_round: int,
-        asked: Mapping[str, Any] = NOTHING_ELSE,
-    ) -> EngineParams:
-        """Return the parameters unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
-        request = {**dataset_params, **params, **asked}
-        check_features(self.name, request)
-        return EngineParams(
-            params,
-            num_boost_round,
-            options=run_options(request),
-            objective=self.objective(params),  # LightGBM reads all from the Dataset but the objective
-            needs_events=_needs_events(params),
-        )
-
-    def network(self) -> Network:
-        """Return how LightGBM's workers find each other."""
-        return LightGBMNetwork()
 
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
         """Return the loss in closed form."""
@@ -129,22 +102,6 @@ class LightGBM(Engine):
                     "Use 'cross_entropy' for labels between 0 and 1."
                 )
 
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
-        """Return the memory per row: bins, twice unless column-wise; label, weight, bag; scores, gradients per class.
-
-        LightGBM keeps bins by column. To build histograms it copies them by row, if only to try which is faster.
-        """
-        values = params.values
-        a_bin = 1 if float(value_of(values, "max_bin", 255)) <= 256 else 2
-        copies = 1 if is_true(value_of(values, "force_col_wise", False)) else 2
-        return 57 + 18 * max(1, n_classes) + copies * a_bin * n_columns
-
-    def in_less_memory(self, params: EngineParams) -> EngineParams:
-        """Build histograms column by column, which needs no second copy of the bins, unless the user has decided."""
-        if any(value_of(params.values, name) is not None for name in ("force_col_wise", "force_row_wise")):
-            return params
-        return replace(params, values={**params.values, "force_col_wise": True})
-
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
     ) -> dict[str, Any]:
@@ -172,62 +129,6 @@ class LightGBM(Engine):
         # Categories with fewer rows than cat_smooth would not be used at all.
         return {"min_data_in_bin": 1, "min_data_per_group": 1, "cat_smooth": 0, **params}
 
-    def train(
-        self,
-        train: VirtualTable,
-        params: EngineParams,
-        valid: Validation | None,
-        hooks: Hooks = NO_HOOKS,
-    ) -> lgb.Booster:
-        """Hand the virtual rows to ``lgb.train``."""
-        values, wrapped = weigh_copies(params.values)
-        if train.bin_sample is not None and _needs_events(values) and not (train.table.label > 0).any():
-            raise ValueError(
-                f"objective={value_of(values, 'objective')!r}: all labels of this part are 0, but LightGBM starts from "
-                "the logarithm of each worker's mean. Divide the table otherwise, or use engine='xgboost'."
-            )
-        train_set, values = _training_set(train, values, wrapped)
-        valid_sets: list[lgb.Dataset] | None = None
-        valid_names = None
-        if valid is not None:
-            valid_sets = [train_set if v is None else train_set.validation(v) for v, _ in valid]
-            valid_names = [name for _, name in valid]
-        booster = lgb.train(
-            values,
-            train_set,
-            params.num_boost_round,
-            valid_sets,
-            valid_names,
-            hooks.feval,
-            hooks.init_model,
-            hooks.keep_training_booster,
-            callbacks=hooks.callbacks,  # by name, because MLflow's autolog adds its own callback to this argument
-        )
-        if hooks.keep_training_booster:
-            return booster  # it would lose its data
-        booster = local_booster(booster) if is_networked(values) else booster
-        return spell_out(booster, train_set.rare, _rounds_of(hooks.init_model))
-
-    def train_own_gradient(
-        self,
-        train: VirtualTable,
-        params: EngineParams,
-        valid: Validation | None,
-        own: OwnGradient,
-        hooks: Hooks = NO_HOOKS,
-    ) -> lgb.Booster:
-        """Start every row at the constant, and write start and link into the booster afterwards."""
-        # LightGBM's own metrics would read raw scores as predictions.
-        feval = hooks.feval if isinstance(hooks.feval, list) else [hooks.feval] if hooks.feval else []
-        booster = self.train(
-            _constant_start(train, own.start),
-            replace(params, values={**without(params.values, "metric"), "objective": own}),
-            None if valid is None else [(v and _constant_start(v, own.start), name) for v, name in valid],
-            replace(hooks, feval=[_LossMetric(own.objective), *feval]),
-        )
-        whole: lgb.Booster = with_builtin_objective(booster, params.values, own.objective, own.start)
-        return whole
-
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> lgb.Booster:
         """Let LightGBM refit on the virtual rows, in memory; weights add up to N, as in the bags of a training."""
         if self.boosters.objective(booster).name is None:
@@ -244,6 +145,123 @@ class LightGBM(Engine):
         refitted.pandas_categorical = booster.pandas_categorical
         # As lgb.train does it: without the data.
         return refitted.model_from_string(refitted.model_to_string(num_iteration=-1)).free_dataset()
+
+    def stops_early(self, callback: Any) -> bool:
+        """Return whether a callback comes from ``lgb.early_stopping``."""
+        return isinstance(callback, type(lgb.early_stopping(1, verbose=False)))
+
+    def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
+        """Return a callback that reports the share of rounds done."""
+        return lambda env: report((env.iteration + 1) / num_boost_round)
+
+    def recording_callback(self, record: dict[str, Any]) -> Any:
+        """Return a callback that records the metrics of the validation sets."""
+        return lgb.record_evaluation(record)
+
+
+class LightGBM(LightGBMLike):
+    """LightGBM; with nothing optional, it trains without pucboost."""
+
+    name: ClassVar[str] = "lightgbm"
+    title: ClassVar[str] = "LightGBM"
+    trains_plain_datasets: ClassVar[bool] = True
+    network: ClassVar[Network] = LightGBMNetwork()
+
+    def prepare(
+        self,
+        params: dict[str, Any],
+        dataset_params: Mapping[str, Any],
+        num_boost_round: int,
+        asked: Mapping[str, Any] = NOTHING_ELSE,
+    ) -> EngineParams:
+        """Return the parameters unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
+        request = {**dataset_params, **params, **asked}
+        check_features(self.name, request)
+        return EngineParams(
+            params,
+            num_boost_round,
+            options=run_options(request),
+            objective=self.objective(params),  # LightGBM reads all from the Dataset but the objective
+            needs_events=_needs_events(params),
+        )
+
+    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
+        """Return the memory per row: bins, twice unless column-wise; label, weight, bag; scores, gradients per class.
+
+        LightGBM keeps bins by column. To build histograms it copies them by row, if only to try which is faster.
+        """
+        values = params.values
+        a_bin = 1 if float(value_of(values, "max_bin", 255)) <= 256 else 2
+        copies = 1 if is_true(value_of(values, "force_col_wise", False)) else 2
+        return 57 + 18 * max(1, n_classes) + copies * a_bin * n_columns
+
+    def in_less_memory(self, params: EngineParams) -> EngineParams:
+        """Build histograms column by column, which needs no second copy of the bins, unless the user has decided."""
+        if any(value_of(params.values, name) is not None for name in ("force_col_wise", "force_row_wise")):
+            return params
+        return replace(params, values={**params.values, "force_col_wise": True})
+
+    def train(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        hooks: Hooks = NO_HOOKS,
+        own: OwnGradient | None = None,
+    ) -> lgb.Booster:
+        """Hand the virtual rows to ``lgb.train``."""
+        if own is not None:
+            return self._train_own_gradient(train, params, valid, own, hooks)
+        values, wrapped = weigh_copies(params.values)
+        if train.bin_sample is not None and _needs_events(values) and not (train.table.label > 0).any():
+            raise ValueError(
+                f"objective={value_of(values, 'objective')!r}: all labels of this part are 0, but LightGBM starts from "
+                "the logarithm of each worker's mean. Divide the table otherwise, or use engine='xgboost'."
+            )
+        train_set, values = _training_set(train, values, wrapped)
+        valid_sets: list[lgb.Dataset] | None = None
+        valid_names = None
+        if valid is not None:
+            valid_sets = [train_set if v is None else train_set.validation(v) for v, _ in valid]
+            valid_names = [name for _, name in valid]
+        callbacks = hooks.callbacks
+        if hooks.checkpoints is not None:
+            callbacks = [*(callbacks or ()), _checkpoint_callback(hooks.checkpoints)]
+        booster = lgb.train(
+            values,
+            train_set,
+            params.num_boost_round,
+            valid_sets,
+            valid_names,
+            hooks.feval,
+            hooks.init_model,
+            hooks.keep_training_booster,
+            callbacks=callbacks,  # by name, because MLflow's autolog adds its own callback to this argument
+        )
+        if hooks.keep_training_booster:
+            return booster  # it would lose its data
+        booster = local_booster(booster) if is_networked(values) else booster
+        return spell_out(booster, train_set.rare, _rounds_of(hooks.init_model))
+
+    def _train_own_gradient(
+        self,
+        train: VirtualTable,
+        params: EngineParams,
+        valid: Validation | None,
+        own: OwnGradient,
+        hooks: Hooks,
+    ) -> lgb.Booster:
+        """Start every row at the constant, and write start and link into the booster afterwards."""
+        # LightGBM's own metrics would read raw scores as predictions.
+        feval = hooks.feval if isinstance(hooks.feval, list) else [hooks.feval] if hooks.feval else []
+        booster = self.train(
+            _constant_start(train, own.start),
+            replace(params, values={**without(params.values, "metric"), "objective": own}),
+            None if valid is None else [(v and _constant_start(v, own.start), name) for v, name in valid],
+            replace(hooks, feval=[_LossMetric(own.objective), *feval]),
+        )
+        whole: lgb.Booster = with_builtin_objective(booster, params.values, own.objective, own.start)
+        return whole
 
     def cv(
         self,
@@ -275,30 +293,17 @@ class LightGBM(Engine):
                 spell_out(booster, of_fold, _rounds_of(options.init_model))
         return results
 
-    def stops_early(self, callback: Any) -> bool:
-        """Return whether a callback comes from ``lgb.early_stopping``."""
-        return isinstance(callback, type(lgb.early_stopping(1, verbose=False)))
-
-    def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
-        """Return a callback that reports the share of rounds done."""
-        return lambda env: report((env.iteration + 1) / num_boost_round)
-
-    def checkpoint_callback(self, keep: Callable[[Any, int], None], every: int) -> Any:
-        """Return a callback that hands over a copy of the booster every few rounds."""
-
-        def after_round(env: Any) -> None:
-            if (env.iteration - env.begin_iteration + 1) % every == 0:
-                booster = spell_out(local_booster(env.model), env.model.train_set.rare, env.begin_iteration)
-                keep(booster, env.model.current_iteration())
-
-        return after_round
-
-    def recording_callback(self, record: dict[str, Any]) -> Any:
-        """Return a callback that records the metrics of the validation sets."""
-        return lgb.record_evaluation(record)
-
 
 ENGINE: Engine = LightGBM()
+
+
+def _checkpoint_callback(checkpoints: Checkpoints) -> Callable[[Any], None]:
+    def after_round(env: Any) -> None:
+        if (env.iteration - env.begin_iteration + 1) % checkpoints.every == 0:
+            booster = spell_out(local_booster(env.model), env.model.train_set.rare, env.begin_iteration)
+            checkpoints.keep(booster, env.model.current_iteration())
+
+    return after_round
 
 
 @cache

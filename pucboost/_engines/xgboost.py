@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,12 +60,10 @@ class XGBoost(Engine):
     name: ClassVar[str] = "xgboost"
     title: ClassVar[str] = "XGBoost"
     boosters: ClassVar[Boosters] = BOOSTERS
+    parameters: ClassVar[Collection[str]] = (*XGBOOST_PARAMETERS, *MAIN_NAME)
+    network: ClassVar[Network] = XGBoostNetwork()
     # XGBoost's own JSON does not read back what it writes of most control characters.
     forbidden_in_names: ClassVar[str] = "[]<" + "".join(chr(i) for i in range(32) if chr(i) not in "\t\n\r")
-
-    def parameter_names(self) -> Iterable[str]:
-        """Return XGBoost's names, and LightGBM's, which are translated."""
-        return [*XGBOOST_PARAMETERS, *MAIN_NAME]
 
     def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
         """Return names that neither our tables nor the XGBoost at hand, which may be newer, has."""
@@ -99,10 +97,6 @@ class XGBoost(Engine):
         return EngineParams(
             values, rounds, stopping, asked.get("external_memory"), options=options, objective=self.objective(values)
         )
-
-    def network(self) -> Network:
-        """Return how XGBoost's workers find each other."""
-        return XGBoostNetwork()
 
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
         """Return the loss in closed form."""
@@ -147,13 +141,17 @@ class XGBoost(Engine):
         params: EngineParams,
         valid: Validation | None,
         hooks: Hooks = NO_HOOKS,
+        own: OwnGradient | None = None,
     ) -> xgb.Booster:
         """Hand the virtual rows to ``xgb.train``. The metrics are then in ``booster.evals_result``.
 
         Boosters are always kept for training: XGBoost's can be trained further as they are.
         """
         callbacks = _check_callbacks(hooks.callbacks)
-        values, objective = take_objective(sample_rows(params.values, train.share_per_tree))
+        if hooks.checkpoints is not None:
+            callbacks = [*(callbacks or ()), CheckpointRounds(hooks.checkpoints.keep, hooks.checkpoints.every)]
+        given = params.values if own is None else _with_own_gradient(params.values, own)
+        values, objective = take_objective(sample_rows(given, train.share_per_tree))
         if hooks.init_model is not None:
             values = _with_fresh_seed(values, hooks.init_model)
         metric = metric_of(hooks.feval)
@@ -188,27 +186,8 @@ class XGBoost(Engine):
             booster = with_cache(params.external_memory, fit)
         if train.table.source.coded:
             keep_categories(booster, train.table.pandas_categorical)
-        own = objective is not None and isinstance(objective.objective, OwnGradient)
-        keep_leaf_params(booster, custom_objective=objective is not None and not own)
+        keep_leaf_params(booster, custom_objective=objective is not None and own is None)
         return booster  # type: ignore[no-any-return]
-
-    def train_own_gradient(
-        self,
-        train: VirtualTable,
-        params: EngineParams,
-        valid: Validation | None,
-        own: OwnGradient,
-        hooks: Hooks = NO_HOOKS,
-    ) -> xgb.Booster:
-        """Name the built-in loss in addition to the gradients, with the constant as its base score."""
-        start = np.asarray(own.start)
-        several = isinstance(own.objective, Softmax)
-        builtin = {
-            "objective": own.objective.xgboost_name,
-            "base_score": start.tolist() if several else float(own.objective.response(start)),
-        }
-        values = {**params.values, "objective": replace(own, builtin_params=builtin)}
-        return self.train(train, replace(params, values=values), valid, hooks)
 
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> xgb.Booster:
         """Let XGBoost refresh the leaves on the virtual rows, in memory; weights add up to N, as in a training."""
@@ -296,16 +275,23 @@ class XGBoost(Engine):
         """Return a callback that reports the share of rounds done."""
         return AfterRound(lambda epoch, log: report((epoch + 1) / num_boost_round))
 
-    def checkpoint_callback(self, keep: Callable[[Any, int], None], every: int) -> Any:
-        """Return a callback that hands over a copy of the booster every few rounds."""
-        return CheckpointRounds(keep, every)
-
     def recording_callback(self, record: dict[str, Any]) -> Any:
         """Return a callback that records the metrics of the validation sets."""
         return AfterRound(lambda epoch, log: record.update(log))
 
 
 ENGINE: Engine = XGBoost()
+
+
+def _with_own_gradient(params: dict[str, Any], own: OwnGradient) -> dict[str, Any]:
+    """Name the built-in loss in addition to the gradients, with the constant as its base score."""
+    start = np.asarray(own.start)
+    several = isinstance(own.objective, Softmax)
+    builtin = {
+        "objective": own.objective.xgboost_name,
+        "base_score": start.tolist() if several else float(own.objective.response(start)),
+    }
+    return {**params, "objective": replace(own, builtin_params=builtin)}
 
 
 def _not_used(params: dict[str, Any]) -> set[str]:

@@ -152,7 +152,7 @@ def _train_soft(
         request.options.num_threads,
     )
     own = OwnGradient(pull, objective, objective.initial_score(virtual.label(), virtual.weight()))
-    return request.engine.train_own_gradient(virtual, request.params, valid, own, hooks)
+    return request.engine.train(virtual, request.params, valid, hooks, own)
 
 
 @dataclass

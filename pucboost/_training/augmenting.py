@@ -121,7 +121,7 @@ class Augmenter:
                 return PartTable(rows, table, request.settings.plan)
         copies = request.settings.copies
         if copies is None:
-            copies = request.engine.default_copies(people)
+            copies = request.engine.copies or default_copies(people)
         merge = bool(compact) and wants_compaction(compact, request.objective, table, shared)
         before = None
         if merge and augmentation != "fixed":  # fixed draws as many rows as people

@@ -95,7 +95,7 @@ def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> Non
     A mistyped ``optional`` would otherwise train an ordinary model without a word.
     """
     for name in engine.unknown_parameters(params):
-        known = [*OWN_KEYS, *further, *engine.parameter_names()]
+        known = [*OWN_KEYS, *further, *engine.parameters]
         if name in OWN_KEYS:
             raise ValueError(f"{name!r} is a parameter of train and cv; a Dataset takes optional as an argument.")
         hint = f" {INSTEAD[name]}" if name in INSTEAD else did_you_mean(name, known)
@@ -261,7 +261,7 @@ class TrainingRequest:
     ) -> TrainingRequest:
         """Check parameters and labels for a table already read; errors name the labels ``label_name``."""
         if consent.n_groups:
-            engine.check_names(table.names)
+            _check_names(engine, table.names)
             _check_categories(table.source)
         engine_params = by_position(engine_params, table.names)
         asked = {} if metrics is None else {"metric": metrics}
@@ -285,6 +285,14 @@ class TrainingRequest:
         if settings.plan is not None and options.zero_as_missing != settings.plan.plan.zero_as_missing:
             raise ValueError("zero_as_missing differs between params and plan; give it to SharedPlan.facts and agree.")
         return cls(engine, settings, prepared, options, table, consent, objective, totals, classes)
+
+
+def _check_names(engine: Engine, names: Sequence[str]) -> None:
+    """Raise if a model with these columns could not be trained, or not be read from its file."""
+    for name in names:
+        trouble = engine.trouble_with_name(name)
+        if trouble is not None:
+            raise ValueError(f"{engine.title} does not accept the name {name!r} {trouble}. Rename the column.")
 
 
 def _check_categories(source: RowSource) -> None:

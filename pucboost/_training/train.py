@@ -165,7 +165,7 @@ def train_request(request: TrainingRequest, valid_tables: ValidationTables | Non
         raise ValueError(f"The training set among valid_sets: {NO_METRIC_OF_MERGED_ROWS}")
     params, valid = augmenter.params_for(virtual), augmenter.validation_sets(valid_tables)
     if hooks.checkpoints is not None:
-        hooks = replace(hooks, callbacks=[*(hooks.callbacks or ()), _keeping(augmenter, virtual, hooks.checkpoints)])
+        hooks = replace(hooks, checkpoints=_with_schema(hooks.checkpoints, augmenter, virtual))
     booster = request.engine.train(virtual, params, valid, hooks)
     if request.calibrates:
         rows, strength = augmenter.calibration(), request.settings.calibrate_masks
@@ -173,8 +173,8 @@ def train_request(request: TrainingRequest, valid_tables: ValidationTables | Non
     return augmenter.finish(booster, virtual)
 
 
-def _keeping(augmenter: Augmenter, virtual: VirtualTable, checkpoints: Checkpoints) -> Any:
-    """Return a callback that hands over the model so far, with its consent schema."""
-    return augmenter.engine.checkpoint_callback(
+def _with_schema(checkpoints: Checkpoints, augmenter: Augmenter, virtual: VirtualTable) -> Checkpoints:
+    """Return checkpoints that keep the models with their consent schema."""
+    return Checkpoints(
         lambda booster, rounds: checkpoints.keep(augmenter.finish(booster, virtual), rounds), checkpoints.every
     )

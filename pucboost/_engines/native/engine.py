@@ -19,12 +19,11 @@ from ..base import (
     FoldBuilder,
     FoldOptions,
     Hooks,
-    Network,
     OwnGradient,
     Validation,
 )
 from ..features import check_features
-from ..lightgbm import LightGBM, run_options
+from ..lightgbm import LightGBMLike, run_options
 from ..names import MAIN_NAME, value_of, whole_number, with_value
 from .grower import Crew
 from .loop import begin, best_scores, cross_validate, run_rounds, with_early_stopping
@@ -32,12 +31,12 @@ from .losses import metrics_of
 from .parameters import MOST, GrowthParams, read_bin_params
 
 
-class Native(LightGBM):
+class Native(LightGBMLike):
     """pucboost's own trees: people are binned once, and a copy of a person is a mask and a score."""
 
     name: ClassVar[str] = "native"
     title: ClassVar[str] = "the native engine"
-    trains_plain_datasets: ClassVar[bool] = False
+    copies: ClassVar[float | None] = 8.0  # one costs a mask and a score
 
     def prepare(
         self,
@@ -64,18 +63,6 @@ class Native(LightGBM):
         values = with_value(values, "num_iterations", rounds)
         return EngineParams(values, rounds, options=options, objective=self.objective(values))
 
-    def default_copies(self, n_rows: int) -> float:
-        """Return 8: a copy costs a mask and a score."""
-        return 8.0
-
-    def network(self) -> Network:
-        """Raise: its trees grow on one machine."""
-        return Engine.network(self)
-
-    def in_less_memory(self, params: EngineParams) -> EngineParams:
-        """Return the parameters as they are: there is nothing to save."""
-        return params
-
     def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
         """Return an estimate of the memory per row: a mask, its place and its scores, and part of a person's codes."""
         return n_columns + 24 + 4 * max(1, n_classes)
@@ -86,29 +73,9 @@ class Native(LightGBM):
         params: EngineParams,
         valid: Validation | None,
         hooks: Hooks = NO_HOOKS,
-    ) -> lgb.Booster:
-        """Grow trees on the pool of the virtual rows."""
-        return self._train(train, params, valid, hooks)
-
-    def train_own_gradient(
-        self,
-        train: VirtualTable,
-        params: EngineParams,
-        valid: Validation | None,
-        own: OwnGradient,
-        hooks: Hooks = NO_HOOKS,
-    ) -> lgb.Booster:
-        """Grow trees on pucboost's gradients; start, link and metrics are those of the built-in loss."""
-        return self._train(train, params, valid, hooks, own)
-
-    def _train(
-        self,
-        train: VirtualTable,
-        params: EngineParams,
-        valid: Validation | None,
-        hooks: Hooks,
         own: OwnGradient | None = None,
     ) -> lgb.Booster:
+        """Grow trees on the pool of the virtual rows; with ``own``, start, link and metrics are the built-in loss's."""
         values = copy.deepcopy(params.values)
         # They wait for each other by spinning, so more of them than cores would be in each other's way.
         with Crew(min(train.rows.threads, thread_count(None))) as crew:
