@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from . import metrics, objectives, simulate, testing, typing
     from ._auditing.results import AuditReport
     from ._auditing.run import audit
+    from ._common import ProtectionLostWarning
     from ._consent import Consent, Levels, Needs
     from ._estimators.estimators import PUCClassifier, PUCRegressor
     from ._letter.letters import Letter, letter, letters
     from ._letter.text import LetterNumber, LetterText
     from ._models.anchored import AnchoredModel
     from ._models.files import consent_of, load_model, save_model
-    from ._pickles import PickledByAnotherVersionWarning
+    from ._persistence import PickledByAnotherVersionWarning
     from ._prediction.balance import balance
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ._training.train import train
     from ._virtual.augment import augment
     from ._virtual.shared_plan import SharedPlan
-    from ._warnings import ProtectionLostWarning
 
 __version__ = "0.2.0"
 
@@ -48,8 +48,8 @@ _HOME = {
     "Needs": "_consent",
     "PUCClassifier": "_estimators.estimators",
     "PUCRegressor": "_estimators.estimators",
-    "PickledByAnotherVersionWarning": "_pickles",
-    "ProtectionLostWarning": "_warnings",
+    "PickledByAnotherVersionWarning": "_persistence",
+    "ProtectionLostWarning": "_common",
     "SharedPlan": "_virtual.shared_plan",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",

@@ -16,16 +16,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._arrays import Array
+from ._common import Array, warn
 from ._kernels.compiling import run_in_ranges, thread_count
 from ._kernels.masks import count_ideals, count_shared, largest_ideals, pack_shared
-from ._pickles import pickled
-from ._plain_data import is_whole
+from ._persistence import is_whole, pickled
 from ._tables.containers import row_source
 from ._tables.masked_arrays import check_no_mask
 from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, are_default_names
-from ._warnings import warn
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from ._arrays import Array
+from ._common import Array
 from ._kernels import losses as kernel
 from ._kernels.compiling import run_in_ranges, thread_count
-from ._pickles import is_ours, pickled
+from ._persistence import is_ours, pickled
 
 # --------------------------------------------------------------------------------------------------
 # The interface of a loss: derivatives, best constant, inverse link, and the labels it is defined for.

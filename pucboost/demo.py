@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._arrays import Array
+from ._common import Array
 from .simulate import LogisticFamily, Sample, squared_puc_gap
 
 OPTIONAL_NAMES = ["fitness app", "blood test", "medical history"]

@@ -23,7 +23,7 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from ._arrays import Array
+from ._common import Array
 from ._consent import JOINED_BY, NOTHING, Consent, declares_something
 from ._losses import per_unit
 from ._models.anchored import is_tree_model

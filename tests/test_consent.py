@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pucboost import Consent
 from pucboost._consent import MAX_GROUPS
-from pucboost._pickles import pickled
+from pucboost._persistence import pickled
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows, gather_masked

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._engines import PACKAGES
 from .._prediction.quotes import best_subsets, favourable_sign
 from .._silence.detector import find_encoded_silence

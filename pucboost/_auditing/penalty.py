@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, Comparability, Estimate, Penalty, title
 from .nuisance import EVENT, View, outcome_loss
 from .people import AuditedModel, AuditPeople, Loss

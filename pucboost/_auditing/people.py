@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent, declares_something
 from .._engines import boosters_of, is_booster
 from .._losses import per_unit

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent
 from .._tables.containers import SourceTable
 from .._tables.names import did_you_mean

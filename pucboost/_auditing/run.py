@@ -9,10 +9,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array, progress_bar
 from .._models.anchored import is_tree_model
 from .._prediction.people import predicts_per_exposure
-from .._progress import progress_bar
 from .._virtual.plan import child_seed
 from .context import (
     average_predictions,

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._virtual.plan import child_seed
 from .findings import Estimate
 from .nuisance import AVAILABILITY, EVENT, View, outcome_loss

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent, shared_counts
 from .._kernels.compiling import thread_count
 from .._models.anchored import is_tree_model

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._virtual.plan import child_seed
 from .findings import Part, WithinSet
 from .nuisance import AVAILABILITY, EVENT, LightGBMLearner, View, outcome_loss

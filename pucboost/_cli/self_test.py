@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from ..demo import insurance_family
 from .shared import one_line
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .._pages import printable
-from .._progress import progress_bar
 from .streams import complain
 
 EXIT_ERROR = 3
@@ -77,6 +76,8 @@ def note(text: str, quiet: bool) -> None:
 
 def progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
     """Return a progress bar, shown on a terminal unless told to be quiet."""
+    from .._common import progress_bar
+
     return progress_bar(printable(what), False if quiet else None)
 
 

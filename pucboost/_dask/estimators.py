@@ -10,7 +10,7 @@ from typing import Any, Self
 import dask
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent, declares_something
 from .._engines import boosters_of, engine_named
 from .._estimators.base import PUCModel

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._tables.containers import row_source
 from .._tables.other_sources import StackedSource
 from .._tables.sources import Categories, RowSource

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .._virtual.rows import VirtualTable

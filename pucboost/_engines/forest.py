@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._kernels.leaf_sets import READ_CATEGORY, READ_CATEGORY_FROM_ZERO, order_leaves
 
 _PER_NODE = (

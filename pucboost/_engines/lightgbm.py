@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import lightgbm as lgb
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from .._virtual.rare_categories import RareCategories
 from .._virtual.rows import VirtualTable

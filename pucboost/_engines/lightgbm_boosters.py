@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective

@@ -15,7 +15,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
 from .._tables.containers import SourceTable
 from .._virtual.plan import BinSample

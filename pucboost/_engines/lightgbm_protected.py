@@ -10,7 +10,7 @@ from typing import Any
 
 import lightgbm as lgb
 
-from .._pickles import pickled
+from .._persistence import pickled
 from .._tables.containers import is_frame
 from .._tables.erasing import column_names
 from .._tables.masked_arrays import without_mask

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array
-from .._digests import KEY, DamagedFileError, check_digest, digest
+from .._common import Array
 from .._kernels.leaf_sets import (
     READ_AS_IT_IS,
     READ_CATEGORY,
@@ -36,7 +35,7 @@ from .._kernels.leaf_sets import (
     softplus,
 )
 from .._kernels.rows import ZERO_THRESHOLD
-from .._plain_data import entries
+from .._persistence import KEY, DamagedFileError, check_digest, digest, entries
 from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
 from .forest import Forest, elementwise, written
 from .mask_tree import MaskTree, same_rounds

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 import xgboost as xgb
 
-from .._arrays import Array
+from .._common import Array
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
-from .._plain_data import is_whole
+from .._persistence import is_whole
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .base import (

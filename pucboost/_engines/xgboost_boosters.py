@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._arrays import Array
-from .._digests import KEY, DamagedFileError, check_digest, digest
-from .._plain_data import entries
+from .._common import Array
+from .._persistence import KEY, DamagedFileError, check_digest, digest, entries
 from .._tables.sources import Categories
 from .base import Boosters, TrainedObjective
 from .forest import Forest

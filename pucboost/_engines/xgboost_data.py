@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xgboost as xgb
 
-from .._arrays import Array
+from .._common import Array
 from .._tables.sources import Categories
 from .._virtual.plan import BinSample
 from .._virtual.rows import VirtualTable

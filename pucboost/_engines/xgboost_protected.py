@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 import xgboost as xgb
 
-from .._arrays import Array
-from .._pickles import pickled
+from .._common import Array, warn
+from .._persistence import pickled
 from .._tables.masked_arrays import without_mask
-from .._warnings import warn
 
 MARKS_KEY = "pucboost_trees"
 """Attribute that keeps the marks."""

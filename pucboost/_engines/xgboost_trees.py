@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._kernels.leaf_sets import READ_AS_IT_IS, READ_CATEGORY_FROM_ZERO, exponential, logistic_float32, softmax
 from .forest import Forest, elementwise, written
 

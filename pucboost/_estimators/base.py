@@ -16,14 +16,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent, OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named
 from .._engines.base import Engine
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._models.files import save_model
-from .._pickles import is_ours, pickled
+from .._persistence import is_ours, pickled
 from .._prediction.people import Unwrapped
 from .._prediction.predictor import MaskedPredictor
 from .._prediction.quotes import (

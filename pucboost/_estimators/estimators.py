@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation import loss_name

@@ -13,7 +13,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, _check_y, validate_data
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent
 from .._engines.base import Engine, Hooks
 from .._tables.containers import SourceTable, eager, is_frame

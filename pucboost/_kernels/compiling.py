@@ -24,7 +24,7 @@ from numba.core import sigutils
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.serialize import dumps
 
-from .._progress import progress_bar
+from .._common import progress_bar
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 

@@ -9,7 +9,7 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from .._arrays import Array
+from .._common import Array
 from .compiling import kernel
 
 # How a number becomes what a node tests.

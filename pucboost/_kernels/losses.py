@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .compiling import kernel
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .compiling import kernel
 
 # Every constant is a numpy uint64: numba turns uint64 mixed with a signed integer into float64.

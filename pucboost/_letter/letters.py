@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Nesting
 from .._engines import boosters_of
 from .._models.anchored import AnchoredModel

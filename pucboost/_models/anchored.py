@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent
-from .._digests import KEY, DamagedFileError, check_digest, digest
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
-from .._pickles import pickled
-from .._plain_data import entries
+from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.containers import eager, row_source
 from .._tables.files import write_whole
 from .._tables.sources import RowSource

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .._consent import Consent
-from .._digests import DamagedFileError
 from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
+from .._persistence import DamagedFileError
 from .._tables.files import write_whole
 from .._tables.formats import is_table_file
 from .anchored import ANCHORED_KEY, AnchoredModel, entries_of_file

@@ -9,18 +9,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
+from .._common import ProtectionLostWarning, warn
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
-from .._pickles import pickled
-from .._plain_data import NotValidError, is_whole, whole_numbers
+from .._persistence import NotValidError, is_whole, pickled, whole_numbers
 from .._tables.containers import SourceTable
 from .._tables.sources import Categories
 from .._virtual.merging import RowSketch
 from .._virtual.plan import PlanSummary, check_augmentation, common_masks
 from .._virtual.rows import VirtualTable
 from .._virtual.shared_plan import SharedPlan
-from .._warnings import ProtectionLostWarning, warn
 
 logger = logging.getLogger("pucboost")
 

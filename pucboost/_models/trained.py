@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import lightgbm as lgb
     import xgboost as xgb
 
-    from .._arrays import Array
+    from .._common import Array
     from .._consent import Consent
     from .anchored import AnchoredModel
     from .schema import TrainingSummary

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.mask_tree import Leaf, MaskTree

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array, warn
 from .._consent import JOINED_BY, NOTHING, Consent
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of, summary_of
@@ -17,7 +17,6 @@ from .._tables.erasing import column_names, erase_columns, named_columns
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource, are_default_names
 from .._tables.stored_tables import load_as_trained, stored_table
-from .._warnings import warn
 
 MAX_SUBSETS = 64
 """How many subsets are listed without being asked for: those of 6 groups, or of 63 levels."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array, warn
 from .._consent import Consent
 from .._engines import boosters_of
 from .._engines.forest import Forest
@@ -36,7 +36,6 @@ from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
 from .._tables.stored_tables import is_stored
 from .._virtual.rows import BATCH_BYTES, gather_masked
-from .._warnings import warn
 from .people import in_order_of, read_stored, unwrap
 
 if TYPE_CHECKING:

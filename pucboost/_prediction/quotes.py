@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import FREE, Nesting, shared_counts
 from .._kernels.compiling import engine_threads
 from .people import people_by_mask, people_by_subsets, subset_masks, subset_names

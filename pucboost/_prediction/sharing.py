@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import FREE, Nesting
 from .._kernels.compiling import engine_threads
 from .people import people_by_mask

@@ -27,10 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array, warn
 from .._consent import Consent
 from .._tables.sources import RowSource
-from .._warnings import warn
 from .signs import (
     BASE_COLUMN,
     MIN_SPIKE,

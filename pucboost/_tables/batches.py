@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .files import DataError
 from .formats import MISSING
 from .names import quoted

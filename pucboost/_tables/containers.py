@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .frames import FrameSource, one_block
 from .masked_arrays import check_no_mask, without_mask
 from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource

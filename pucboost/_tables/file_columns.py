@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .batches import Batch, is_text
 from .files import DataError
 from .frame_columns import other_than_in_training

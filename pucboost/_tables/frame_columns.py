@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._warnings import warn
+from .._common import warn
 from .column_kinds import CATEGORIES, NOTHING, NUMBERS
 from .names import quoted
 from .series import as_dictionary, blocks_of, floats, native_dtype

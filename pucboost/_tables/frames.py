@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .column_kinds import CATEGORIES, kind_of
 from .frame_categories import declared, distinct, has_order, pandas_categories
 from .frame_columns import column_reader

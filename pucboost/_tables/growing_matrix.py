@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .files import DataError
 
 MEMORY_BYTES = 64 << 20

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
-from .._warnings import warn
+from .._common import Array, warn
 from .sources import RowSource
 
 MIN_CATEGORIES = 50

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .batches import Batch
 from .file_columns import Feature, Known, Learned, Withheld, encode
 from .files import DataError

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._arrays import Array
-from .._pickles import pickled
+from .._common import Array
+from .._persistence import pickled
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""

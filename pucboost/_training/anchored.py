@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array, warn
 from .._engines.base import Hooks, OwnGradient, Validation
 from .._losses import Objective
 from .._models.anchored import AnchoredModel
@@ -19,7 +19,6 @@ from .._models.anchors.boosters import BoosterAnchor
 from .._models.anchors.choice import BASE, anchor_of
 from .._tables.containers import SourceTable
 from .._virtual.rows import SelectedTable, VirtualTable, erased_table
-from .._warnings import warn
 from .augmenting import Augmenter
 from .calibrating import calibrate
 from .request import TrainingRequest, ValidationTables

@@ -12,7 +12,7 @@ from typing import Any
 
 import lightgbm as lgb
 
-from .._arrays import Array
+from .._common import Array
 from .._tables.containers import eager, is_frame, row_source
 from .._tables.erasing import column_names, named_columns
 from .._tables.files import DataError

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .._common import warn
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Engine
 from .._models.files import consent_of, load_engine_model, summary_of
 from .._models.schema import TrainingSummary, categories_of
-from .._warnings import warn
 from .rates import check_both_or_neither
 from .request import TrainingRequest
 

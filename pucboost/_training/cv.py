@@ -9,7 +9,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._engines.base import FoldOptions
 from .._models.schema import say_unprotected
 from .._tables.containers import SourceTable

@@ -8,11 +8,11 @@ from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
+from .._common import ProtectionLostWarning
 from .._consent import OptionalColumns, declares_something
 from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
 from .._tables.stored_tables import is_stored
-from .._warnings import ProtectionLostWarning
 
 
 class Dataset(lgb.Dataset):

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._losses import Objective, Softmax
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
 

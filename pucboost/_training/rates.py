@@ -11,7 +11,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._engines.base import Engine
 from .._engines.names import value_of
 from .._losses import check_takes_exposure, per_unit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from .._common import warn
 from .._engines import boosters_of, engine_named
 from .._engines.base import RunOptions
 from .._models.anchored import AnchoredModel
@@ -14,7 +15,6 @@ from .._tables.containers import SourceTable, eager, row_source
 from .._virtual.merging import RowSketch
 from .._virtual.plan import check_augmentation, check_copies, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
-from .._warnings import warn
 from .augmenting import calibration_table
 from .calibrating import calibrate
 from .continuing import READS_SILENCE

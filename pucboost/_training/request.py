@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array, warn
 from .._consent import Consent, declares_something
 from .._engines import DEFAULT_ENGINE, engine_named, prepare
 from .._engines.base import Engine, EngineParams, RunOptions
@@ -35,7 +35,6 @@ from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
 from .._virtual.shared_plan import PlanPart
-from .._warnings import warn
 from .contents import read_content
 from .datasets import is_read_by_us, whole_of
 from .rates import as_rates, check_both_or_neither

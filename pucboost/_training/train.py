@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import lightgbm as lgb
 
-from .._arrays import Array
+from .._common import Array
 from .._engines.base import Checkpoints, Hooks
 from .._models.schema import unprotected
 from .._virtual.rows import VirtualTable

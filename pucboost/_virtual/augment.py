@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent, OptionalColumns
 from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import shared_counts
 from .._kernels.compiling import run_in_ranges, thread_count
 from .._kernels.rows import assign_cells, hash_rows
 from .._losses import Objective, Softmax
-from .._pickles import pickled
+from .._persistence import pickled
 from .._tables.containers import SourceTable
 from .._tables.sources import SubsetSource
 from .plan import seed_bits

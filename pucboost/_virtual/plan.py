@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import FREE, Consent, Nesting, shared_counts
 from .._kernels import masks as kernel
 from .._kernels.compiling import run_in_ranges, thread_count

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._tables.sources import DerivedSource, RowSource
 from .plan import BinSample
 from .rows import VirtualTable

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .._arrays import Array
+from .._common import Array
 from .._consent import Consent
 from .._kernels.compiling import run_in_ranges, thread_count
 from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators

@@ -16,7 +16,7 @@ from .families import BoolArray, Family, FloatArray, is_pandas, read_column, req
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._arrays import Array
+    from .._common import Array
     from .._consent import Consent
     from .._prediction.quotes import Favourable
 

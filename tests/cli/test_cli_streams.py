@@ -86,7 +86,7 @@ def test_names_do_not_steer_the_terminal(
 
 
 def test_paths_are_no_markup() -> None:
-    from pucboost._progress import progress_bar
+    from pucboost._common import progress_bar
 
     with progress_bar("reading [/red] [bold]a.csv", shown=True) as report:
         report(0.5)

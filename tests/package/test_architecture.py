@@ -15,7 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # Along the data flow: a room imports only from itself and from rooms before it, even inside functions.
 LAYERS = [
-    "_arrays", "_warnings", "_progress", "_pickles", "_digests", "_plain_data", "_kernels", "_tables",
+    "_common", "_persistence", "_kernels", "_tables",
     "_consent", "_silence", "_losses", "_virtual", "_engines", "_models", "_training", "_prediction", "_pages",
     "_letter", "objectives", "simulate", "_auditing", "testing", "_estimators", "_dask", "dask",
     "typing", "metrics", "demo", "_cli", "__main__",
@@ -87,4 +87,4 @@ def test_nothing_outside_the_engines_knows_which_engine_it_is() -> None:
 
 def test_one_alias_for_arrays() -> None:
     aliases = [path for path in MODULES if re.search(r"^Array\b.*=", path.read_text(encoding="utf-8"), re.MULTILINE)]
-    assert [path.name for path in aliases] == ["_arrays.py"]
+    assert [path.name for path in aliases] == ["_common.py"]

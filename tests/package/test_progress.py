@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import rich.console
 
-from pucboost._progress import STEPS, progress_bar
+from pucboost._common import STEPS, progress_bar
 
 ROOT = Path(__file__).parents[2]
 
@@ -110,7 +110,7 @@ def test_in_a_real_notebook() -> None:
     import nbformat
 
     cells = [
-        "from pucboost._progress import progress_bar; bar = progress_bar('auditing'); report = bar.__enter__()",
+        "from pucboost._common import progress_bar; bar = progress_bar('auditing'); report = bar.__enter__()",
         "report(0.4)",
         "bar.__exit__(None, None, None);",
     ]

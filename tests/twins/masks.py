@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pucboost._arrays import Array
+from pucboost._common import Array
 
 _BITS = 2**64
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -15,7 +15,7 @@ from ..train_columns import Columns, read_columns
 from ..train_options import EARLY_STOPPING, add_options, check_options
 
 if TYPE_CHECKING:
-    from ..._arrays import Array
+    from ..._common import Array
     from ..._tables.loading import LoadedTable
     from ..._tables.table_files import TableFile
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import lightgbm as lgb
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._kernels.compiling import thread_count
 from ..._virtual.rows import VirtualTable
 from ..base import (

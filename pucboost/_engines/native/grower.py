@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._kernels.compiling import said_if_compiled_now
 from ..._kernels.masks import counter_hash, stream_key
 from ..._virtual.plan import seed_bits

@@ -17,7 +17,7 @@ from typing import Any, Never
 import lightgbm as lgb
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._losses import Objective
 from ..._tables.containers import SourceTable
 from ..._tables.sources import RowSource

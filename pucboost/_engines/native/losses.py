@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from ..._virtual.rows import VirtualTable
 from ..base import times_rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._virtual.rare_categories import RareCategories
 from ..lightgbm_text import with_rare, words_of
 

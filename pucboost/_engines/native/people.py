@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._consent import Consent
 from ..._kernels.compiling import run_in_ranges
 from ..._kernels.rows import ZERO_THRESHOLD, append_nonzero_columns, count_nonzero_columns

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._kernels.compiling import run_in_ranges
 from ..._virtual.rows import VirtualTable
 from .kernels.codes import MISSING, PEOPLE_PER_BLOCK, encode_columns, pack_rows

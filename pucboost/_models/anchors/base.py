@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._consent import Consent
 from ..._losses import Objective
-from ..._pickles import pickled
+from ..._persistence import pickled
 from ..._tables.containers import row_source
 from ..._tables.sources import Categories
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._engines import boosters_of
 from ..._tables.containers import is_frame, row_source
 from ..._tables.erasing import select_columns

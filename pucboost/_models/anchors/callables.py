@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._tables.containers import SourceTable
 from ..._tables.erasing import erase_columns, fill_columns
 from ..._tables.sources import Categories

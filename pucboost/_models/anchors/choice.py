@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._consent import Consent
 from ..._engines import is_booster
 from ..._losses import Objective

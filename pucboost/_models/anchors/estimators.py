@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._arrays import Array
+from ..._common import Array
 from ..._consent import Consent
 from ..._losses import Objective
-from ..._pickles import pickled
+from ..._persistence import pickled
 from ..._tables.containers import SourceTable, rows_of
 from ..._tables.erasing import erase_columns
 from ..._tables.sources import Categories, are_default_names

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import uint8, uint64
 
-from ...._arrays import Array
+from ...._common import Array
 from ...._kernels.compiling import kernel
 from ...._kernels.masks import count_groups, counter_hash
 

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import float32, float64, int32, types, uint8, uint32, uint64
 from numba.extending import intrinsic
 
-from ...._arrays import Array
+from ...._common import Array
 from ...._kernels.compiling import kernel
 from ...._kernels.leaf_sets import lowest_bit
 from .codes import MISSING, PEOPLE_PER_BLOCK

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...._arrays import Array
+from ...._common import Array
 from ...._kernels.compiling import kernel
 from .codes import count_bag, gather_codes, write_bag
 from .gradients import PLANE, Nodes, Tests, add_leaf_values, fill_gradients, leaf_ranges, sort_tests

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import extending
 from numba.core import types
 
-from ...._arrays import Array
+from ...._common import Array
 from ...._kernels.compiling import kernel
 
 _intrinsic: Any = extending.intrinsic  # its declared type does not know that the first argument is numba's

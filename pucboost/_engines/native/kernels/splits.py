@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...._arrays import Array
+from ...._common import Array
 from ...._kernels.compiling import kernel
 from ...._kernels.masks import counter_hash
 from .histograms import BIN, FEATURE, FOUND, GAIN, L2, LEFT_G, LEFT_H, MISSING_LEFT
