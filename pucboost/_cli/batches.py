@@ -13,10 +13,9 @@ from .shared import add_quiet, flat, load, names, note, progress
 from .streams import is_closed, writing_output
 
 if TYPE_CHECKING:
-    from .._tables.batches import Batch
-    from .._tables.file_columns import Feature
+    from .._tables.columns import Column
     from .._tables.sources import ArraySource
-    from .._tables.table_files import TableFile
+    from .._tables.table_files import Block, TableFile
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -64,10 +63,10 @@ def map_file(
     check_columns(file, kept, "--keep")
     features = features_of(model, file, given.quiet)
     compute = make(model)
-    with people_in_batches(features, file, kept, what, given.quiet) as batches, table_writer(out) as write:
-        for batch, people in batches:
-            columns = {name: batch.as_stored(name) for name in kept}
-            for name, values in compute(people, batch.first_row).items():
+    with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
+        for block, people in blocks:
+            columns = {name: block.as_stored(name) for name in kept}
+            for name, values in compute(people, block.first_row).items():
                 if name in columns:
                     raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
                 columns[name] = values
@@ -78,21 +77,21 @@ def map_file(
 
 @contextmanager
 def people_in_batches(
-    features: list[Feature], file: TableFile, further: Sequence[str], what: str, quiet: bool
-) -> Iterator[Iterator[tuple[Batch, ArraySource]]]:
-    """Yield batches of a file, each with its people as the model sees them; ``further`` columns are read, too.
+    features: list[Column], file: TableFile, further: Sequence[str], what: str, quiet: bool
+) -> Iterator[Iterator[tuple[Block, ArraySource]]]:
+    """Yield blocks of a file, each with its people as the model sees them; ``further`` columns are read, too.
 
     What the model does not know is noted at the end.
     """
-    from .._tables.file_columns import Known, Withheld, encode
+    from .._tables.columns import Absent, Codes
     from .._tables.sources import ArraySource, ColumnTypes
 
     columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
-    wanted = [feature.name for feature in features if not isinstance(feature, Withheld)]
-    with progress(what, quiet) as report, closing(file.batches([*wanted, *further], report)) as batches:
-        yield ((batch, ArraySource(encode(features, batch), columns_of_model)) for batch in batches)
+    wanted = [feature.name for feature in features if not isinstance(feature, Absent)]
+    with progress(what, quiet) as report, closing(file.blocks([*wanted, *further], report)) as blocks:
+        yield ((block, ArraySource(block.matrix(features), columns_of_model)) for block in blocks)
     for feature in features:
-        if isinstance(feature, Known) and feature.n_unknown:
+        if isinstance(feature, Codes) and feature.n_unknown:
             note(
                 f"column {feature.name!r} has {feature.n_unknown:,} values that the model does not know, the first "
                 f"{feature.first_unknown}; they were read as missing",

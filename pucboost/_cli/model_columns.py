@@ -9,13 +9,13 @@ from .shared import note
 
 if TYPE_CHECKING:
     from .._consent import Consent
-    from .._tables.file_columns import Feature
+    from .._tables.columns import Column
     from .._tables.table_files import TableFile
 
 
-def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
+def features_of(model: Any, file: TableFile, quiet: bool) -> list[Column]:
     """Return how to read each column of the model. If the file has no column of a group, nobody shares it."""
-    from .._tables.file_columns import Known, Number, Withheld
+    from .._tables.columns import Absent, Codes, Numbers
     from .._tables.files import DataError
     from .._tables.names import similar
 
@@ -32,16 +32,16 @@ def features_of(model: Any, file: TableFile, quiet: bool) -> list[Feature]:
             quiet,
         )
     categories = category_columns(model, consent.feature_names)
-    features: list[Feature] = []
+    features: list[Column] = []
     for name in consent.feature_names:
         if name not in file.columns:
-            features.append(Withheld(name))
+            features.append(Absent(name))
             continue
         file.kind(name)  # raises for dates and the like
         if name in categories:
-            features.append(Known(name, categories[name]))
+            features.append(Codes(name, categories[name], converts=True))
         else:
-            features.append(Number(name, ". The model was trained on numbers there"))
+            features.append(Numbers(name, ". The model was trained on numbers there"))
     return features
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .shared import flat, names
 
 if TYPE_CHECKING:
-    from .._tables.file_columns import Feature
+    from .._tables.columns import Column
     from .._tables.table_files import TableFile
 
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Columns:
     """The features of a table file, and the groups people may withhold."""
 
-    features: list[Feature]
+    features: list[Column]
     optional: dict[str, Any]
     """The groups, as training takes them."""
 
@@ -26,7 +26,6 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
     """Check all columns the options name, and return how to read each feature."""
     from .._consent import Consent
     from .._engines import engine_named
-    from .._tables.file_columns import Learned
     from .._tables.files import DataError
     from .._tables.table_files import check_columns
 
@@ -48,7 +47,7 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
                 f"column {column!r} is label, weight, exposure or ignored, so it cannot be optional or categorical"
             )
     engine = engine_named(given.engine)
-    features: list[Feature] = []
+    features: list[Column] = []
     for column in file.columns:
         if column in not_features or column in ignored:
             continue
@@ -64,12 +63,10 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
                 "leave it out with --ignore"
             )
         try:
-            kind, is_declared = file.kind(column), column in categorical
-            features.append(
-                Learned(column, kind, is_declared, dictionary=None if is_declared else file.dictionary(column))
-            )
+            advice = f" (--categorical {column} reads it as text, --ignore {column} leaves it out)"
+            features.append(file.learn(column, reads_text=column in categorical, advice=advice))
         except DataError as error:
-            raise DataError(f"{error}. Convert it, or leave it out with --ignore {column}") from None
+            raise DataError(f"{error} (--ignore {column} leaves it out)") from None
     for column in not_features:
         file.kind(column)
     optional = declaration(groups, given.needs)

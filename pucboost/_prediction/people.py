@@ -16,7 +16,7 @@ from .._tables.containers import as_weight, eager, is_frame, row_source, rows_of
 from .._tables.erasing import column_names, erase_columns, named_columns
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource, are_default_names
-from .._tables.stored_tables import load_as_trained, stored_table
+from .._tables.table_files import load_as_trained, stored_table
 
 MAX_SUBSETS = 64
 """How many subsets are listed without being asked for: those of 6 groups, or of 63 levels."""

@@ -34,7 +34,7 @@ from .._models.schema import categories_of, kept_of
 from .._tables.containers import row_source, rows_of
 from .._tables.erasing import erase_columns
 from .._tables.sources import RowSource
-from .._tables.stored_tables import is_stored
+from .._tables.table_files import is_stored
 from .._virtual.rows import BATCH_BYTES, gather_masked
 from .people import in_order_of, read_stored, unwrap
 

@@ -14,7 +14,7 @@ from .frames import FrameSource, one_block
 from .masked_arrays import check_no_mask, without_mask
 from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource
 from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
-from .stored_tables import is_stored, read_whole
+from .table_files import is_stored, read_whole
 
 LARGEST = float(np.finfo(np.float32).max)
 """The engines keep labels and weights in single precision."""

@@ -9,9 +9,6 @@ from .files import DataError
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = (".parquet", ".pq")
 
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
-"""What stands for a missing value in a CSV file."""
-
 
 def is_table_file(path: Path) -> bool:
     """Return whether a file is a table by its ending."""

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._common import Array
-from .column_kinds import CATEGORIES, kind_of
-from .frame_categories import declared, distinct, has_order, pandas_categories
-from .frame_columns import column_reader
-from .series import is_pandas_category
+from .columns import (
+    CATEGORIES,
+    Learned,
+    Numbers,
+    blocks_of,
+    has_order,
+    is_pandas_category,
+    kind_of,
+    native_dtype,
+    pandas_categories,
+    reader_of,
+    warn_of_unknown_values,
+)
 from .sources import ArraySource, Categories, ColumnTypes, RowSource, is_plain
 
 if TYPE_CHECKING:
@@ -44,10 +53,14 @@ class FrameSource(RowSource):
         coded = [j for j, kind in enumerate(kinds) if kind == CATEGORIES]
         ordered = {j for j in coded if has_order(named[j][1])}
         if categories is None:
-            lists = _own_categories({j: named[j] for j in coded}, pandas_categories(frame))
+            from_pandas = pandas_categories(getattr(frame, "schema", None))
+            found = {j: _own_categories(*named[j], named[j][0] in from_pandas) for j in coded}
+            # Text without a single value could be anything.
+            lists = {j: values for j, values in found.items() if values is not None}
         else:
-            lists = {j: values for j, values in categories.by_column(coded).items() if j < n_columns}
-        self._readers = [column_reader(*named[j], kinds[j], lists.get(j)) for j in range(n_columns)]
+            lists = {j: list(values) for j, values in categories.by_column(coded).items() if j < n_columns}
+        self._series = [series for _, series in named]
+        self._readers = [reader_of(name, kinds[j], lists.get(j)) for j, (name, _) in enumerate(named)]
         categorical = [j for j in sorted(lists) if j not in ordered]
         columns = ColumnTypes(
             names=tuple(name for name, _ in named),
@@ -58,13 +71,18 @@ class FrameSource(RowSource):
             pandas_categorical=[list(lists[j]) for j in sorted(lists)] if lists or hasattr(frame, "iloc") else None,
             has_other_integer_labels=_has_other_integer_labels(frame.columns),
         )
-        dtype = np.dtype(np.result_type(np.float32, *(reader.dtype for reader in self._readers)))
+        # LightGBM's rule for DataFrames: the smallest float type that holds every column, at least float32.
+        numbers = [s for s, reader in zip(self._series, self._readers, strict=True) if isinstance(reader, Numbers)]
+        dtype = np.dtype(np.result_type(np.float32, *map(_numpy_type, numbers)))
         super().__init__((n_rows, n_columns), dtype, columns)
 
     def _encode(self, n_rows: int, pick: Callable[[nw.Series[Any]], nw.Series[Any]]) -> Array:
         out = np.empty((n_rows, self.n_columns), dtype=self.dtype, order="F")
-        for j, reader in enumerate(self._readers):
-            out[:, j] = reader.encode(pick(reader.series))
+        for j, (series, reader) in enumerate(zip(self._series, self._readers, strict=True)):
+            n_unknown = reader.n_unknown
+            out[:, j] = reader.encode(pick(series))
+            if reader.n_unknown and not n_unknown:
+                warn_of_unknown_values(reader.name)
         return out
 
     def window(self, lo: int, hi: int) -> Array:
@@ -95,15 +113,31 @@ def one_block(frame: Any, categories: Categories | None) -> ArraySource | None:
     return ArraySource(array, columns)
 
 
-def _own_categories(named: dict[int, tuple[str, nw.Series[Any]]], from_pandas: set[str]) -> dict[int, Sequence[Any]]:
-    """Return the categories of each category column, declared or found in it."""
-    lists: dict[int, Sequence[Any]] = {}
-    for j, (name, series) in named.items():
-        known = declared(name, series, name in from_pandas)
-        values = distinct(series) if known is None else known
-        if values or known is not None:  # text without a single value could be anything
-            lists[j] = values
-    return lists
+def _own_categories(name: str, series: nw.Series[Any], from_pandas: bool) -> list[Any] | None:
+    """Return the categories of a category column, declared or found in it; None if there are none."""
+    import narwhals as nw
+
+    if is_pandas_category(series):
+        return list(native_dtype(series).categories)
+    if isinstance(series.dtype, nw.Enum):
+        return list(series.dtype.categories)
+    declares = (from_pandas or has_order(series)) and hasattr(native_dtype(series), "value_type")
+    learned = Learned(name, declares=declares, ordered=has_order(series))
+    for chunk in series.to_native().chunks if declares else ():
+        learned.declare(chunk.dictionary.tolist())
+    if learned.declared is not None:
+        return learned.declared
+    for lo, hi in blocks_of(len(series)):
+        learned.encode(series[lo:hi])
+    return learned.categories or None
+
+
+def _numpy_type(series: nw.Series[Any]) -> Any:
+    """Return the type of a column of numbers in numpy."""
+    kind = getattr(getattr(series.to_native(), "dtype", None), "type", None)  # pandas dtypes name a type of numpy
+    if not (isinstance(kind, type) and issubclass(kind, np.generic)):
+        kind = getattr(np, str(series.dtype).lower().replace("boolean", "bool_"), np.float64)
+    return np.float64 if kind is np.object_ else kind
 
 
 def _columns_of(frame: Any) -> list[tuple[str, nw.Series[Any]]]:

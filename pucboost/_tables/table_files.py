@@ -1,6 +1,7 @@
-"""Table files, CSV and Parquet, and folders of Parquet files, read in batches.
+"""Tables that are not in memory: CSV and Parquet files, folders, ``pyarrow.dataset``, lazy frames of polars.
 
-Arrow does the reading and is loaded when the first file is opened.
+They are read in blocks, each of which goes through the same readers of columns as a DataFrame. Arrow does the reading
+and is loaded when the first file is opened.
 """
 
 from __future__ import annotations
@@ -10,31 +11,133 @@ import gzip
 import io
 import logging
 import os
+import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .batches import Batch, CsvBatch, is_text
+import numpy as np
+
+from .._common import Array
+from .columns import (
+    CATEGORIES,
+    Absent,
+    Codes,
+    Column,
+    ColumnError,
+    FirstValueDecides,
+    Learned,
+    as_numbers,
+    as_text,
+    first_failure,
+    has_order,
+    kind_of,
+    native_dtype,
+    pandas_categories,
+    pandas_notes,
+    reader_of,
+    series_of,
+    warn_of_unknown_values,
+    without_missing,
+)
 from .files import DataError, check_can_be_read
 from .formats import DELIMITERS, PARQUET, ending_of
-from .frame_categories import pandas_categories_of, pandas_index_of
-from .names import similar
+from .growing_matrix import GrowingMatrix
+from .names import quoted, similar
+from .sources import ArraySource, Categories, ColumnTypes
 
 if TYPE_CHECKING:
+    import narwhals as nw
     import pyarrow as pa
 
 
 logger = logging.getLogger("pucboost")
 
 BATCH_BYTES = 2 << 20
-"""Size of a batch, and the longest possible row of a CSV file. Arrow reads up to 32 batches ahead."""
+"""Size of a block, and the longest possible row of a CSV file. Arrow reads up to 32 blocks ahead."""
+
+MAX_CATEGORIES = 10_000
+"""A text column with more distinct values than this probably holds names or comments."""
+
+
+class Block:
+    """Some rows of a table, as Arrow has read them. Rows are counted from 1, a header not included."""
+
+    def __init__(self, path: Path | str, first_row: int, content: pa.RecordBatch) -> None:
+        self.path, self.first_row, self._content = path, first_row, content
+
+    def __len__(self) -> int:
+        return int(self._content.num_rows)
+
+    def where(self, index: int, column: str) -> str:
+        """Return the name of a cell in errors."""
+        return f"{self.path}, row {self.first_row + index}, column {column!r}"
+
+    def as_stored(self, column: str) -> pa.Array:
+        """Return a column as it is in the file."""
+        return self._content.column(column)
+
+    def series(self, column: str) -> nw.Series[Any]:
+        """Return a column for its reader."""
+        return series_of(self.as_stored(column))
+
+    def text(self, column: str) -> pa.Array:
+        """Return a column as strings, null where it is missing."""
+        return as_text(self.series(column)).to_arrow()
+
+    def numbers(self, column: str, advice: str = "") -> Array:
+        """Return a column as float64, NaN where it is missing; ``advice`` ends the error about any other value."""
+        with self._cells(advice):
+            return as_numbers(column, self.series(column)).astype(np.float64, copy=False)
+
+    def matrix(self, readers: Sequence[Column]) -> Array:
+        """Return the columns of some readers as numbers."""
+        out = np.empty((len(self), len(readers)))
+        for j, reader in enumerate(readers):
+            with self._cells(reader.advice):
+                out[:, j] = np.nan if isinstance(reader, Absent) else reader.encode(self.series(reader.name))
+        return out
+
+    @contextmanager
+    def _cells(self, advice: str) -> Iterator[None]:
+        """Add the name of the file, and that of the cell if one is at fault, to errors of readers."""
+        try:
+            yield
+        except ColumnError as error:
+            where = self.path if error.row is None else self.where(error.row, error.column)
+            raise DataError(f"{where}: {error}{advice}") from None
+
+
+class _CsvBlock(Block):
+    """Some rows of a CSV file, which Arrow has read as bytes."""
+
+    def as_stored(self, column: str) -> pa.Array:
+        """Return a column as strings, null where the field is empty."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        raw = self._content.column(column)
+        try:
+            text = raw.cast(pa.string())
+        except pa.ArrowInvalid:
+            bad = first_failure(raw, lambda part: part.cast(pa.string()))
+            raise DataError(
+                f"{self.where(bad, column)}: {quoted(raw[bad].as_py())} is not UTF-8. Convert the file, for example "
+                "with iconv -f latin1 -t utf-8"
+            ) from None
+        return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+    def series(self, column: str) -> nw.Series[Any]:
+        """Return a column for its reader."""
+        return series_of(without_missing(self.as_stored(column)))
 
 
 class TableFile:
-    """A table file: its column names, and its rows in batches."""
+    """A table that is not in memory: its column names, and its rows in blocks."""
 
     columns: list[str]
     index_columns: frozenset[str] = frozenset()
@@ -45,23 +148,27 @@ class TableFile:
         """The file, or what stands for it in errors."""
 
     def kind(self, column: str) -> str | None:
-        """Return ``"number"`` or ``"text"``, None if only the values can tell; raise for any other type."""
-        return None
+        """Return whether a column holds numbers, categories or nothing, None if only the values can tell.
 
-    def dictionary(self, column: str) -> str | None:
-        """Return ``"categories"`` or ``"ordered"`` if the type of a column declares its categories, else None.
-
-        As for Arrow tables in memory, dictionaries without an order declare something only if pandas wrote them.
+        Raise for any other type.
         """
         return None
+
+    def learn(self, column: str, *, reads_text: bool = False, advice: str = "") -> Learned:
+        """Return how to read a column of a training table.
+
+        With ``reads_text`` it holds categories, whatever its type is. ``advice`` ends errors.
+        """
+        reader = Learned if reads_text else FirstValueDecides
+        return reader(column, max_categories=MAX_CATEGORIES, advice=advice)
 
     def read_whole(self) -> pa.Table:
         """Return the table in memory."""
         raise NotImplementedError
 
-    def batches(
+    def blocks(
         self, columns: Sequence[str], report: Callable[[float], None] = lambda share: None
-    ) -> Generator[Batch, None, None]:
+    ) -> Generator[Block, None, None]:
         """Yield all rows; raise if there are none. ``report`` is called with the share of the file read so far.
 
         Whoever may stop half-way closes the generator (``contextlib.closing``), and so the file: an error that is kept
@@ -71,7 +178,7 @@ class TableFile:
         with self._errors(), closing(self._contents(list(dict.fromkeys(columns)))) as contents:
             for content, share in contents:
                 if content.num_rows:
-                    yield self._batch(n_rows, content)
+                    yield self._block(n_rows, content)
                     n_rows += content.num_rows
                     report(share)
         if n_rows == 0:
@@ -80,8 +187,8 @@ class TableFile:
     def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
         raise NotImplementedError
 
-    def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
-        return Batch(self.path, rows_before + 1, content)
+    def _block(self, rows_before: int, content: pa.RecordBatch) -> Block:
+        return Block(self.path, rows_before + 1, content)
 
     def _check_names(self) -> None:
         seen: set[str] = set()
@@ -121,26 +228,56 @@ def open_table(path: Path) -> TableFile:
     return ParquetTable(path) if ending in PARQUET else CsvTable(path, DELIMITERS[ending])
 
 
-class ParquetTable(TableFile):
+class _TypedTable(TableFile):
+    """A table whose columns have types."""
+
+    def __init__(self, path: Path | str, columns: Sequence[str], types: Any, schema: Any = None) -> None:
+        """``types`` is a table without rows, ``schema`` what Arrow knows about the table."""
+        super().__init__(path)
+        self.columns = list(columns)
+        self.index_columns = frozenset(name for name in pandas_notes(schema, "index_columns") if isinstance(name, str))
+        self._check_names()
+        import narwhals as nw
+
+        self._types = nw.from_native(types, eager_only=True)
+        self._from_pandas = pandas_categories(schema)
+
+    def kind(self, column: str) -> str:
+        """Return whether a column holds numbers, categories or nothing; raise for dates and nested values."""
+        try:
+            return kind_of(column, self._types.get_column(column))
+        except ColumnError as error:
+            raise DataError(f"{self.path}: {error}") from None
+
+    def learn(self, column: str, *, reads_text: bool = False, advice: str = "") -> Learned:
+        """Return how to read a column of a training table.
+
+        As for Arrow tables in memory, dictionaries without an order declare something only if pandas wrote them.
+        """
+        self.kind(column)
+        series = self._types.get_column(column)
+        ordered = has_order(series)
+        declares = ordered or (column in self._from_pandas and hasattr(native_dtype(series), "value_type"))
+        return Learned(
+            column,
+            declares=declares and not reads_text,
+            ordered=ordered,
+            reads_text=reads_text,
+            max_categories=MAX_CATEGORIES,
+            advice=advice,
+        )
+
+
+class ParquetTable(_TypedTable):
     """A Parquet file."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
         import pyarrow.parquet as pq
 
+        self.path = path
         with self._errors(), pq.ParquetFile(path) as file:
-            self._schema = file.schema_arrow
-        self.columns = list(self._schema.names)
-        self.index_columns = pandas_index_of(self._schema)
-        self._check_names()
-
-    def kind(self, column: str) -> str:
-        """Return ``"number"`` or ``"text"``; raise for dates and nested values."""
-        return _kind_of(self._schema.field(column), self.path)
-
-    def dictionary(self, column: str) -> str | None:
-        """Return whether the type of a column declares its categories."""
-        return _dictionary_of(column, self._schema)
+            schema = file.schema_arrow
+        super().__init__(path, schema.names, schema.empty_table(), schema)
 
     def read_whole(self) -> pa.Table:
         """Return the table in memory."""
@@ -165,24 +302,13 @@ class ParquetTable(TableFile):
         return f"not a Parquet file, or a damaged one ({message})"
 
 
-class DatasetTable(TableFile):
+class DatasetTable(_TypedTable):
     """A ``pyarrow.dataset``: a folder of Parquet files, or any other. Errors name the file that a row is in."""
 
     def __init__(self, dataset: Any, path: Path | str) -> None:
-        super().__init__(path)
+        super().__init__(path, dataset.schema.names, dataset.schema.empty_table(), dataset.schema)
         self._dataset = dataset
-        self.columns = list(dataset.schema.names)
-        self.index_columns = pandas_index_of(dataset.schema)
         self._file, self._rows_before_file = "", 0
-        self._check_names()
-
-    def kind(self, column: str) -> str:
-        """Return ``"number"`` or ``"text"``; raise for dates and nested values."""
-        return _kind_of(self._dataset.schema.field(column), self.path)
-
-    def dictionary(self, column: str) -> str | None:
-        """Return whether the type of a column declares its categories."""
-        return _dictionary_of(column, self._dataset.schema)
 
     def read_whole(self) -> pa.Table:
         """Return the table in memory."""
@@ -209,8 +335,8 @@ class DatasetTable(TableFile):
             done += tagged.record_batch.num_rows
             yield tagged.record_batch.select(columns), done / total
 
-    def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
-        return Batch(self._file, rows_before - self._rows_before_file + 1, content)
+    def _block(self, rows_before: int, content: pa.RecordBatch) -> Block:
+        return Block(self._file, rows_before - self._rows_before_file + 1, content)
 
     def _explained(self, message: str) -> str:
         return f"{message} (in {self._file})" if self._file else message
@@ -244,30 +370,6 @@ def _folder(path: Path) -> DatasetTable:
     if partly:
         logger.warning("%s: missing where a file lacks them: %s", path, ", ".join(partly))
     return DatasetTable(ds.dataset(names, schema=schema, **given), path)
-
-
-def _kind_of(field: pa.Field, path: Path | str) -> str:
-    """Return whether a column holds numbers or text; raise for dates and nested values."""
-    import pyarrow.types as types
-
-    kind = field.type
-    if types.is_dictionary(kind) or is_text(kind):
-        return "text"
-    numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean, types.is_null)
-    if any(is_one(kind) for is_one in numeric):
-        return "number"
-    raise DataError(f"{path}: column {field.name!r} is of type {kind}, neither number nor text")
-
-
-def _dictionary_of(column: str, schema: pa.Schema) -> str | None:
-    import pyarrow.types as types
-
-    kind = schema.field(column).type
-    if not types.is_dictionary(kind):
-        return None
-    if kind.ordered:
-        return "ordered"
-    return "categories" if column in pandas_categories_of(schema) else None
 
 
 class CsvTable(TableFile):
@@ -364,8 +466,8 @@ class CsvTable(TableFile):
                     "it were swallowed. A quote within a field must be doubled, and the field quoted"
                 )
 
-    def _batch(self, rows_before: int, content: pa.RecordBatch) -> Batch:
-        return CsvBatch(self.path, rows_before + 1, content)
+    def _block(self, rows_before: int, content: pa.RecordBatch) -> Block:
+        return _CsvBlock(self.path, rows_before + 1, content)
 
     def _explained(self, message: str) -> str:
         if "straddling object" in message:
@@ -416,8 +518,219 @@ class _Watched(io.RawIOBase):
         return min(1.0, float(self._file.tell() / self._size))
 
 
+class LazyTable(_TypedTable):
+    """A lazy frame of polars. Polars runs the query piece by piece, into a temporary Parquet file."""
+
+    def __init__(self, frame: Any) -> None:
+        types = frame.collect_schema().to_frame()
+        super().__init__("the LazyFrame", types.columns, types)
+        self._frame = frame
+        for column in self.columns:
+            self.kind(column)
+
+    def read_whole(self) -> Any:
+        """Run the query in memory."""
+        return self._frame.collect()
+
+    def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
+        with tempfile.TemporaryDirectory(prefix="pucboost-") as folder:
+            file = Path(folder, "query.parquet")
+            self._frame.select(columns).sink_parquet(file)
+            yield from ParquetTable(file)._contents(columns)
+
+
 def check_columns(file: TableFile, wanted: Iterable[str], option: str) -> None:
     """Raise for the first column that a file does not have, and suggest which one may be meant."""
     for column in wanted:
         if column not in file.columns:
             raise DataError(f"{file.path} has no column {column!r} ({option}){similar(column, file.columns)}")
+
+
+def is_stored(data: Any) -> bool:
+    """Return whether a table is not in memory.
+
+    That holds for names of Parquet files and folders, objects of ``pyarrow.dataset`` and lazy frames of polars. Nothing
+    is opened. Other names are left to LightGBM, which reads text files by rules of its own.
+    """
+    import narwhals as nw
+    import narwhals.dependencies as nwd
+
+    if isinstance(data, (str, Path)):
+        path = Path(data)
+        return path.name.lower().endswith(PARQUET) or path.is_dir()
+    if isinstance(data, TableFile) or type(data).__module__.startswith("pyarrow._dataset"):
+        return True
+    return bool(nwd.is_polars_lazyframe(nw.to_native(data, pass_through=True)))
+
+
+def stored_table(data: Any) -> TableFile:
+    """Open a table that is not in memory, without reading it."""
+    import narwhals as nw
+
+    if isinstance(data, TableFile):
+        return data
+    if isinstance(data, (str, Path)):
+        return open_table(Path(data))
+    if type(data).__module__.startswith("pyarrow._dataset"):
+        return DatasetTable(data, f"the {type(data).__name__}")
+    return LazyTable(nw.to_native(data, pass_through=True))
+
+
+def read_whole(data: Any) -> Any:
+    """Return a stored table in memory: a lazy frame collected, anything else as an Arrow table."""
+    file = stored_table(data)  # raises for columns that cannot be read
+    return file.read_whole()
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """The content of a table file, as numbers."""
+
+    source: ArraySource
+    columns: list[Column]
+    """How each column was read; a second file read the same way gets the same codes."""
+    vectors: dict[str, Array]
+    """What else belongs to each row, by its role: label, weight, …"""
+
+    @property
+    def label(self) -> Array:
+        """The outcome of each row."""
+        return self.vectors["label"]
+
+    @property
+    def weight(self) -> Array | None:
+        """The weight of each row, if there is one."""
+        return self.vectors.get("weight")
+
+    @property
+    def exposure(self) -> Array | None:
+        """The exposure of each row, if there is one."""
+        return self.vectors.get("exposure")
+
+
+def load_table(
+    file: TableFile,
+    columns: Sequence[Column],
+    roles: Mapping[str, str | None],
+    report: Callable[[float], None] = lambda share: None,
+) -> LoadedTable:
+    """Read the features of everybody in a file, and what else belongs to a row; the matrix may be larger than memory.
+
+    Parameters
+    ----------
+    file
+        The file, read once.
+    columns
+        How to read each feature.
+    roles
+        Columns of numbers that are no features, by what they are: label, weight, exposure, init_score.
+    report
+        Called with the share of the file read so far.
+    """
+    rows = GrowingMatrix(len(columns))
+    further = {role: column for role, column in roles.items() if column is not None}
+    parts: dict[str, list[Array]] = {role: [] for role in further}
+    wanted = [column.name for column in columns if not isinstance(column, Absent)]
+    with closing(file.blocks([*wanted, *further.values()], report)) as blocks:
+        for block in blocks:
+            rows.append(block.matrix(columns))
+            for role, column in further.items():
+                parts[role].append(_role(block, column, role))
+    matrix = rows.matrix()
+    _recode(matrix, columns)
+    settled = [column.settled() if isinstance(column, Learned) else column for column in columns]
+    return LoadedTable(
+        source=ArraySource(matrix, _column_types(settled)),
+        columns=settled,
+        vectors={role: np.concatenate(some) for role, some in parts.items()},
+    )
+
+
+def _column_types(columns: Sequence[Column]) -> ColumnTypes:
+    """Return column types that declare category columns as LightGBM and XGBoost expect them from DataFrames."""
+    coded = {j: column for j, column in enumerate(columns) if isinstance(column, Codes)}
+    categorical = tuple(j for j, column in coded.items() if not column.ordered)
+    return ColumnTypes(
+        names=tuple(column.name for column in columns),
+        coded=tuple(coded),
+        categorical=categorical,
+        never_numbers=categorical,
+        pandas_categorical=[column.categories for column in coded.values()],
+    )
+
+
+def _recode(matrix: Array, columns: Sequence[Column]) -> None:
+    """Replace codes in order of appearance by final ones."""
+    orders = {j: column.order() for j, column in enumerate(columns) if isinstance(column, Learned)}
+    changed = {j: order for j, order in orders.items() if (order != np.arange(len(order))).any()}
+    step = 1 << 16
+    for lo in range(0, len(matrix) if changed else 0, step):
+        for j, order in changed.items():
+            codes = matrix[lo : lo + step, j]
+            given = ~np.isnan(codes)
+            codes[given] = order[codes[given].astype(np.int64)]
+
+
+_ROLES: dict[str, tuple[str, Callable[[Array], Array], str]] = {
+    "label": (
+        ". Labels must be numbers: encode the outcome, for example as 0 and 1",
+        np.isfinite,
+        "every row needs a label that is a finite number",
+    ),
+    "weight": (
+        ". Weights must be numbers",
+        lambda values: np.isfinite(values) & (values >= 0),
+        "every row needs a weight that is finite and not negative",
+    ),
+    "exposure": (
+        ". Exposures must be numbers",
+        lambda values: np.isfinite(values) & (values > 0),
+        "every row needs an exposure that is finite and above 0",
+    ),
+    "init_score": (
+        ". Initial scores must be numbers",
+        np.isfinite,
+        "every row needs an initial score that is finite",
+    ),
+}
+"""For each role: the end of the error about text, which numbers are valid, the end of the error about others."""
+
+
+def _role(block: Block, column: str, role: str) -> Array:
+    """Return label, weight, exposure or initial score of each row, checked."""
+    advice, is_valid, expected = _ROLES[role]
+    values = block.numbers(column, advice)
+    bad = np.flatnonzero(~is_valid(values))
+    if len(bad):
+        found = "missing" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+        raise DataError(f"{block.where(int(bad[0]), column)}: the value is {found}; {expected}")
+    return values
+
+
+def load_as_trained(
+    file: TableFile, names: Sequence[str], categories: Categories | None, roles: Mapping[str, str]
+) -> LoadedTable:
+    """Read the columns of a training table from another one with types; those that it lacks are missing.
+
+    Parameters
+    ----------
+    file
+        The other table.
+    names
+        The columns of the training table.
+    categories
+        Its categories.
+    roles
+        Columns that are no features, as in :func:`load_table`.
+    """
+    kinds = {j: file.kind(name) for j, name in enumerate(names) if name in file.columns}
+    coded = [j for j, kind in kinds.items() if kind == CATEGORIES]
+    lists = {} if categories is None else categories.by_column(coded)
+    columns = [
+        reader_of(name, str(kinds[j]), lists.get(j)) if j in kinds else Absent(name) for j, name in enumerate(names)
+    ]
+    table = load_table(file, columns, roles)
+    for column in columns:
+        if column.n_unknown:
+            warn_of_unknown_values(column.name)
+    return table

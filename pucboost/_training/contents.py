@@ -16,10 +16,9 @@ from .._common import Array
 from .._tables.containers import eager, is_frame, row_source
 from .._tables.erasing import column_names, named_columns
 from .._tables.files import DataError
-from .._tables.loading import load_table
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource
-from .._tables.stored_tables import is_stored, learn_columns, load_as_trained, stored_table
+from .._tables.table_files import is_stored, load_as_trained, load_table, stored_table
 from .datasets import field_of, named_fields
 
 
@@ -103,7 +102,8 @@ def _stored(dataset: lgb.Dataset, name: str, categories: Categories | None, name
     if not chosen:
         raise DataError(f"{where} has no column that could be a feature.")
     if categories is None:
-        table = load_table(file, learn_columns(file, chosen), fields)
+        advice = " (feature_name chooses the columns)"
+        table = load_table(file, [file.learn(column, advice=advice) for column in chosen], fields)
     else:
         table = load_as_trained(file, chosen, categories, fields)
     return Content(table.source, dataset, chosen, file, table.vectors)

@@ -12,7 +12,7 @@ from .._common import ProtectionLostWarning
 from .._consent import OptionalColumns, declares_something
 from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
-from .._tables.stored_tables import is_stored
+from .._tables.table_files import is_stored
 
 
 class Dataset(lgb.Dataset):

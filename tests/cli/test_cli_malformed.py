@@ -19,7 +19,7 @@ from cli_tools import (
 )
 
 import pucboost as puc
-from pucboost._tables import file_columns, table_files
+from pucboost._tables import table_files
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
@@ -65,17 +65,17 @@ MALFORMED = [
     (
         "a.parquet",
         parquet_bytes(pa.table({**COLUMNS, "age": [[1], [2]]})),
-        "{}: column 'age' is of type list<element: int64>, neither number nor text",
+        "{}: Column 'age' has dtype list<element: int64>; columns must be numbers, booleans, text or categories",
     ),
     (
         "a.parquet",
         parquet_bytes(pa.table({**COLUMNS, "glucose": [{"x": 1}, None]})),
-        "{}: column 'glucose' is of type struct<x: int64>, neither number nor text",
+        "{}: Column 'glucose' has dtype struct<x: int64>; columns must be",
     ),
     (
         "a.parquet",
         parquet_bytes(pa.table({**COLUMNS, "age": pa.array([1, 2], pa.timestamp("ms"))})),
-        "{}: column 'age' is of type timestamp[ms], neither number nor text",
+        "{}: Column 'age' has dtype timestamp[ms]; columns must be",
     ),
     ("missing.csv", None, "{}: No such file or directory"),
     ("missing.parquet", None, "{}: No such file or directory"),
@@ -165,7 +165,7 @@ def test_malformed_file_of_a_real_command(tmp_path: Path) -> None:
         ),
         ("a,b,y\n2024-02-29,2,0\n", [], "row 1, column 'a': '2024-02-29' looks like a date. Convert it to a number"),
         ("a,b,y\n31.12.2024,2,0\n", [], "'31.12.2024' looks like a date"),
-        ("a,b,y\n" + "".join(f"n{i},2,0\n" for i in range(40)), [], "column 'a' is text with more than 30 distinct"),
+        ("a,b,y\n" + "".join(f"n{i},2,0\n" for i in range(40)), [], "Column 'a' is text with more than 30 distinct"),
         ("a,b,y\nx,2,0\n\n3,2,0\n", [], "row 2, column 'a': '3' is a number, but the column began with text. Correct"),
         ("a,b,y\n3,2,0\nx,2,0\n", [], "row 2, column 'a': 'x' is not a number. Correct it, or read the column as text"),
         ("a,b,y\n1,2,7\n", ["--objective", "binary"], "needs labels between 0 and 1. (Here rows are counted from 0.)"),
@@ -183,7 +183,7 @@ def test_unsuitable_training_data(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(file_columns, "MAX_CATEGORIES", 30)
+    monkeypatch.setattr(table_files, "MAX_CATEGORIES", 30)
     data = tmp_path / "a.csv"
     data.write_text(text, encoding="utf-8")
     with unchanged(tmp_path):

@@ -101,7 +101,7 @@ def test_small_batches_and_temporary_files_change_nothing(
     outs = {name: [path.with_suffix(Path(name).suffix) for path in paths] for name, paths in outs.items()}
     for number, batch_bytes in enumerate((table_files.BATCH_BYTES, 800)):
         monkeypatch.setattr(table_files, "BATCH_BYTES", batch_bytes)
-        assert (len(list(table_files.open_table(people).batches(["age"]))) > 20) == (number == 1)
+        assert (len(list(table_files.open_table(people).blocks(["age"]))) > 20) == (number == 1)
         assert run("predict", models["lightgbm"], people, "--keep", "id", "--out", outs["p.csv"][number]) == 0
         assert run("quote", models["lightgbm"], parquet, "--keep", "id", "--out", outs["q.parquet"][number]) == 0
     assert outs["p.csv"][0].read_bytes() == outs["p.csv"][1].read_bytes()

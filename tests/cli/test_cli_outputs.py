@@ -25,7 +25,7 @@ from cli_tools import (
 import pucboost as puc
 from pucboost._cli.batches import people_in_batches
 from pucboost._tables import growing_matrix, table_files, table_writer
-from pucboost._tables.file_columns import Number
+from pucboost._tables.columns import Numbers
 from pucboost._tables.table_files import open_table
 
 
@@ -192,7 +192,7 @@ def test_a_file_is_closed_when_its_reader_fails(name: str, tmp_path: Path) -> No
     path.write_bytes(gzip.compress(b"a\n1\n") if name.endswith("gz") else b"a\n1\n")
 
     def fail() -> None:
-        with people_in_batches([Number("a")], open_table(path), [], "reading", quiet=True) as batches:
+        with people_in_batches([Numbers("a")], open_table(path), [], "reading", quiet=True) as batches:
             for _ in batches:
                 raise KeyError
 

@@ -29,7 +29,6 @@ from pucboost._consent import Consent
 from pucboost._engines import lightgbm_boosters, xgboost_boosters
 from pucboost._models.schema import model_schema, read_schema
 from pucboost._tables.containers import row_source
-from pucboost._tables.file_columns import Learned, encode
 from pucboost._tables.files import DataError
 from pucboost._tables.table_files import open_table
 
@@ -136,12 +135,12 @@ CSV = b'a,b,y,"t, u"\n' + b"".join(b'%d,%d.5,%d,"x""%d"\n' % (i, i, i % 2, i % 3
 def read_all(path: Path) -> int:
     """Read a file as training does, and return its number of rows."""
     file = open_table(path)
-    features = [Learned(name, file.kind(name)) for name in file.columns]
+    columns = [file.learn(name) for name in file.columns]
     n = 0
-    with closing(file.batches(file.columns)) as batches:
-        for batch in batches:
-            assert encode(features, batch).shape == (len(batch), len(file.columns))
-            n += len(batch)
+    with closing(file.blocks(file.columns)) as blocks:
+        for block in blocks:
+            assert block.matrix(columns).shape == (len(block), len(file.columns))
+            n += len(block)
     return n
 
 

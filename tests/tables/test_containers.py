@@ -32,10 +32,10 @@ from container_tools import (
 
 import pucboost as puc
 from pucboost._prediction import predictor
-from pucboost._tables import frames, series, sources
+from pucboost._tables import columns, frames, sources
 from pucboost._tables.containers import row_source
 from pucboost._tables.other_sources import OtherArraySource
-from pucboost._tables.stored_tables import is_stored, read_whole
+from pucboost._tables.table_files import is_stored, read_whole
 from pucboost._virtual import rows as stream
 
 
@@ -234,7 +234,7 @@ def test_nothing_of_the_caller_is_changed(container: str) -> None:
 @pytest.mark.parametrize("container", ["pandas, objects", "pandas, categories", "polars, Categorical", "Arrow, chunks"])
 def test_tables_are_read_in_blocks(container: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(sources, "BLOCK_BYTES", 2_000)
-    monkeypatch.setattr(series, "BLOCK_ROWS", 30)
+    monkeypatch.setattr(columns, "BLOCK_ROWS", 30)
     monkeypatch.setattr(stream, "BATCH_BYTES", 2_000)
     monkeypatch.setattr(predictor, "BATCH_BYTES", 1_000)
     sizes = []

@@ -96,7 +96,8 @@ def test_commands_refuse_decimal_commas_and_warn_of_names(tmp_path: Path, capsys
     assert run(*fixed) == 3
     assert capsys.readouterr().err == (
         f"pucboost: error: {data}, row 1, column 'income': '0,5' looks like a number with a decimal comma. Write "
-        "numbers with a decimal point. Or read the column as text with --categorical income\n"
+        "numbers with a decimal point, or read the column as text (--categorical income reads it as text, --ignore "
+        "income leaves it out)\n"
     )
     assert run(*fixed, "--ignore", "income") == 0
     assert capsys.readouterr().err.startswith("pucboost: warning: Column 'who' has 400 categories, most of which")

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pucboost._tables import growing_matrix, table_files
+from pucboost._tables.columns import ColumnError, Learned, series_of
 from pucboost._tables.files import DataError
 from pucboost._tables.growing_matrix import GrowingMatrix
-from pucboost._tables.stored_tables import is_stored, learn_columns, stored_table
-from pucboost._tables.table_files import open_table
+from pucboost._tables.table_files import is_stored, open_table, stored_table
 
 
 def write(path: Path, **columns: Any) -> Path:
@@ -46,15 +46,15 @@ def test_a_folder_is_read_file_after_file_with_the_columns_of_all(tmp_path: Path
     (tmp_path / "README.txt").write_text("not a table")
     table = open_table(tmp_path)
     assert sorted(table.columns) == ["later", "x", "year"]
-    batches = list(table.batches(["x", "year", "later"]))
-    assert [(Path(batch.path).name, batch.first_row, len(batch)) for batch in batches] == [
+    blocks = list(table.blocks(["x", "year", "later"]))
+    assert [(Path(block.path).name, block.first_row, len(block)) for block in blocks] == [
         ("a.parquet", 1, 1),
         ("b.parquet", 1, 2),
         ("a.pq", 1, 1),
     ]
-    np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in batches]), [0.5, 1, 2, np.nan])
-    np.testing.assert_array_equal(np.concatenate([b.numbers("year") for b in batches]), [2024, 2024, 2024, 2025])
-    assert [value for b in batches for value in b.text("later").to_pylist()] == ["text", None, None, "more"]
+    np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in blocks]), [0.5, 1, 2, np.nan])
+    np.testing.assert_array_equal(np.concatenate([b.numbers("year") for b in blocks]), [2024, 2024, 2024, 2025])
+    assert [value for b in blocks for value in b.text("later").to_pylist()] == ["text", None, None, "more"]
 
 
 def test_columns_that_only_some_files_have_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -79,17 +79,17 @@ def test_rows_of_a_folder_are_counted_within_their_file(tmp_path: Path, monkeypa
     monkeypatch.setattr(table_files, "BATCH_BYTES", 80)
     for i in range(2):
         write(tmp_path / f"{i}.parquet", x=np.arange(25.0))
-    batches = list(open_table(tmp_path).batches(["x"]))
-    assert [(Path(b.path).name, b.first_row) for b in batches] == [
+    blocks = list(open_table(tmp_path).blocks(["x"]))
+    assert [(Path(b.path).name, b.first_row) for b in blocks] == [
         (f"{i}.parquet", first) for i in range(2) for first in (1, 11, 21)
     ]
-    assert batches[-1].where(2, "x").endswith("1.parquet, row 23, column 'x'")
+    assert blocks[-1].where(2, "x").endswith("1.parquet, row 23, column 'x'")
 
 
 def test_a_query_of_a_dataset_is_respected(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", x=np.arange(10.0))
     table = stored_table(ds.dataset(tmp_path).filter(ds.field("x") > 7))
-    np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in table.batches(["x"])]), [8, 9])
+    np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in table.blocks(["x"])]), [8, 9])
 
 
 def test_errors_about_folders_name_the_file(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_errors_about_folders_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"0\.parquet: not a Parquet file"):
         open_table(tmp_path)
     write(tmp_path / "0.parquet", day=pa.array([0], pa.date32()))
-    with pytest.raises(DataError, match="column 'day' is of type date32"):
+    with pytest.raises(DataError, match="Column 'day' has dtype date32"):
         open_table(tmp_path).kind("day")
 
 
@@ -115,8 +115,8 @@ def test_errors_about_folders_name_the_file(tmp_path: Path) -> None:
 
 def test_a_query_runs_for_the_columns_that_are_read_only() -> None:
     frame = pl.LazyFrame({"a": [1, 2]}).with_columns(b=pl.col("a").map_batches(lambda _: 1 / 0, pl.Float64))
-    (batch,) = stored_table(frame).batches(["a"])
-    np.testing.assert_array_equal(batch.numbers("a"), [1, 2])
+    (block,) = stored_table(frame).blocks(["a"])
+    np.testing.assert_array_equal(block.numbers("a"), [1, 2])
 
 
 def test_kinds_of_lazy_columns() -> None:
@@ -125,33 +125,21 @@ def test_kinds_of_lazy_columns() -> None:
         schema_overrides={"c": pl.Categorical, "e": pl.Enum(["y", "x"])},
     )
     table = stored_table(frame)
-    assert [table.kind(name) for name in table.columns] == ["number"] * 4 + ["text"] * 3
-    assert [table.dictionary(name) for name in table.columns] == [None] * 6 + ["ordered"]
+    assert [table.kind(name) for name in table.columns] == ["numbers"] * 3 + ["nothing"] + ["categories"] * 3
 
 
 # ----- categories
 
 
 def test_categories_that_parts_declare_differently() -> None:
-    def batches(ordered: bool) -> list[Any]:
-        parts = (pd.Categorical(["x"], ["y", "x"], ordered=ordered), pd.Categorical(["x"], ["x"], ordered=ordered))
-        contents = [pa.RecordBatch.from_pandas(pd.DataFrame({"c": part})) for part in parts]
-        return [table_files.Batch("table", 1, content) for content in contents]
-
-    (learned,) = learn_columns(stored_table(pl.LazyFrame({"c": ["x"]})), ["c"])
-    learned._dictionary = "categories"  # type: ignore[attr-defined]
-    same, other = batches(ordered=False)
+    same, other = (series_of(pa.array(pd.Categorical(["x"], values))) for values in (["y", "x"], ["x"]))
+    learned = Learned("c", declares=True)
+    for part, categories in ((same, ["y", "x"]), (other, ["x"]), (same, ["x"])):
+        learned.encode(part)
+        assert learned.settled().categories == categories  # type: ignore[union-attr]
+    learned = Learned("c", declares=True, ordered=True)
     learned.encode(same)
-    assert learned.settled().categories == ["y", "x"]  # type: ignore[attr-defined]
-    learned.encode(other)
-    assert learned.settled().categories == ["x"]  # type: ignore[attr-defined]
-    learned.encode(same)
-    assert learned.settled().categories == ["x"]  # type: ignore[attr-defined]
-    (learned,) = learn_columns(stored_table(pl.LazyFrame({"c": ["x"]})), ["c"])
-    learned._dictionary = "ordered"  # type: ignore[attr-defined]
-    same, other = batches(ordered=True)
-    learned.encode(same)
-    with pytest.raises(DataError, match="column 'c' has ordered categories, but parts of the table declare different"):
+    with pytest.raises(ColumnError, match="Column 'c' is an ordered dictionary, but its chunks have different"):
         learned.encode(other)
 
 

@@ -21,17 +21,17 @@ def test_how_csv_is_read(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         table = table_files.open_table(tmp_path / name)
         assert table.columns == ["a", "b", "c", "d", "e"]
-        (batch,) = table.batches(table.columns)
-        np.testing.assert_array_equal(batch.numbers("a"), [1, -0.5, np.nan])
-        np.testing.assert_array_equal(batch.numbers("b"), [np.nan, np.nan, 3])
-        np.testing.assert_array_equal(batch.numbers("c"), [1, 0, np.nan])
-        np.testing.assert_array_equal(batch.numbers("e"), [1000, np.inf, np.nan])
-        assert batch.text("d").to_pylist() == ['x, "y"', "two\r\nlines", None]
-        assert batch.as_stored("d").to_pylist() == ['x, "y"', "two\r\nlines", "NA"]
-        assert batch.as_stored("a").to_pylist() == [" 1 ", "-.5", None]
+        (block,) = table.blocks(table.columns)
+        np.testing.assert_array_equal(block.numbers("a"), [1, -0.5, np.nan])
+        np.testing.assert_array_equal(block.numbers("b"), [np.nan, np.nan, 3])
+        np.testing.assert_array_equal(block.numbers("c"), [1, 0, np.nan])
+        np.testing.assert_array_equal(block.numbers("e"), [1000, np.inf, np.nan])
+        assert block.text("d").to_pylist() == ['x, "y"', "two\r\nlines", None]
+        assert block.as_stored("d").to_pylist() == ['x, "y"', "two\r\nlines", "NA"]
+        assert block.as_stored("a").to_pylist() == [" 1 ", "-.5", None]
     (tmp_path / "one.tsv").write_text("x\n1\n\n3\n", encoding="utf-8")
-    (batch,) = table_files.open_table(tmp_path / "one.tsv").batches(["x"])
-    np.testing.assert_array_equal(batch.numbers("x"), [1, np.nan, 3])
+    (block,) = table_files.open_table(tmp_path / "one.tsv").blocks(["x"])
+    np.testing.assert_array_equal(block.numbers("x"), [1, np.nan, 3])
 
 
 def test_how_parquet_is_read(tmp_path: Path) -> None:
@@ -48,18 +48,19 @@ def test_how_parquet_is_read(tmp_path: Path) -> None:
     }
     pq.write_table(pa.table(columns), path)
     table = table_files.open_table(path)
-    assert [table.kind(name) for name in columns] == ["number"] * 5 + ["text"] * 3
-    (batch,) = table.batches(["a", *columns])
-    np.testing.assert_array_equal(batch.numbers("int"), [1, np.nan, 2.0**60])
-    np.testing.assert_array_equal(batch.numbers("bool"), [1, np.nan, 0])
-    np.testing.assert_array_equal(batch.numbers("decimal"), [1.5, np.nan, np.nan])
-    np.testing.assert_array_equal(batch.numbers("null"), [np.nan] * 3)
-    np.testing.assert_array_equal(batch.numbers("a"), [1.5, np.nan, 3])
-    np.testing.assert_array_equal(batch.numbers("digits"), [1, np.nan, 2.5])
-    assert batch.text("a").to_pylist() == ["1.5", None, "3"]
-    assert batch.text("bool").to_pylist() == ["true", None, "false"]
-    assert batch.text("a.b").to_pylist() == ["x", None, "z"]
-    assert batch.text("dictionary").to_pylist() == ["x", None, "x"]
+    kinds = ["numbers"] * 3 + ["nothing", "numbers"] + ["categories"] * 3
+    assert [table.kind(name) for name in columns] == kinds
+    (block,) = table.blocks(["a", *columns])
+    np.testing.assert_array_equal(block.numbers("int"), [1, np.nan, 2.0**60])
+    np.testing.assert_array_equal(block.numbers("bool"), [1, np.nan, 0])
+    np.testing.assert_array_equal(block.numbers("decimal"), [1.5, np.nan, np.nan])
+    np.testing.assert_array_equal(block.numbers("null"), [np.nan] * 3)
+    np.testing.assert_array_equal(block.numbers("a"), [1.5, np.nan, 3])
+    np.testing.assert_array_equal(block.numbers("digits"), [1, np.nan, 2.5])
+    assert block.text("a").to_pylist() == ["1.5", None, "3"]
+    assert block.text("bool").to_pylist() == ["true", None, "false"]
+    assert block.text("a.b").to_pylist() == ["x", None, "z"]
+    assert block.text("dictionary").to_pylist() == ["x", None, "x"]
 
 
 def test_how_tables_are_written(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -73,10 +74,10 @@ def test_how_tables_are_written(tmp_path: Path, capsysbinary: pytest.CaptureFixt
             write({key: values[3:] for key, values in columns.items()})
         table = table_files.open_table(tmp_path / name)
         assert table.columns == list(columns)
-        batches = list(table.batches(table.columns))
-        np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in batches]), numbers)
-        np.testing.assert_array_equal(np.concatenate([b.numbers("flag") for b in batches]), numbers > 0)
-        assert [value for b in batches for value in b.as_stored("text, quoted").to_pylist()] == text.to_pylist()
+        blocks = list(table.blocks(table.columns))
+        np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in blocks]), numbers)
+        np.testing.assert_array_equal(np.concatenate([b.numbers("flag") for b in blocks]), numbers > 0)
+        assert [value for b in blocks for value in b.as_stored("text, quoted").to_pylist()] == text.to_pylist()
     with table_writer.table_writer(None) as write:
         write({"x": np.array([1.0, np.nan])})
     assert capsysbinary.readouterr().out == b"x\n1\nNaN\n"  # not an empty line, which readers skip

@@ -20,7 +20,7 @@ from tools import QUIET, skip_without_peak_memory
 
 import pucboost as puc
 from pucboost._engines import boosters_of
-from pucboost._tables import file_columns, growing_matrix
+from pucboost._tables import growing_matrix, table_files
 
 OPTIONAL = {"app": ["steps"], "blood": ["glucose"]}
 PARAMS: dict[str, Any] = {**QUIET, "num_threads": 1, "min_data_in_leaf": 5, "copies": 2, "objective": "poisson"}
@@ -196,12 +196,15 @@ def test_errors_about_other_tables(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="text or binary file"):
         puc.train(PARAMS, lgb.Dataset("table.csv", "y"), 2)
     FRAME.assign(day=pd.Timestamp("2025-01-01")).to_parquet(tmp_path / "dates.parquet")
-    with pytest.raises(ValueError, match=r"dates\.parquet: column 'day' is of type timestamp"):
+    with pytest.raises(ValueError, match=r"dates\.parquet: Column 'day' has dtype timestamp"):
         puc.train(PARAMS, puc.Dataset(tmp_path / "dates.parquet", "claims", optional=["steps"]), 2)
     FRAME.assign(name=[f"{i} Street" for i in range(len(FRAME))]).to_parquet(tmp_path / "names.parquet")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_columns, "MAX_CATEGORIES", 100)
-        with pytest.raises(ValueError, match=r"'name' is text with more than 100 .*Leave it out of feature_name"):
+        patch.setattr(table_files, "MAX_CATEGORIES", 100)
+        with pytest.raises(
+            ValueError,
+            match=r"'name' is text with more than 100 .*Leave it out.*feature_name chooses",
+        ):
             puc.train(PARAMS, puc.Dataset(tmp_path / "names.parquet", "claims", optional=["steps"]), 2)
     booster = puc.train(PARAMS, puc.Dataset(folder, "claims", feature_name=FEATURES, optional=OPTIONAL), 2)
     FRAME.drop(columns="age").to_parquet(tmp_path / "less.parquet")
@@ -220,7 +223,7 @@ SCRIPT = """
 import sys, numpy as np, pyarrow as pa, pyarrow.parquet as pq, pucboost as puc
 from pathlib import Path
 from pucboost._engines import boosters_of
-from pucboost._tables import file_columns, growing_matrix
+from pucboost._tables import growing_matrix, table_files
 
 def private():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -126,8 +126,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditReport:
     from ..._auditing.run import audit
-    from ..._tables.loading import load_table
-    from ..._tables.table_files import check_columns
+    from ..._tables.table_files import check_columns, load_table
 
     text_columns = [column for column in (given.subgroup, given.cluster) if column is not None]
     check_columns(file, [given.label], "--label")
@@ -164,8 +163,8 @@ def _labels(file: TableFile, column: str | None) -> Any:
 
     if column is None:
         return None
-    with closing(file.batches([column])) as batches:
-        texts = [batch.text(column).fill_null("missing") for batch in batches]
+    with closing(file.blocks([column])) as blocks:
+        texts = [block.text(column).fill_null("missing") for block in blocks]
     return np.concatenate([np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_) for text in texts])
 
 

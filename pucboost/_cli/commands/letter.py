@@ -14,8 +14,8 @@ from ..shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, load, note
 if TYPE_CHECKING:
     from ..._letter.letters import Letter
     from ..._letter.text import LetterText
-    from ..._tables.batches import Batch
     from ..._tables.sources import ArraySource
+    from ..._tables.table_files import Block
 
 _EPILOG = f"""\
 example:
@@ -121,24 +121,24 @@ def _check_options(given: argparse.Namespace) -> None:
 
 
 def _letters(
-    given: argparse.Namespace, model: Any, batches: Iterator[tuple[Batch, ArraySource]], text: LetterText
+    given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText
 ) -> Iterator[tuple[int, Letter]]:
     """Yield the number of each row and its letter."""
     from ..._letter.letters import each_letter
     from ..._prediction.predictor import MaskedPredictor
 
-    for batch, people in batches:
-        if given.name_by is None and (batch.first_row > 1 or len(batch) > 1):
+    for block, people in blocks:
+        if given.name_by is None and (block.first_row > 1 or len(block) > 1):
             raise _several(given.data)
         predictor = MaskedPredictor(model, people, target_class=given.target_class)
-        _check_counts(given, predictor, batch.first_row)
-        references = _references(batch, given.name_by)
+        _check_counts(given, predictor, block.first_row)
+        references = _references(block, given.name_by)
         for row, letter in each_letter(predictor, text, references, sharing=given.sharing, favourable=given.favourable):
-            yield batch.first_row + row, letter
+            yield block.first_row + row, letter
 
 
-def _references(batch: Batch, column: str | None) -> list[str | None]:
-    return [None] * len(batch) if column is None else batch.text(column).to_pylist()
+def _references(block: Block, column: str | None) -> list[str | None]:
+    return [None] * len(block) if column is None else block.text(column).to_pylist()
 
 
 def _several(data: Path) -> ValueError:

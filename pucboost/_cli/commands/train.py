@@ -16,8 +16,7 @@ from ..train_options import EARLY_STOPPING, add_options, check_options
 
 if TYPE_CHECKING:
     from ..._common import Array
-    from ..._tables.loading import LoadedTable
-    from ..._tables.table_files import TableFile
+    from ..._tables.table_files import LoadedTable, TableFile
 
 HOLD_OUT = 1 << 32
 """Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
@@ -89,7 +88,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> LoadedTable:
-    from ..._tables.loading import load_table
+    from ..._tables.table_files import load_table
 
     roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
     with progress(f"reading {file.path}", given.quiet) as report:
@@ -105,10 +104,10 @@ def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -
 
     if given.valid is not None:
         file = open_table(given.valid)
-        used = [feature.name for feature in table.features]
+        used = [column.name for column in table.columns]
         further = [column for column in (given.weight, given.exposure) if column is not None]
         check_columns(file, [*used, given.label, *further], "as in the training data")
-        valid = _read(given, file, table.features)
+        valid = _read(given, file, table.columns)
         train_set, valid_set = (
             Dataset(one.source, one.label, weight=one.weight, exposure=one.exposure) for one in (table, valid)
         )

@@ -1,0 +1,625 @@
+"""The one reader of columns: what a column of a DataFrame, an Arrow table or a file holds, and how it becomes numbers.
+
+A column holds numbers, categories or nothing (:func:`kind_of`). A reader turns parts of a column into numbers:
+:class:`Numbers`, :class:`Codes` by given categories, :class:`Learned` for a training table that is read only once,
+:class:`FirstValueDecides` for a training file without types, :class:`OtherKind` and :class:`Absent`. A part is a series
+of narwhals, whatever library holds it; :class:`ColumnError` names the column and the row within the part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._common import Array, warn
+from .identifying_text import WITH_COMMA
+from .names import quoted
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pyarrow as pa
+
+NUMBERS, CATEGORIES, NOTHING = "numbers", "categories", "nothing"
+"""What a column can hold; nothing if all its values are missing and its type says no more."""
+
+MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""What stands for a missing value in a file of text, and in text that is read as numbers."""
+
+BLOCK_ROWS = 1 << 16
+"""How many values of a column are looked at at a time while its kind or its categories are unknown."""
+
+_DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})(\D|$)")
+
+
+class ColumnError(ValueError):
+    """A column cannot be read.
+
+    Parameters
+    ----------
+    message
+        The error.
+    column
+        The column.
+    row
+        The first row at fault, counted from 0 within the part that was read; None if the whole column is.
+    """
+
+    def __init__(self, message: str, column: str = "", row: int | None = None) -> None:
+        super().__init__(message)
+        self.column, self.row = column, row
+
+
+# What a column holds --------------------------------------------------------------------------------------------------
+
+
+def kind_of(name: str, series: nw.Series[Any]) -> str:
+    """Return what a column holds, or raise if it is neither numbers nor categories."""
+    import narwhals as nw
+
+    own = native_dtype(series)
+    if isinstance(own, np.dtype) and own.kind == "O":
+        return _kind_of_objects(name, series.to_native())
+    dtype = series.dtype
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return NUMBERS
+    if dtype in (nw.String, nw.Categorical, nw.Enum) and _has_simple_values(own):
+        return CATEGORIES
+    if dtype == nw.Unknown:
+        kind = getattr(own, "type", None)
+        is_sparse = isinstance(kind, type) and issubclass(kind, (np.integer, np.floating, np.bool_))  # of pandas
+        if is_sparse or str(own).startswith("decimal"):
+            return NUMBERS
+        if str(own).lower() == "null" or 0 < len(series) == series.null_count():
+            return NOTHING
+    raise ColumnError(
+        f"Column {name!r} has dtype {own}; columns must be numbers, booleans, text or categories. Convert it (a "
+        "date, for example, to days since a fixed date), or leave it out.",
+        name,
+    )
+
+
+def _has_simple_values(dtype: Any) -> bool:
+    """Return False for an Arrow dictionary of dates, lists and the like."""
+    values = str(getattr(dtype, "value_type", "string")).removeprefix("large_")
+    return values.startswith(("string", "int", "uint", "float", "double", "halffloat", "bool", "null"))
+
+
+def _kind_of_objects(name: str, column: Any) -> str:
+    """Return what the Python objects of a pandas column are; all of them must be of one kind."""
+    first: tuple[int, Any, str] | None = None
+    for lo, hi in blocks_of(len(column)):
+        part = column.iloc[lo:hi]
+        given = np.flatnonzero(part.notna().to_numpy())
+        kinds = {_kind_of_type(kind) for kind in set(map(type, part.array[given]))}
+        if first is not None and kinds <= {first[2]}:
+            continue
+        for at in given.tolist():
+            row, value = lo + at, part.iloc[at]
+            kind = _kind_of_type(type(value))
+            if kind == NOTHING:
+                raise ColumnError(
+                    f"Column {name!r} holds a {type(value).__name__} in row {row} ({quoted(value)}); columns must be "
+                    "numbers, booleans, text or categories. Convert it, or leave it out.",
+                    name,
+                    row,
+                )
+            first = first or (row, value, kind)
+            if kind != first[2]:
+                raise ColumnError(
+                    f"Column {name!r} mixes text and numbers: row {first[0]} holds {quoted(first[1])}, row {row} "
+                    f"{quoted(value)}. "
+                    "Make it one or the other, for example with astype(str).",
+                    name,
+                    row,
+                )
+            if kinds == {kind}:
+                break
+    return NOTHING if first is None else first[2]
+
+
+def _kind_of_type(kind: type) -> str:
+    if issubclass(kind, str):
+        return CATEGORIES
+    # To numpy, time differences are integers.
+    is_number = issubclass(kind, (Real, Decimal, np.bool_)) and not issubclass(kind, np.timedelta64)
+    return NUMBERS if is_number else NOTHING
+
+
+def native_dtype(series: nw.Series[Any]) -> Any:
+    """Return the type of a column in its own library."""
+    native = series.to_native()
+    return getattr(native, "dtype", getattr(native, "type", None))
+
+
+def is_pandas_category(series: nw.Series[Any]) -> bool:
+    """Return whether a column is one of pandas with a category type."""
+    return hasattr(series.to_native(), "iloc") and hasattr(native_dtype(series), "categories")
+
+
+def has_order(series: nw.Series[Any]) -> bool:
+    """Return whether the categories of a column have an order."""
+    import narwhals as nw
+
+    return isinstance(series.dtype, nw.Enum) or bool(getattr(native_dtype(series), "ordered", False))
+
+
+def blocks_of(n_rows: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows that cover a column, each of :data:`BLOCK_ROWS`."""
+    for lo in range(0, n_rows, BLOCK_ROWS):
+        yield lo, min(lo + BLOCK_ROWS, n_rows)
+
+
+def pandas_notes(schema: Any, name: str) -> list[Any]:
+    """Return one of the lists that pandas has left in an Arrow schema; an empty one if it cannot be read."""
+    try:
+        notes = getattr(schema, "pandas_metadata", None)
+    except ValueError:  # damaged, or not JSON
+        return []
+    found = notes.get(name) if isinstance(notes, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def pandas_categories(schema: Any) -> set[str]:
+    """Return which columns of an Arrow schema were categories of a pandas table."""
+    columns = [column for column in pandas_notes(schema, "columns") if isinstance(column, dict)]
+    return {str(column.get("field_name")) for column in columns if column.get("pandas_type") == "categorical"}
+
+
+# Parts of a column as numbers, as text, as a dictionary ---------------------------------------------------------------
+
+
+def floats(part: nw.Series[Any]) -> Array:
+    """Return numbers or booleans as a numpy array, NaN where they are missing."""
+    import narwhals as nw
+
+    native = part.to_native()
+    if hasattr(native, "iloc"):
+        if isinstance(native.dtype, np.dtype) and native.dtype.kind != "O":
+            return np.asarray(native.to_numpy())
+        return np.asarray(native.to_numpy(dtype=np.float64, na_value=np.nan))
+    import pyarrow as pa
+
+    if part.dtype in (nw.Int128, nw.UInt128):  # Arrow has no such type
+        part = part.cast(nw.Float64)
+    values = part.to_arrow()
+    if pa.types.is_decimal(values.type):
+        values = values.cast(pa.string())  # Arrow's own cast of decimals to floats is off in the last bit
+    # Unsafe, so that integers above 2^53 are rounded, as everywhere.
+    return np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+
+def as_numbers(name: str, part: nw.Series[Any], ending: str = "") -> Array:
+    """Return a part as :func:`floats` does, where text may stand for numbers; true and false are 1 and 0.
+
+    ``ending`` ends the error about a value that is not a number.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = _decoded(part)
+    if not _is_text(values.type):
+        return floats(series_of(values))
+    text = without_missing(pc.utf8_trim_whitespace(values.cast(pa.string())))
+    try:
+        return np.asarray(text.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        pass
+    truth = pc.index_in(pc.utf8_lower(text), value_set=pa.array(["false", "true"])).cast(pa.float64())
+    rest = pc.if_else(pc.is_valid(truth), pa.scalar(None, pa.string()), text)
+    try:
+        return np.asarray(pc.coalesce(truth, rest.cast(pa.float64())).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        row = first_failure(rest, lambda some: some.cast(pa.float64()))
+    raise ColumnError(f"{quoted(text[row].as_py())} is not a number{ending}", name, row)
+
+
+def as_text(part: nw.Series[Any]) -> nw.Series[Any]:
+    """Return a part as text, null where it is missing."""
+    import pyarrow as pa
+
+    values = _decoded(part)
+    if pa.types.is_floating(values.type):  # NaN is missing, not a category
+        values = pa.array(values.to_numpy(zero_copy_only=False), from_pandas=True)
+    return series_of(values.cast(pa.string()))
+
+
+def as_dictionary(part: nw.Series[Any]) -> tuple[Array, Any]:
+    """Return categories as positions in a list, −1 where they are missing, and the list, of pandas or Arrow."""
+    if is_pandas_category(part):
+        native = part.to_native()
+        return native.cat.codes.to_numpy(), native.cat.categories
+    import pyarrow as pa
+
+    values = _whole(part)
+    if not pa.types.is_dictionary(values.type):
+        values = (values.cast(pa.large_string()) if _is_text(values.type) else values).dictionary_encode()
+    indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return indices, values.dictionary
+
+
+def series_of(values: pa.Array) -> nw.Series[Any]:
+    """Return an Arrow array as a series of narwhals."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    return nw.from_native(pa.chunked_array([values]), series_only=True)
+
+
+def without_missing(text: pa.Array) -> pa.Array:
+    """Return text with null where it stands for a missing value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.is_in(text, value_set=pa.array(MISSING)), pa.scalar(None, pa.string()), text)
+
+
+def first_failure(values: pa.Array, convert: Callable[[pa.Array], Any]) -> int:
+    """Return the position of the first value that cannot be converted, by bisection."""
+    import pyarrow as pa
+
+    lo, hi = 0, len(values)
+    while hi - lo > 1:
+        middle = (lo + hi) // 2
+        try:
+            convert(values[lo:middle])
+            lo = middle
+        except pa.ArrowInvalid:
+            hi = middle
+    return lo
+
+
+def _whole(part: nw.Series[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    values = part.to_arrow()
+    # Text that pandas has read from several files comes in chunks.
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _decoded(part: nw.Series[Any]) -> pa.Array:
+    import pyarrow as pa
+
+    values = _whole(part)
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+# Readers --------------------------------------------------------------------------------------------------------------
+
+
+class Column:
+    """How the parts of a column become numbers."""
+
+    n_unknown = 0
+    """How many values were none of the categories of training."""
+    advice = ""
+    """What errors about a column of a file end with, in words of the caller."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def encode(self, part: nw.Series[Any]) -> Any:
+        """Return some of its rows as numbers, NaN where they are missing."""
+        raise NotImplementedError
+
+
+class Absent(Column):
+    """A column without values, or one that the table does not have: nobody shares it."""
+
+    def encode(self, part: nw.Series[Any]) -> Any:
+        """Return NaN."""
+        return np.nan
+
+
+class Numbers(Column):
+    """A column of numbers or booleans. In a file they may be written as text; ``advice`` ends the error if not."""
+
+    def __init__(self, name: str, advice: str = "") -> None:
+        super().__init__(name)
+        self.advice = advice
+
+    def encode(self, part: nw.Series[Any]) -> Array:
+        """Return the numbers."""
+        import narwhals as nw
+
+        return as_numbers(self.name, part) if part.dtype in (nw.String, nw.Categorical, nw.Enum) else floats(part)
+
+
+class OtherKind(Column):
+    """A column of another kind than in training, where ``categories`` were expected or, if these are None, numbers.
+
+    It fits as long as nobody shares it. It raises only when a value is read, so that a wrong order of columns can be
+    reported first.
+    """
+
+    def __init__(self, name: str, categories: Sequence[Any] | None) -> None:
+        super().__init__(name)
+        self._categories = categories
+
+    def encode(self, part: nw.Series[Any]) -> Any:
+        """Return NaN, or raise."""
+        if self._categories is None:
+            given = ~np.asarray(part.is_null().to_numpy(), dtype=bool)
+        else:
+            given = ~np.isnan(np.asarray(floats(part), dtype=np.float64))
+        if not given.any():
+            return np.nan
+        if self._categories is None:
+            here, there = f"text or categories (dtype {native_dtype(part)})", "numbers"
+            advice = "Give every table the same column types."
+        else:
+            here, there = f"numbers (dtype {native_dtype(part)})", f"categories ({_some(self._categories)})"
+            advice = "Give the categories themselves, as text or in a column of a category type."
+        raise ColumnError(
+            f"Column {self.name!r} holds {here}, but {there} in the training table. {advice}",
+            self.name,
+            int(np.argmax(given)),
+        )
+
+
+class Codes(Column):
+    """A column of text or categories, read as positions among given categories; any other value is missing.
+
+    Parameters
+    ----------
+    name
+        The column.
+    categories
+        Its categories, in the order of their codes.
+    ordered
+        Whether the categories have an order.
+    converts
+        Whether text stands for numbers if the categories are numbers, and the reverse, as in a file without types.
+    """
+
+    def __init__(self, name: str, categories: Sequence[Any], *, ordered: bool = False, converts: bool = False) -> None:
+        super().__init__(name)
+        self.categories, self.ordered = list(categories), ordered
+        self.first_unknown = ""
+        self._converts, self._n_rows = converts, 0
+        self._is_text = {isinstance(value, str) for value in categories}
+        has_text = converts and not all(isinstance(value, (int, float)) for value in categories)
+        self._code = {str(value) if has_text else value: code for code, value in enumerate(categories)}
+        self._values: Any = None
+        self._codes_of_values = np.empty(0)
+        self._is_unknown = np.zeros(1, dtype=bool)
+
+    def encode(self, part: nw.Series[Any]) -> Array:
+        """Return the codes."""
+        indices, values = as_dictionary(self._converted(part) if self._converts else part)
+        if self._values is None or not values.equals(self._values):
+            listed = values.tolist()
+            self._check(listed)
+            self._values = values
+            self._codes_of_values = np.array([*(self._code.get(value, np.nan) for value in listed), np.nan])
+            given = [value is not None and value == value for value in (*listed, None)]
+            self._is_unknown = np.isnan(self._codes_of_values) & given
+        if self._is_unknown.any():
+            self._count(self._is_unknown[indices], part)
+        self._n_rows += len(part)
+        return np.asarray(self._codes_of_values[indices])
+
+    def _converted(self, part: nw.Series[Any]) -> nw.Series[Any]:
+        import pyarrow as pa
+
+        if any(isinstance(value, str) for value in self._code):
+            return as_text(part)
+        return series_of(pa.array(as_numbers(self.name, part), pa.float64(), from_pandas=True))
+
+    def _count(self, unknown: Array, part: nw.Series[Any]) -> None:
+        rows = np.flatnonzero(unknown)
+        if len(rows) and not self.n_unknown:
+            self.first_unknown = f"{quoted(part.item(int(rows[0])))} in row {self._n_rows + int(rows[0]) + 1}"
+        self.n_unknown += len(rows)
+
+    def _check(self, values: list[Any]) -> None:
+        """Refuse values that could only become missing: text where all categories are numbers, or the reverse."""
+        is_text = {isinstance(value, str) for value in values if value is not None}
+        if not self._converts and len(is_text) == len(self._is_text) == 1 and is_text != self._is_text:
+            here, there = ("text", "numbers") if is_text == {True} else ("numbers", "text")
+            raise ColumnError(
+                f"The categories of column {self.name!r} are {here} ({_some(values)}), those of the training table are "
+                f"{there} ({_some(self.categories)}). Convert them.",
+                self.name,
+            )
+
+
+class Learned(Column):
+    """A column of a training table. Categories are collected as they come, and put in order in the end.
+
+    They are the declared ones in their order, as long as all parts of the table declare the same, or else the sorted
+    distinct values.
+
+    Parameters
+    ----------
+    name
+        The column.
+    declares
+        Whether the type of the column declares its categories.
+    ordered
+        Whether these have an order.
+    reads_text
+        Whether the column holds categories, whatever its type is.
+    max_categories
+        More distinct values than this are an error.
+    advice
+        What errors end with, in words of the caller.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        declares: bool = False,
+        ordered: bool = False,
+        reads_text: bool = False,
+        max_categories: int | None = None,
+        advice: str = "",
+    ) -> None:
+        super().__init__(name)
+        self.advice = advice
+        self.declared: list[Any] | None = None
+        self._declares, self._ordered, self._reads_text = declares, ordered, reads_text
+        self._max_categories = max_categories
+        self._codes: dict[Any, int] = {}
+
+    def encode(self, part: nw.Series[Any]) -> Any:
+        """Return numbers, or codes in the order in which the categories were found."""
+        kind = kind_of(self.name, part)
+        if kind == NOTHING:
+            return np.nan
+        if kind == NUMBERS and not self._reads_text:
+            return floats(part)
+        return self._collect(as_text(part) if kind == NUMBERS else part)
+
+    def declare(self, categories: list[Any]) -> None:
+        """Keep the categories that a part of the table declares; forget them if another declares different ones."""
+        if not self._declares or categories == self.declared:
+            return
+        if self.declared is not None and self._ordered:
+            raise ColumnError(
+                f"Column {self.name!r} is an ordered dictionary, but its chunks have different dictionaries, so the "
+                "order is not known. Unify them, for example with pyarrow's Table.unify_dictionaries.",
+                self.name,
+            )
+        self._declares = self.declared is None
+        self.declared = categories if self._declares else None
+
+    def _collect(self, part: nw.Series[Any]) -> Array:
+        indices, dictionary = as_dictionary(part)
+        values = dictionary.tolist()
+        self.declare(values)
+        codes = np.full(len(values) + 1, np.nan)
+        for i in np.unique(indices).tolist():
+            value = values[i] if i >= 0 else None
+            if value is None or value != value:
+                continue
+            if value not in self._codes:
+                self._check_new(value, lambda i=i: int(np.argmax(indices == i)))  # type: ignore[misc]
+            codes[i] = self._codes.setdefault(value, len(self._codes))
+        if self._max_categories is not None and len(self._codes) > self._max_categories:
+            raise ColumnError(
+                f"Column {self.name!r} is text with more than {self._max_categories:,} distinct values, too many for "
+                "categories. Leave it out, or make it coarser",
+                self.name,
+            )
+        return np.asarray(codes[indices])
+
+    def _check_new(self, value: Any, row: Callable[[], int]) -> None:
+        """Raise if a value that was not seen before must not be there."""
+
+    @property
+    def categories(self) -> list[Any]:
+        """The declared categories in their order, or those that were found, sorted."""
+        return sorted(self._codes) if self.declared is None else self.declared
+
+    def settled(self) -> Numbers | Codes:
+        """Return how to read the same column of another table. A column without values holds numbers."""
+        if self._codes or self.declared:
+            ordered = self._ordered and self._declares
+            return Codes(self.name, self.categories, ordered=ordered, converts=True)
+        return Numbers(self.name, ". The training data have numbers there")
+
+    def order(self) -> Array:
+        """Return the final code for each code that :meth:`encode` gave out; nothing for numbers."""
+        rank = {category: code for code, category in enumerate(self.categories)}
+        return np.array([rank[category] for category in self._codes], dtype=np.float64)
+
+
+class FirstValueDecides(Learned):
+    """A column of a training file without types, which arrives as text: the first value decides what it holds.
+
+    A value of the other kind is then an error.
+    """
+
+    _kind: str | None = None
+
+    def encode(self, part: nw.Series[Any]) -> Any:
+        """Return numbers or codes."""
+        if self._kind is None:
+            self._decide(part)
+        if self._kind is None:
+            return np.nan
+        if self._kind == NUMBERS:
+            return as_numbers(self.name, part, ". Correct it, or read the column as text")
+        return self._collect(part)
+
+    def _decide(self, part: nw.Series[Any]) -> None:
+        given = ~np.asarray(part.is_null().to_numpy(), dtype=bool)
+        if not given.any():
+            return
+        row = int(np.argmax(given))
+        value = part.item(row)
+        if _looks_like_number(value):
+            self._kind = NUMBERS
+        elif WITH_COMMA.fullmatch(value):
+            raise ColumnError(
+                f"{quoted(value)} looks like a number with a decimal comma. Write numbers with a decimal point, or "
+                "read the column as text",
+                self.name,
+                row,
+            )
+        elif _DATE.match(value):
+            raise ColumnError(
+                f"{quoted(value)} looks like a date. Convert it to a number, such as days since a fixed date, or "
+                "leave the column out",
+                self.name,
+                row,
+            )
+        else:
+            self._kind = CATEGORIES
+
+    def _check_new(self, value: Any, row: Callable[[], int]) -> None:
+        if _looks_like_number(value):
+            raise ColumnError(
+                f"{quoted(value)} is a number, but the column began with text. Correct it, or read the column as text",
+                self.name,
+                row(),
+            )
+
+
+def reader_of(name: str, kind: str, categories: Sequence[Any] | None) -> Column:
+    """Return how to read a column of a certain kind: by the categories of training or, if these are None, as numbers.
+
+    A column without a single value fits everywhere: nobody shares it.
+    """
+    if kind == NOTHING:
+        return Absent(name)
+    if kind == CATEGORIES and categories is not None:
+        return Codes(name, categories)
+    if kind == NUMBERS and categories is None:
+        return Numbers(name)
+    return OtherKind(name, categories)
+
+
+def warn_of_unknown_values(name: str) -> None:
+    """Warn that some values of a column are none of the categories of training."""
+    warn(
+        f"Column {name!r} has values that the model does not know; they were read as missing, and so as withheld if "
+        "the column is optional."
+    )
+
+
+def _looks_like_number(value: str) -> bool:
+    import pyarrow as pa
+
+    text = value.strip().lower()
+    try:
+        pa.scalar(text).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return text in ("true", "false")
+    return True
+
+
+def _some(values: Sequence[Any]) -> str:
+    return ", ".join(quoted(value) for value in values[:3]) + (", …" if len(values) > 3 else "")
