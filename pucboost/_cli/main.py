@@ -20,7 +20,6 @@ from .shared import (
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
     Parser,
-    in_options,
     one_line,
 )
 from .streams import STANDARD_OUTPUT, complain, ensure_streams, forget_output, writing_output
@@ -73,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
     def show(message: Any, *where: Any, **more: Any) -> None:
-        complain(f"pucboost: warning: {in_options(str(message))}")
+        complain(f"pucboost: warning: {message}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show

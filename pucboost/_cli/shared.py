@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import ast
-import json
 import re
-import shlex
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -93,22 +90,6 @@ def load(path: Path) -> Any:
         raise
     except Exception as error:  # the engines raise errors of all kinds for damaged files
         raise DataError(f"cannot read a model from {path}: {one_line(error)}") from error
-
-
-def in_options(message: str) -> str:
-    r"""Return a warning of the package with options of the command line in place of arguments in Python.
-
-    Examples
-    --------
-    >>> in_options("If so, say so: expect_shared=['blood', 'app'].")
-    'If so, say so: --param \'expect_shared=["blood", "app"]\'.'
-    """
-    message = message.replace(", or say who shares with available=", "")
-    for found in re.findall(r"expect_shared=(\[.*\])", message):
-        with suppress(ValueError, SyntaxError):
-            value = shlex.quote(f"expect_shared={json.dumps(ast.literal_eval(found), ensure_ascii=False)}")
-            message = message.replace(f"expect_shared={found}", f"--param {value}")
-    return message
 
 
 def one_line(error: BaseException) -> str:

@@ -21,6 +21,7 @@ Sharing is counted over all people, everything else in a sample of at most :data
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any
@@ -240,16 +241,17 @@ def warn_of_encoded_silence(
 
 
 def _in_words(findings: list[EncodedSilence]) -> str:
-    groups = list(dict.fromkeys(one.group for one in findings))
+    # As JSON, which is Python and also the value of an option of the command line.
+    groups = json.dumps(list(dict.fromkeys(one.group for one in findings)), ensure_ascii=False)
     if all(one.kind == BASE_COLUMN for one in findings):
         return (
             f"Base columns tell who is silent, and then the silent are not protected: {describe(findings)}. If such a "
-            f"column must stay, expect_shared={groups!r} turns this warning off."
+            f"column must stay, expect_shared={groups} turns this warning off."
         )
     return (
         f"Silence may have been imputed or encoded, and then the silent are not protected: {describe(findings)}. "
-        "Leave what is withheld missing (NaN) and drop the imputer or encoder, or say who shares with available=. "
-        f"If all these values were really shared, say so: expect_shared={groups!r}."
+        "Leave what is withheld missing (NaN) and drop the imputer or encoder, or declare who shares. "
+        f"If all these values were really shared, set the parameter expect_shared={groups}."
     )
 
 
