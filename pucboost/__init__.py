@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._prediction.quotes import predict, quote
     from ._prediction.sharing import monotonicity, sharing_value
     from ._silence.signs import EncodedSilenceWarning
-    from ._tables.identifying_text import IdentifyingTextWarning
+    from ._tables.columns import IdentifyingTextWarning
     from ._training.cv import cv
     from ._training.datasets import Dataset
     from ._training.refit import refit
@@ -40,7 +40,7 @@ _HOME = {
     "Consent": "_consent",
     "Dataset": "_training.datasets",
     "EncodedSilenceWarning": "_silence.signs",
-    "IdentifyingTextWarning": "_tables.identifying_text",
+    "IdentifyingTextWarning": "_tables.columns",
     "Letter": "_letter.letters",
     "LetterNumber": "_letter.text",
     "LetterText": "_letter.text",

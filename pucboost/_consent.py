@@ -21,9 +21,8 @@ from ._kernels.compiling import run_in_ranges, thread_count
 from ._kernels.masks import count_ideals, count_shared, largest_ideals, pack_shared
 from ._persistence import is_whole, pickled
 from ._tables.containers import row_source
-from ._tables.masked_arrays import check_no_mask
 from ._tables.names import did_you_mean
-from ._tables.sources import RowSource, are_default_names
+from ._tables.sources import RowSource, are_default_names, check_no_mask
 
 
 @dataclass(frozen=True)

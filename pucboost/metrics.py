@@ -38,9 +38,8 @@ from ._prediction.people import (
 )
 from ._prediction.predictor import MaskedPredictor, predict_tables
 from ._tables.containers import as_exposure, eager
-from ._tables.masked_arrays import check_no_mask
 from ._tables.names import did_you_mean
-from ._tables.sources import RowSource
+from ._tables.sources import RowSource, check_no_mask
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 

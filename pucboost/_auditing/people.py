@@ -27,8 +27,7 @@ from .._prediction.balance import without_loading
 from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people, subset_name
 from .._prediction.predictor import MaskedPredictor, predict_tables
 from .._tables.containers import as_exposure, as_vector, eager, rows_of
-from .._tables.masked_arrays import check_no_mask
-from .._tables.sources import Categories, RowSource, SubsetSource, are_default_names
+from .._tables.sources import Categories, RowSource, SubsetSource, are_default_names, check_no_mask
 from .settings import counted
 
 LOSSES = ("squared", "binary", "poisson", "quantile")

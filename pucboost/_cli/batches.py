@@ -46,10 +46,8 @@ def map_file(
 
     ``make`` takes the model and returns a function from a table and the number of its first row to columns.
     """
-    from .._tables.files import DataError, check_can_be_written
-    from .._tables.formats import ending_of
+    from .._tables.files import DataError, check_can_be_written, ending_of, table_writer
     from .._tables.table_files import check_columns, open_table
-    from .._tables.table_writer import table_writer
 
     out = None if given.out == "-" else Path(given.out)
     if out is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import rows_of
-from .._tables.other_sources import StackedSource
+from .._tables.sources import StackedSource
 from .._virtual.shared_plan import SharedPlan
 from .collections import Part
 

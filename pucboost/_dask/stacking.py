@@ -9,8 +9,7 @@ import numpy as np
 
 from .._common import Array
 from .._tables.containers import row_source
-from .._tables.other_sources import StackedSource
-from .._tables.sources import Categories, RowSource
+from .._tables.sources import Categories, RowSource, StackedSource
 from .._training.datasets import Dataset
 from .._virtual.shared_plan import PlanPart, SharedPlan
 from .collections import Part

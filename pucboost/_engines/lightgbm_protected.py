@@ -11,9 +11,8 @@ from typing import Any
 import lightgbm as lgb
 
 from .._persistence import pickled
-from .._tables.containers import is_frame
-from .._tables.erasing import column_names
-from .._tables.masked_arrays import without_mask
+from .._tables.containers import column_names, is_frame
+from .._tables.sources import without_mask
 from .lightgbm_dataset import VirtualDataset
 from .lightgbm_text import sealed, with_schema
 

@@ -19,7 +19,7 @@ import xgboost as xgb
 
 from .._common import Array, warn
 from .._persistence import pickled
-from .._tables.masked_arrays import without_mask
+from .._tables.sources import without_mask
 
 MARKS_KEY = "pucboost_trees"
 """Attribute that keeps the marks."""

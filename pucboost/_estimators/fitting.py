@@ -17,8 +17,7 @@ from .._common import Array
 from .._consent import Consent
 from .._engines.base import Engine, Hooks
 from .._tables.containers import SourceTable, eager, is_frame
-from .._tables.masked_arrays import check_no_mask
-from .._tables.sources import RowSource
+from .._tables.sources import RowSource, check_no_mask
 from .._training.datasets import Dataset
 from .._training.request import TrainingRequest, check_categories, ready_to_validate, split_params
 from .._training.train import train, train_request

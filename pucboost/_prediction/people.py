@@ -12,8 +12,16 @@ from .._common import Array, warn
 from .._consent import JOINED_BY, NOTHING, Consent
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of, summary_of
-from .._tables.containers import as_weight, eager, is_frame, row_source, rows_of
-from .._tables.erasing import column_names, erase_columns, named_columns
+from .._tables.containers import (
+    as_weight,
+    column_names,
+    eager,
+    erase_columns,
+    is_frame,
+    named_columns,
+    row_source,
+    rows_of,
+)
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource, are_default_names
 from .._tables.table_files import load_as_trained, stored_table

@@ -31,8 +31,7 @@ from .._kernels.rows import scatter_cells
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.anchors.base import AnchorScores
 from .._models.schema import categories_of, kept_of
-from .._tables.containers import row_source, rows_of
-from .._tables.erasing import erase_columns
+from .._tables.containers import erase_columns, row_source, rows_of
 from .._tables.sources import RowSource
 from .._tables.table_files import is_stored
 from .._virtual.rows import BATCH_BYTES, gather_masked

@@ -1,20 +1,52 @@
-"""Tables of any kind: the source of their rows, and what belongs to each row: label, weight, initial score."""
+"""Tables of any kind in memory: the source of their rows, what belongs to each row, copies with other columns.
+
+:func:`row_source` finds the source of a table, :class:`FrameSource` reads DataFrames and Arrow tables, and
+:class:`SourceTable` holds labels, weights and initial scores beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._common import Array
-from .frames import FrameSource, one_block
-from .masked_arrays import check_no_mask, without_mask
-from .other_sources import OtherArraySource, SequenceSource, SparseSource, StackedSource
-from .sources import ArraySource, Categories, RowSource, SubsetSource, default_names, is_plain
+from .columns import (
+    CATEGORIES,
+    Learned,
+    Numbers,
+    blocks_of,
+    has_order,
+    is_pandas_category,
+    kind_of,
+    native_dtype,
+    pandas_categories,
+    reader_of,
+    warn_of_unknown_values,
+)
+from .sources import (
+    ArraySource,
+    Categories,
+    ColumnTypes,
+    OtherArraySource,
+    RowSource,
+    SequenceSource,
+    SparseSource,
+    StackedSource,
+    SubsetSource,
+    check_no_mask,
+    default_names,
+    is_plain,
+    without_mask,
+)
 from .table_files import is_stored, read_whole
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
 
 LARGEST = float(np.finfo(np.float32).max)
 """The engines keep labels and weights in single precision."""
@@ -330,3 +362,247 @@ def read_init_score(init_score: Any, name: str, n: int) -> Array | None:
         row = bad[0] % n if scores.ndim == 1 else bad[0] // scores.shape[1]
         raise ValueError(f"init_score of {name} is {scores.flat[bad[0]]} in row {row}; initial scores must be finite.")
     return scores
+
+
+# DataFrames and Arrow tables ------------------------------------------------------------------------------------------
+
+
+class FrameSource(RowSource):
+    """A table of pandas, polars, Arrow or another library narwhals knows, with numbers, booleans, text and categories.
+
+    Missing values (NaN, null or None) become NaN. Text and categories become codes: their positions among the
+    categories of the training table or, if this is the training table, among its own. These are
+
+    - the declared ones, in their order: those of pandas categories (also in an Arrow table made from a pandas one), of
+      polars Enums and of ordered Arrow dictionaries. An Enum becomes an ordered dictionary in Arrow and an ordered
+      category in pandas, so all of these have an order;
+    - the sorted distinct values of everything else: text, polars Categoricals, other Arrow dictionaries.
+
+    Parameters
+    ----------
+    frame
+        The table.
+    categories
+        Those of the training table; a value that is none of them is missing.
+    """
+
+    def __init__(self, frame: Any, categories: Categories | None = None) -> None:
+        n_rows, n_columns = frame.shape
+        named = _columns_of(frame)
+        kinds = [kind_of(name, series) for name, series in named]
+        coded = [j for j, kind in enumerate(kinds) if kind == CATEGORIES]
+        ordered = {j for j in coded if has_order(named[j][1])}
+        if categories is None:
+            from_pandas = pandas_categories(getattr(frame, "schema", None))
+            found = {j: _own_categories(*named[j], named[j][0] in from_pandas) for j in coded}
+            # Text without a single value could be anything.
+            lists = {j: values for j, values in found.items() if values is not None}
+        else:
+            lists = {j: list(values) for j, values in categories.by_column(coded).items() if j < n_columns}
+        self._series = [series for _, series in named]
+        self._readers = [reader_of(name, kinds[j], lists.get(j)) for j, (name, _) in enumerate(named)]
+        categorical = [j for j in sorted(lists) if j not in ordered]
+        columns = ColumnTypes(
+            names=tuple(name for name, _ in named),
+            coded=tuple(sorted(lists)),
+            categorical=tuple(categorical),
+            never_numbers=tuple(j for j in categorical if not is_pandas_category(named[j][1])),
+            # Plain LightGBM keeps a list for every pandas DataFrame, even an empty one, and none for others.
+            pandas_categorical=[list(lists[j]) for j in sorted(lists)] if lists or hasattr(frame, "iloc") else None,
+            has_other_integer_labels=_has_other_integer_labels(frame.columns),
+        )
+        # LightGBM's rule for DataFrames: the smallest float type that holds every column, at least float32.
+        numbers = [s for s, reader in zip(self._series, self._readers, strict=True) if isinstance(reader, Numbers)]
+        dtype = np.dtype(np.result_type(np.float32, *map(_numpy_type, numbers)))
+        super().__init__((n_rows, n_columns), dtype, columns)
+
+    def _encode(self, n_rows: int, pick: Callable[[nw.Series[Any]], nw.Series[Any]]) -> Array:
+        out = np.empty((n_rows, self.n_columns), dtype=self.dtype, order="F")
+        for j, (series, reader) in enumerate(zip(self._series, self._readers, strict=True)):
+            n_unknown = reader.n_unknown
+            out[:, j] = reader.encode(pick(series))
+            if reader.n_unknown and not n_unknown:
+                warn_of_unknown_values(reader.name)
+        return out
+
+    def window(self, lo: int, hi: int) -> Array:
+        return self._encode(hi - lo, lambda series: series[lo:hi])
+
+    def take(self, rows: Array) -> Array:
+        return self._encode(len(rows), lambda series: series[rows])
+
+
+def one_block(frame: Any, categories: Categories | None) -> ArraySource | None:
+    """Return a pandas table that is one block of floats in memory as that very block; None for any other table."""
+    if not hasattr(frame, "iloc") or (categories is not None and categories.values):
+        return None
+    kinds = set(frame.dtypes)
+    if len(kinds) != 1 or next(iter(kinds)) not in (np.dtype(np.float32), np.dtype(np.float64)):
+        return None
+    if not np.shares_memory(frame.iloc[:1].to_numpy(copy=False), frame.iloc[:1, 0].to_numpy(copy=False)):
+        return None  # several blocks, which pandas would copy into one
+    array = frame.to_numpy(copy=False)
+    if not is_plain(array):
+        return None
+    _check_unique(list(frame.columns))
+    columns = ColumnTypes(
+        names=tuple(str(label) for label in frame.columns),
+        pandas_categorical=[],
+        has_other_integer_labels=_has_other_integer_labels(frame.columns),
+    )
+    return ArraySource(array, columns)
+
+
+def _own_categories(name: str, series: nw.Series[Any], from_pandas: bool) -> list[Any] | None:
+    """Return the categories of a category column, declared or found in it; None if there are none."""
+    import narwhals as nw
+
+    if is_pandas_category(series):
+        return list(native_dtype(series).categories)
+    if isinstance(series.dtype, nw.Enum):
+        return list(series.dtype.categories)
+    declares = (from_pandas or has_order(series)) and hasattr(native_dtype(series), "value_type")
+    learned = Learned(name, declares=declares, ordered=has_order(series))
+    for chunk in series.to_native().chunks if declares else ():
+        learned.declare(chunk.dictionary.tolist())
+    if learned.declared is not None:
+        return learned.declared
+    for lo, hi in blocks_of(len(series)):
+        learned.encode(series[lo:hi])
+    return learned.categories or None
+
+
+def _numpy_type(series: nw.Series[Any]) -> Any:
+    """Return the type of a column of numbers in numpy."""
+    kind = getattr(getattr(series.to_native(), "dtype", None), "type", None)  # pandas dtypes name a type of numpy
+    if not (isinstance(kind, type) and issubclass(kind, np.generic)):
+        kind = getattr(np, str(series.dtype).lower().replace("boolean", "bool_"), np.float64)
+    return np.float64 if kind is np.object_ else kind
+
+
+def _columns_of(frame: Any) -> list[tuple[str, nw.Series[Any]]]:
+    """Return the columns of a table with their names; Arrow columns inside a pandas table as Arrow."""
+    import narwhals as nw
+    import narwhals.dependencies as nwd
+
+    if not nwd.is_pandas_dataframe(frame):
+        names = list(getattr(frame, "column_names", frame.columns))
+        _check_unique(names)
+        table = nw.from_native(frame, eager_only=True)
+        return [(name, table.get_column(name)) for name in table.columns]
+    import pandas as pd
+
+    _check_unique(list(frame.columns))
+    natives = [frame.iloc[:, j] for j in range(frame.shape[1])]
+    natives = [s.array.__arrow_array__() if isinstance(s.dtype, pd.ArrowDtype) else s for s in natives]
+    return [
+        (str(label), nw.from_native(native, series_only=True))
+        for label, native in zip(frame.columns, natives, strict=True)
+    ]
+
+
+def _check_unique(names: list[Any]) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"Column {twice!r} appears more than once in the table; rename one of them.")
+
+
+def _has_other_integer_labels(labels: Any) -> bool:
+    integers = [(j, x) for j, x in enumerate(labels) if isinstance(x, (int, np.integer)) and not isinstance(x, bool)]
+    return any(label != position for position, label in integers)
+
+
+# Copies with some columns erased, left out or put in order, in the container they came in -----------------------------
+
+
+def erase_columns(X: Any, columns: list[int]) -> Any:
+    """Return a copy of a table with all values of some columns missing; DataFrames stay DataFrames of their kind."""
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        erased = {X.columns[j]: _all_missing(X.iloc[:, j]) for j in columns}
+        out = X.copy(deep=False)
+        for name, values in erased.items():
+            out[name] = values
+        return out
+    if is_frame(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        missing = [nw.lit(None, dtype=frame.schema[frame.columns[j]]).alias(frame.columns[j]) for j in columns]
+        return frame.with_columns(*missing).to_native()
+    source = row_source(X)
+    table = np.array(source.window(0, source.n_rows), dtype=source.dtype)
+    table[:, columns] = np.nan
+    return table
+
+
+def fill_columns(X: Any, columns: list[int], values: list[Any]) -> Any:
+    """Return a copy of a table with one value for everybody in some columns; columns of another kind are erased."""
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        out = erase_columns(X, columns)
+        for j, value in zip(columns, values, strict=True):
+            if getattr(X.dtypes.iloc[j], "kind", "O") in "iufb":
+                out[X.columns[j]] = value
+            elif isinstance(value, str):
+                import pandas as pd
+
+                out[X.columns[j]] = pd.Series([value] * len(X), index=X.index, dtype=X.dtypes.iloc[j])
+        return out
+    if is_frame(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        given = [
+            (frame.columns[j], frame.schema[frame.columns[j]], value) for j, value in zip(columns, values, strict=True)
+        ]
+        filled = [
+            (
+                nw.lit(value).cast(dtype) if dtype.is_numeric() != isinstance(value, str) else nw.lit(None, dtype=dtype)
+            ).alias(name)
+            for name, dtype, value in given
+        ]
+        return frame.with_columns(*filled).to_native()
+    table = erase_columns(X, columns)
+    table[:, columns] = values
+    return table
+
+
+def select_columns(frame: Any, columns: list[int]) -> Any:
+    """Return some columns of a DataFrame or Arrow table."""
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, columns]
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True)[:, columns].to_native()
+
+
+def named_columns(frame: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a DataFrame or Arrow table with these names, in this order; those it lacks are missing."""
+    if hasattr(frame, "iloc"):
+        import pandas as pd
+
+        place = {str(label): j for j, label in enumerate(frame.columns)}
+        nothing = pd.Series(np.full(len(frame), np.nan), index=frame.index)
+        columns = [frame.iloc[:, place[name]] if name in place else nothing for name in names]
+        return pd.concat(columns, axis=1, keys=list(names))
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    absent = [nw.lit(None, dtype=nw.Float64).alias(name) for name in names if name not in table.columns]
+    return table.with_columns(*absent).select(*names).to_native() if absent else table.select(*names).to_native()
+
+
+def column_names(frame: Any) -> list[str]:
+    """Return the names of the columns of a DataFrame or Arrow table."""
+    return [str(name) for name in getattr(frame, "column_names", frame.columns)]
+
+
+def _all_missing(column: Any) -> Any:
+    """Return a column without values, of the same type if that has missing values, else of floats."""
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype) or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
+        return pd.Series(np.full(len(column), np.nan), index=column.index)
+    return pd.Series([None] * len(column), index=column.index, dtype=dtype)

@@ -1,20 +1,30 @@
-"""Files that are written whole or not at all: to a new file beside the target, to the disk, then ``os.replace``.
+"""Files: written whole or not at all, the formats of tables, and tables written block by block.
 
-If something fails, the new file is removed. Only a process that is killed leaves one behind, under a hidden name.
+A file is written to a new one beside the target, to the disk, then ``os.replace`` names it. If something fails, the new
+file is removed. Only a process that is killed leaves one behind, under a hidden name.
 """
 
 from __future__ import annotations
 
+import csv
 import errno
+import gzip
+import io
 import os
 import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 """Raised by file systems that do not support fsync."""
@@ -146,3 +156,158 @@ def check_can_be_written(path: Path, *inputs: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror}") from None
+
+
+# Formats of table files -----------------------------------------------------------------------------------------------
+
+
+DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+PARQUET = (".parquet", ".pq")
+
+
+def is_table_file(path: Path) -> bool:
+    """Return whether a file is a table by its ending."""
+    return path.name.lower().endswith((*DELIMITERS, *PARQUET))
+
+
+def ending_of(path: Path) -> str:
+    """Return which of the known endings a table file has; raise if it has none of them."""
+    for ending in (*DELIMITERS, *PARQUET):
+        if path.name.lower().endswith(ending):
+            return ending
+    raise DataError(f"{path}: a table file must end in one of {', '.join((*DELIMITERS, *PARQUET))}")
+
+
+# Table files, CSV and Parquet, written in blocks ----------------------------------------------------------------------
+
+
+ROW_GROUP = 1 << 17
+"""How many rows each row group of a Parquet file has at least, except the last one."""
+
+
+@contextmanager
+def table_writer(path: Path | None) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yield a function that appends columns (name → values) to a table file; the file appears once it is complete.
+
+    None means CSV to standard output. NaN is written as a missing value.
+    """
+    if path is None:
+        import sys
+
+        yield _CsvSink(sys.stdout.buffer, ",").write
+        return
+    ending = ending_of(path)
+    with written_whole(path) as file, ExitStack() as stack:
+        out: Any = _Abandonable(file)
+        sink: _ParquetSink | _CsvSink
+        if ending in PARQUET:
+            sink = stack.enter_context(_ParquetSink(out))
+        else:
+            zipped = ending.endswith(".gz")
+            out_of_csv = stack.enter_context(gzip.GzipFile("", "wb", fileobj=out, mtime=0)) if zipped else out
+            sink = _CsvSink(out_of_csv, DELIMITERS[ending])
+        stack.enter_context(out)
+        yield sink.write
+
+
+class _Abandonable:
+    """A file that swallows what is written after a failure: writers try to end it properly, again and again."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._abandoned = file, False
+        self.flush, self.tell, self.close = file.flush, file.tell, file.close
+
+    def __enter__(self) -> _Abandonable:
+        return self
+
+    def __exit__(self, error: object, *more: object) -> None:
+        self._abandoned = error is not None
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def write(self, data: Any) -> int:
+        if self._abandoned:
+            return len(data)
+        try:
+            return self._file.write(data)
+        except BaseException:
+            self._abandoned = True
+            raise
+
+
+def _as_arrow(columns: dict[str, Any]) -> pa.Table:
+    import pyarrow as pa
+
+    arrays = {}
+    for name, values in columns.items():
+        array = pa.array(values, from_pandas=True) if isinstance(values, np.ndarray) else values
+        arrays[name] = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return pa.table(arrays)
+
+
+class _CsvSink:
+    def __init__(self, out: Any, delimiter: str) -> None:
+        self._out, self._delimiter, self._has_header = out, delimiter, False
+
+    def write(self, columns: dict[str, Any]) -> None:
+        import pyarrow as pa
+        import pyarrow.csv as pa_csv
+
+        table = _as_arrow(columns)
+        if not self._has_header:
+            for field in table.schema:
+                if pa.types.is_nested(field.type):
+                    raise DataError(f"column {field.name!r} is of type {field.type}, which CSV cannot hold")
+            line = io.StringIO()
+            csv.writer(line, delimiter=self._delimiter, lineterminator="\n").writerow(table.column_names)
+            self._out.write(line.getvalue().encode())
+            self._has_header = True
+        if table.num_columns == 1:  # most readers skip an empty line
+            values = table.column(0).cast(pa.string()).fill_null("NaN")
+            table = pa.table({table.column_names[0]: values})
+        for quotes in ("none", "needed"):  # Arrow's "needed" quotes all text: use it only if something needs quotes
+            text = pa.BufferOutputStream()
+            options = pa_csv.WriteOptions(
+                include_header=False,
+                delimiter=self._delimiter,
+                quoting_style=quotes,
+            )
+            try:
+                pa_csv.write_csv(table, text, options)
+                break
+            except pa.ArrowInvalid:
+                if quotes == "needed":
+                    raise
+        self._out.write(text.getvalue())
+
+
+class _ParquetSink:
+    def __init__(self, out: Any) -> None:
+        self._out = out
+        self._writer: Any = None
+        self._tables: list[pa.Table] = []
+
+    def __enter__(self) -> _ParquetSink:
+        return self
+
+    def __exit__(self, error: object, *more: object) -> None:
+        if self._tables and error is None:
+            self._flush()
+        if self._writer is not None:
+            self._writer.close()
+
+    def write(self, columns: dict[str, Any]) -> None:
+        self._tables.append(_as_arrow(columns))
+        if sum(len(table) for table in self._tables) >= ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._out, self._tables[0].schema)
+        self._writer.write_table(pa.concat_tables(self._tables))
+        self._tables = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,6 +17,7 @@ import numpy as np
 
 from .._common import Array
 from .._persistence import pickled
+from .files import DataError
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""
@@ -278,3 +280,230 @@ def are_default_names(names: Sequence[str | None]) -> bool:
     (True, False)
     """
     return all(name in (None, default) for name, default in zip(names, default_names(len(names)), strict=True))
+
+
+# The containers LightGBM takes besides plain matrices and DataFrames --------------------------------------------------
+
+
+class OtherArraySource(RowSource):
+    """A matrix of other numbers, or one in neither row nor column order, converted block by block."""
+
+    def __init__(self, array: Array) -> None:
+        # LightGBM's rule.
+        dtype = array.dtype if array.dtype in (np.float32, np.float64) else np.dtype(np.float32)
+        super().__init__(array.shape, dtype)
+        self._array = array
+
+    def window(self, lo: int, hi: int) -> Array:
+        return np.ascontiguousarray(self._array[lo:hi], dtype=self.dtype)
+
+    def take(self, rows: Array) -> Array:
+        return np.ascontiguousarray(self._array[rows], dtype=self.dtype)
+
+
+class SparseSource(RowSource):
+    """A scipy CSR matrix. A value that is not stored is the number 0, as in LightGBM, and not a missing one."""
+
+    def __init__(self, matrix: Any) -> None:
+        super().__init__(matrix.shape, np.dtype(np.float32 if matrix.dtype == np.float32 else np.float64))
+        self._matrix = matrix.tocsr()
+
+    @property
+    def matrix(self) -> Any:
+        """The matrix itself."""
+        return self._matrix
+
+    def window(self, lo: int, hi: int) -> Array:
+        return np.asarray(self._matrix[lo:hi].toarray(), dtype=self.dtype)
+
+    def take(self, rows: Array) -> Array:
+        return np.asarray(self._matrix[rows].toarray(), dtype=self.dtype)
+
+    def matrix_of(self, rows: Array) -> Any:
+        return self._matrix[rows]
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
+
+    @property
+    def values_per_row(self) -> int:
+        return -(-int(self._matrix.nnz) // max(1, self.n_rows))
+
+    def present(self, rows: Array, columns: Array) -> Array:
+        # Only stored values contradict `available=False`: the rest may well stand for "withheld".
+        block = self._matrix[rows]
+        stored = type(self._matrix)((~np.isnan(block.data), block.indices, block.indptr), shape=block.shape)
+        return np.asarray(stored[:, columns].toarray(), dtype=bool)
+
+
+class SequenceSource(RowSource):
+    """An ``lgb.Sequence``: rows by slice, single rows by index."""
+
+    def __init__(self, sequence: Any) -> None:
+        first = np.asarray(without_mask(sequence[0:1]))
+        dtype = np.dtype(np.float32 if first.dtype == np.float32 else np.float64)
+        super().__init__((len(sequence), first.shape[1]), dtype)
+        self._sequence = sequence
+
+    def window(self, lo: int, hi: int) -> Array:
+        return self._expected(np.ascontiguousarray(without_mask(self._sequence[lo:hi]), dtype=self.dtype), hi - lo)
+
+    def take(self, rows: Array) -> Array:
+        return self._expected(np.stack([self._row(int(i)) for i in rows]), len(rows))
+
+    def _row(self, i: int) -> Array:
+        return np.asarray(without_mask(self._sequence[i]), dtype=self.dtype)
+
+    def _expected(self, block: Array, n_rows: int) -> Array:
+        """Return what a user's code has returned if it is as large as it must be: kernels do not look again."""
+        if block.shape != (n_rows, self.n_columns):
+            raise ValueError(
+                f"The Sequence returned an array of shape {block.shape} where {n_rows} rows and {self.n_columns} "
+                "columns were asked for."
+            )
+        return block
+
+
+class StackedSource(RowSource):
+    """Several tables below one another, as LightGBM takes lists of matrices or Sequences."""
+
+    def __init__(self, parts: Sequence[RowSource]) -> None:
+        widths = {part.n_columns for part in parts}
+        if len(widths) != 1:
+            raise ValueError(f"All matrices of a list must have the same number of columns, got {sorted(widths)}.")
+        starts = np.cumsum([0, *(part.n_rows for part in parts)])
+        super().__init__((int(starts[-1]), parts[0].n_columns), np.result_type(*(part.dtype for part in parts)))
+        self._parts, self._starts = parts, starts
+
+    def window(self, lo: int, hi: int) -> Array:
+        blocks = [
+            part.window(max(lo, start) - start, min(hi, start + part.n_rows) - start)
+            for part, start in zip(self._parts, self._starts[:-1].tolist(), strict=True)
+            if lo < start + part.n_rows and start < hi
+        ]
+        return np.concatenate(blocks).astype(self.dtype, copy=False)
+
+    def take(self, rows: Array) -> Array:
+        out = np.empty((len(rows), self.n_columns), dtype=self.dtype)
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        for number in np.unique(owner):
+            mine = owner == number
+            out[mine] = self._parts[number].take(rows[mine] - self._starts[number])
+        return out
+
+
+# Masked arrays: np.asarray would hand out the very values that are masked ---------------------------------------------
+
+
+def without_mask(table: Any) -> Any:
+    """Return a table of features with NaN where a masked array, or one in a list, is masked; all else as it is.
+
+    Examples
+    --------
+    >>> without_mask(np.ma.masked_greater(np.array([[1, 9]]), 5)).tolist()
+    [[1.0, nan]]
+    """
+    if isinstance(table, list) and any(isinstance(part, np.ma.MaskedArray) for part in table):
+        return [without_mask(part) for part in table]
+    if not isinstance(table, np.ma.MaskedArray):
+        return table
+    if not np.ma.getmaskarray(table).any():
+        return table.data
+    # Whole numbers have no NaN.
+    numbers: Any = table.astype(np.float64) if table.dtype.kind in "iub" else table
+    return numbers.filled(np.nan)
+
+
+def check_no_mask(values: Any, name: str) -> None:
+    """Raise if labels, weights or the like are a masked array with masked rows; the error mentions ``name``."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return
+    masked = np.ma.getmaskarray(values)
+    rows = np.flatnonzero(masked.reshape(len(masked), -1).any(axis=1)) if masked.ndim else np.flatnonzero(masked)
+    if len(rows):
+        raise ValueError(
+            f"{name} is masked in row {rows[0]} ({len(rows)} such rows), so it is not known there. Leave them out."
+        )
+
+
+# A matrix that grows row by row and may become larger than memory -----------------------------------------------------
+
+
+MEMORY_BYTES = 64 << 20
+"""A larger matrix is kept in a temporary file."""
+
+_COPIED_VALUES = 1 << 20
+"""How many values are copied at a time when the numbers turn out to need more bytes."""
+
+
+class GrowingMatrix:
+    """Rows of numbers as they arrive: in memory while there are few, then in a temporary file without a name.
+
+    Numbers are kept as float32 for as long as every one of them is the same in float32 as in float64, as category codes
+    are, whole numbers up to 2²⁴, and whatever was float32 in a file. The first one that would be rounded makes the
+    matrix float64 for good. So a table takes half the room where its values allow it, and never loses a digit.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self._n_rows, self._n_columns = 0, n_columns
+        self._dtype: np.dtype[Any] = np.dtype(np.float32)
+        self._blocks: list[Array] = []
+        self._file: Any = None
+
+    def append(self, block: Array) -> None:
+        """Add rows of float64 at the end."""
+        narrow = _as_float32(block) if self._dtype == np.float32 else None
+        if narrow is None and self._dtype == np.float32:
+            self._widen()
+        self._n_rows += len(block)
+        self._blocks.append(block if narrow is None else narrow)
+        if self._file is None and self._n_rows * self._n_columns * self._dtype.itemsize > MEMORY_BYTES:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        if self._file is not None:
+            _write(self._file, self._blocks)
+            self._blocks = []
+
+    def matrix(self) -> Array:
+        """Return all rows; a temporary file is mapped into memory."""
+        if self._file is None:
+            return np.concatenate(self._blocks)
+        self._file.flush()
+        mapped = np.memmap(self._file, self._dtype, "r+", shape=(self._n_rows, self._n_columns))
+        self._file.close()  # the mapping keeps the file alive, and takes it along when it goes
+        return np.asarray(mapped)
+
+    def _widen(self) -> None:
+        """Go over to float64, with all rows so far."""
+        self._dtype = np.dtype(np.float64)
+        self._blocks = [block.astype(np.float64) for block in self._blocks]
+        if self._file is None:
+            return
+        with self._file as narrow:
+            narrow.seek(0)
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            _write(self._file, (part.astype(np.float64) for part in _parts(narrow)))
+
+
+def _as_float32(block: Array) -> Array | None:
+    """Return a block as float32; None if a number would be rounded."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and so another number
+        narrow = block.astype(np.float32)
+    same = (narrow == block) | np.isnan(block)
+    return narrow if bool(same.all()) else None
+
+
+def _parts(file: Any) -> Iterator[Array]:
+    while content := file.read(4 * _COPIED_VALUES):
+        yield np.frombuffer(content, np.float32)
+
+
+def _write(file: Any, blocks: Any) -> None:
+    try:
+        for block in blocks:
+            file.write(block.data)
+    except OSError as error:
+        raise DataError(
+            f"the table does not fit into {tempfile.gettempdir()} ({error.strerror}); set TMPDIR to a directory with "
+            "more room"
+        ) from None

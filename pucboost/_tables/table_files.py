@@ -44,11 +44,9 @@ from .columns import (
     warn_of_unknown_values,
     without_missing,
 )
-from .files import DataError, check_can_be_read
-from .formats import DELIMITERS, PARQUET, ending_of
-from .growing_matrix import GrowingMatrix
+from .files import DELIMITERS, PARQUET, DataError, check_can_be_read, ending_of
 from .names import quoted, similar
-from .sources import ArraySource, Categories, ColumnTypes
+from .sources import ArraySource, Categories, ColumnTypes, GrowingMatrix
 
 if TYPE_CHECKING:
     import narwhals as nw

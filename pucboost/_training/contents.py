@@ -13,8 +13,7 @@ from typing import Any
 import lightgbm as lgb
 
 from .._common import Array
-from .._tables.containers import eager, is_frame, row_source
-from .._tables.erasing import column_names, named_columns
+from .._tables.containers import column_names, eager, is_frame, named_columns, row_source
 from .._tables.files import DataError
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource

@@ -10,8 +10,8 @@ import lightgbm as lgb
 
 from .._common import ProtectionLostWarning
 from .._consent import OptionalColumns, declares_something
-from .._tables.masked_arrays import check_no_mask, without_mask
 from .._tables.names import did_you_mean
+from .._tables.sources import check_no_mask, without_mask
 from .._tables.table_files import is_stored
 
 

@@ -21,6 +21,7 @@ from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective, check_takes_exposure
 from .._models.anchors.choice import check_anchor
 from .._silence.detector import warn_of_encoded_silence
+from .._tables.columns import warn_of_identifying_text
 from .._tables.containers import (
     SourceTable,
     eager,
@@ -30,7 +31,6 @@ from .._tables.containers import (
     read_weight,
     row_source,
 )
-from .._tables.identifying_text import warn_of_identifying_text
 from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows

@@ -11,8 +11,7 @@ from .._common import Array
 from .._consent import Consent, OptionalColumns
 from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
-from .._tables.masked_arrays import check_no_mask
-from .._tables.sources import RowSource
+from .._tables.sources import RowSource, check_no_mask
 from .plan import Augmentation, MaskPlan, check_augmentation, plan_masks
 from .rows import MaskedRows
 

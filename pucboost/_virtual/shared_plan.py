@@ -14,8 +14,7 @@ from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.compiling import run_in_ranges, thread_count
 from .._tables.containers import as_vector, as_weight, eager, row_source
-from .._tables.masked_arrays import check_no_mask
-from .._tables.sources import Categories, ColumnTypes, RowSource
+from .._tables.sources import Categories, ColumnTypes, RowSource, check_no_mask
 from .augment import augmented
 from .plan import (
     ENGINE_MAX_ROWS,

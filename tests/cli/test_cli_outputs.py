@@ -24,7 +24,7 @@ from cli_tools import (
 
 import pucboost as puc
 from pucboost._cli.batches import people_in_batches
-from pucboost._tables import growing_matrix, table_files, table_writer
+from pucboost._tables import files, sources, table_files
 from pucboost._tables.columns import Numbers
 from pucboost._tables.table_files import open_table
 
@@ -70,7 +70,7 @@ def test_failure_half_way_leaves_the_old_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(table_files, "BATCH_BYTES", 800)
-    monkeypatch.setattr(table_writer, "ROW_GROUP", 10)
+    monkeypatch.setattr(files, "ROW_GROUP", 10)
     done = []
 
     def predict(*arguments: Any, **options: Any) -> Any:
@@ -130,8 +130,8 @@ def test_full_temporary_directory(
         def write(self, _: Any) -> int:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(growing_matrix, "MEMORY_BYTES", 5_000)
-    monkeypatch.setattr(growing_matrix.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(sources, "MEMORY_BYTES", 5_000)
+    monkeypatch.setattr(sources.tempfile, "TemporaryFile", Full)
     monkeypatch.setattr("pucboost._tables.files.check_can_be_written", lambda *_: None)
     with unchanged(tmp_path):
         assert run(*train_arguments(people, tmp_path / "model.txt")) == 3

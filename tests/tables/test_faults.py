@@ -19,9 +19,8 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._tables import files
-from pucboost._tables import table_writer as writers
-from pucboost._tables.files import check_can_be_written, folder_written_whole, write_whole
-from pucboost._tables.table_writer import table_writer
+from pucboost._tables import files as writers
+from pucboost._tables.files import check_can_be_written, folder_written_whole, table_writer, write_whole
 
 STEPS = ("open", "fsync", "chmod", "replace", "mkdir", "stat")
 """Functions of the system that writing a file calls."""

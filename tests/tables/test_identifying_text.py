@@ -13,8 +13,8 @@ from cli_tools import run
 from tools import QUIET
 
 import pucboost as puc
+from pucboost._tables.columns import warn_of_identifying_text
 from pucboost._tables.containers import row_source
-from pucboost._tables.identifying_text import warn_of_identifying_text
 from pucboost._tables.names import quoted
 
 N = 400

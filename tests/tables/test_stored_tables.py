@@ -13,10 +13,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from pucboost._tables import growing_matrix, table_files
+from pucboost._tables import sources, table_files
 from pucboost._tables.columns import ColumnError, Learned, series_of
 from pucboost._tables.files import DataError
-from pucboost._tables.growing_matrix import GrowingMatrix
+from pucboost._tables.sources import GrowingMatrix
 from pucboost._tables.table_files import is_stored, open_table, stored_table
 
 
@@ -159,8 +159,8 @@ EXACT = [[1.0, np.nan], [-(2.0**24), np.inf], [np.float32(0.1), -0.0]]
 @pytest.mark.parametrize("limit", [0, 16, 1 << 20], ids=["file", "file later", "memory"])
 @pytest.mark.parametrize("number", [0.1, 2.0**24 + 1, 1e300, 1e-320])
 def test_numbers_are_float32_until_one_would_be_rounded(limit: int, number: float, monkeypatch: Any) -> None:
-    monkeypatch.setattr(growing_matrix, "MEMORY_BYTES", limit)
-    monkeypatch.setattr(growing_matrix, "_COPIED_VALUES", 3)
+    monkeypatch.setattr(sources, "MEMORY_BYTES", limit)
+    monkeypatch.setattr(sources, "_COPIED_VALUES", 3)
     narrow = grown(EXACT, EXACT)
     assert narrow.dtype == np.float32
     np.testing.assert_array_equal(narrow, EXACT + EXACT)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pucboost._tables import table_files, table_writer
+from pucboost._tables import files, table_files
 
 
 def test_how_csv_is_read(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_how_tables_are_written(tmp_path: Path, capsysbinary: pytest.CaptureFixt
     text = pa.array(['a,"b"', "c\r\nd", None, *(str(i) for i in range(500))])
     columns = {"text, quoted": text, "x": numbers, "flag": numbers > 0}
     for name in ("t.csv", "t.csv.gz", "t.tsv", "t.parquet"):
-        with table_writer.table_writer(tmp_path / name) as write:
+        with files.table_writer(tmp_path / name) as write:
             write({key: values[:3] for key, values in columns.items()})
             write({key: values[3:] for key, values in columns.items()})
         table = table_files.open_table(tmp_path / name)
@@ -78,7 +78,7 @@ def test_how_tables_are_written(tmp_path: Path, capsysbinary: pytest.CaptureFixt
         np.testing.assert_array_equal(np.concatenate([b.numbers("x") for b in blocks]), numbers)
         np.testing.assert_array_equal(np.concatenate([b.numbers("flag") for b in blocks]), numbers > 0)
         assert [value for b in blocks for value in b.as_stored("text, quoted").to_pylist()] == text.to_pylist()
-    with table_writer.table_writer(None) as write:
+    with files.table_writer(None) as write:
         write({"x": np.array([1.0, np.nan])})
     assert capsysbinary.readouterr().out == b"x\n1\nNaN\n"  # not an empty line, which readers skip
     # Rows written later do not need the quotes that rows written earlier did.

@@ -20,7 +20,7 @@ from tools import QUIET, skip_without_peak_memory
 
 import pucboost as puc
 from pucboost._engines import boosters_of
-from pucboost._tables import growing_matrix, table_files
+from pucboost._tables import sources, table_files
 
 OPTIONAL = {"app": ["steps"], "blood": ["glucose"]}
 PARAMS: dict[str, Any] = {**QUIET, "num_threads": 1, "min_data_in_leaf": 5, "copies": 2, "objective": "poisson"}
@@ -86,7 +86,7 @@ STORED = {
 @pytest.mark.parametrize("on_disk", [False, True], ids=["small", "mapped"])
 def test_columns_may_be_named(kind: str, on_disk: bool, folder: Path, monkeypatch: Any) -> None:
     if on_disk:
-        monkeypatch.setattr(growing_matrix, "MEMORY_BYTES", 1_000)
+        monkeypatch.setattr(sources, "MEMORY_BYTES", 1_000)
     reference = puc.train(PARAMS, in_memory(), 5, valid_sets=[in_memory(OTHERS)])
     given = STORED[kind](folder)
     data = puc.Dataset(given, optional=OPTIONAL, **FIELDS)
@@ -223,7 +223,7 @@ SCRIPT = """
 import sys, numpy as np, pyarrow as pa, pyarrow.parquet as pq, pucboost as puc
 from pathlib import Path
 from pucboost._engines import boosters_of
-from pucboost._tables import growing_matrix, table_files
+from pucboost._tables import sources, table_files
 
 def private():
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -236,7 +236,7 @@ with pq.ParquetWriter(path, schema) as file:
     for _ in range(n // 20_000):
         part = [rng.normal(size=20_000).astype(np.float32) for _ in range(columns)] + [rng.integers(0, 2, 20_000)]
         file.write_table(pa.table(dict(zip(schema.names, part)), schema))
-growing_matrix.MEMORY_BYTES = 1 << 20
+sources.MEMORY_BYTES = 1 << 20
 from pucboost._training.request import read_dataset
 small = puc.Dataset(pa.table({name: [0.0] * 50 for name in schema.names}), "y", optional=["c1"])
 read_dataset(small, "small")

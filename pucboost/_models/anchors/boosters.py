@@ -10,8 +10,7 @@ import numpy as np
 
 from ..._common import Array
 from ..._engines import boosters_of
-from ..._tables.containers import is_frame, row_source
-from ..._tables.erasing import select_columns
+from ..._tables.containers import is_frame, row_source, select_columns
 from ..._tables.sources import Categories, are_default_names
 from ..schema import categories_of, kept_of
 from .base import Anchor, AnchorScores, checked_scores, listed

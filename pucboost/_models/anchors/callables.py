@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..._common import Array
-from ..._tables.containers import SourceTable
-from ..._tables.erasing import erase_columns, fill_columns
+from ..._tables.containers import SourceTable, erase_columns, fill_columns
 from ..._tables.sources import Categories
 from .base import Anchor, AnchorScores, checked_scores
 

@@ -15,8 +15,7 @@ from ..._common import Array
 from ..._consent import Consent
 from ..._losses import Objective
 from ..._persistence import pickled
-from ..._tables.containers import SourceTable, rows_of
-from ..._tables.erasing import erase_columns
+from ..._tables.containers import SourceTable, erase_columns, rows_of
 from ..._tables.sources import Categories, are_default_names
 from .base import Anchor, AnchorScores, checked_scores, listed, row_count
 from .reading import Columns, classifies, columns_of, is_statsmodels, name_of, per_unit_of_exposure

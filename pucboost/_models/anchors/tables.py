@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._common import Array
-from ..._tables.containers import is_frame, row_source
-from ..._tables.erasing import select_columns
+from ..._tables.containers import is_frame, row_source, select_columns
 from ..._tables.sources import Categories
 
 if TYPE_CHECKING:
