@@ -1,7 +1,8 @@
-"""Which groups are shared only with others, and so which sets of groups people can share at all.
+"""Who may withhold what, and who does: declarations, the consent schema, and masks of shared groups.
 
-Each group needs at most one other: a forest. A set of groups is admissible if it holds with each group the one that it
-needs. Where nothing is needed, every set is.
+People declare what is optional as columns, groups, :class:`Levels` or groups that :class:`Needs` others. Resolved
+against the columns of a table, a declaration is a :class:`Consent`. It reads who shares what out of a table, as one
+64-bit mask per row. Which groups need others, and so which masks are admissible, is its :class:`Nesting`.
 """
 
 from __future__ import annotations
@@ -23,138 +24,6 @@ from ._persistence import is_whole, pickled
 from ._tables.containers import row_source
 from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, are_default_names, check_no_mask
-
-
-@dataclass(frozen=True)
-class Nesting:
-    """What each group needs, by number.
-
-    Parameters
-    ----------
-    needed
-        For each group the number of the group that it needs, −1 for none. There are no cycles.
-
-    Examples
-    --------
-    >>> chain = Nesting((-1, 0, 1))
-    >>> chain.submasks(0b111).tolist(), chain.count(0b111)
-    ([0, 1, 3, 7], 4)
-    >>> chain.closed(0b100), chain.largest(np.array([0b110, 0b101], dtype=np.uint64)).tolist()
-    (7, [0, 1])
-    """
-
-    needed: tuple[int, ...]
-
-    @classmethod
-    def of(cls, groups: Sequence[str], needs: Mapping[str, str]) -> Nesting:
-        """Return the nesting of named groups; ``needs`` maps a group to the one that it needs."""
-        place = {group: g for g, group in enumerate(groups)}
-        return cls(tuple(place[needs[group]] if group in needs else -1 for group in groups))
-
-    @cached_property
-    def is_free(self) -> bool:
-        """Whether no group needs another, so that every set of groups is admissible."""
-        return all(other < 0 for other in self.needed)
-
-    @cached_property
-    def above(self) -> tuple[int, ...]:
-        """For each group the mask of itself and all that it needs, directly or not."""
-        masks = []
-        for g in range(len(self.needed)):
-            mask, other = 1 << g, self.needed[g]
-            while other >= 0:
-                mask, other = mask | 1 << other, self.needed[other]
-            masks.append(mask)
-        return tuple(masks)
-
-    @cached_property
-    def below(self) -> tuple[int, ...]:
-        """For each group the mask of itself and all that need it, directly or not."""
-        return tuple(sum(1 << h for h, mask in enumerate(self.above) if mask >> g & 1) for g in range(len(self.needed)))
-
-    @cached_property
-    def _order(self) -> Array:
-        """All groups, each after the one it needs."""
-        return np.array(sorted(range(len(self.needed)), key=lambda g: self.above[g].bit_count()), dtype=np.int64)
-
-    @cached_property
-    def _parent(self) -> Array:
-        return np.array([len(self.needed) if other < 0 else other for other in self.needed], dtype=np.int64)
-
-    @property
-    def forest(self) -> tuple[Array, Array]:
-        """The arrays ``order`` and ``parent`` that kernels take."""
-        return self._order, self._parent
-
-    def closed(self, mask: int) -> int:
-        """Return the smallest admissible set that holds these groups: with each, what it needs."""
-        return _union(self.above[g] for g in _groups(mask))
-
-    def topmost(self, mask: int) -> int:
-        """Return the groups of an admissible set that none of its others needs; they tell which set it is."""
-        needed = _union(self.above[g] & ~(1 << g) for g in _groups(mask))
-        return mask & ~needed
-
-    def largest(self, masks: Array, threads: int = 1) -> Array:
-        """Return the largest admissible set within each mask."""
-        if self.is_free:
-            return masks
-        out = np.empty_like(masks)
-        run_in_ranges(lambda lo, hi: largest_ideals(*self.forest, masks, lo, hi, out), len(masks), threads)
-        return out
-
-    def count(self, mask: int) -> int:
-        """Return I, how many admissible sets there are within an admissible set: 2^k where nothing is needed."""
-        if self.is_free:
-            return 1 << mask.bit_count()
-        return int(self.counts(np.array([mask], dtype=np.uint64))[0])
-
-    def counts(self, masks: Array, threads: int = 1) -> Array:
-        """Return I of every mask: uint64, or float64 where nothing is needed, since 2^64 is more than 64 bits hold."""
-        if self.is_free:
-            return np.ldexp(1.0, shared_counts(masks, threads))
-        out = np.empty(len(masks), dtype=np.uint64)
-        run_in_ranges(lambda lo, hi: count_ideals(*self.forest, masks, lo, hi, out), len(masks), threads)
-        return out
-
-    def submasks(self, mask: int) -> Array:
-        """Return all admissible sets within an admissible set, in ascending order of their masks."""
-        if self.is_free:
-            subs, sub = [0], 0
-            while sub != mask:
-                sub = (sub - mask) & mask
-                subs.append(sub)
-            return np.array(subs, dtype=np.uint64)
-        found = [0]
-        for g in self._order.tolist():
-            if mask >> g & 1:
-                needed = self.above[g] & ~(1 << g)
-                found += [one | 1 << g for one in found if one & needed == needed]
-        return np.array(sorted(found), dtype=np.uint64)
-
-
-FREE = Nesting(())
-"""No group needs another, however many there are."""
-
-
-def shared_counts(masks: Array, threads: int = 1) -> Array:
-    """Return k_i, how many groups each row shares."""
-    counts = np.empty(len(masks), dtype=np.int64)
-    run_in_ranges(lambda lo, hi: count_shared(masks, lo, hi, counts), len(masks), threads)
-    return counts
-
-
-def _groups(mask: int) -> list[int]:
-    return [g for g in range(mask.bit_length()) if mask >> g & 1]
-
-
-def _union(masks: Iterable[int]) -> int:
-    return reduce(or_, masks, 0)
-
-
-# --------------------------------------------------------------------------------------------------
-# What people write to say which columns are optional: groups, levels, groups that need others.
-
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
@@ -204,9 +73,9 @@ class Levels:
 
     def groups(self, name: str) -> dict[str, Any]:
         """Return the groups of levels with this name, and the columns of each."""
-        names = self.names
-        numbered = (f"{name} {number}" for number in range(1, len(self.columns) + 1))
-        return dict(zip(numbered if names is None else (f"{name}: {one}" for one in names), self.columns, strict=True))
+        if self.names is None:
+            return {f"{name} {number}": columns for number, columns in enumerate(self.columns, 1)}
+        return {f"{name}: {one}": columns for one, columns in zip(self.names, self.columns, strict=True)}
 
     def __hash__(self) -> int:
         return hash((Levels, repr(self)))
@@ -252,210 +121,12 @@ class Needs:
         return pickled("Needs", vars(self))
 
 
-def resolved(optional: Any, names: tuple[str, ...]) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    """Return groups of positions and what each group needs, from a declaration that is not a schema yet."""
-    needs: dict[str, str] = {}
-    if isinstance(optional, (str, Integral)):
-        raise ValueError(
-            f"optional must be a list of columns or a dict of groups, got {optional!r}; write [{optional!r}]."
-        )
-    if isinstance(optional, Mapping):
-        wanted: dict[str, Any] = {}
-        for group, columns in optional.items():
-            for name, members, needed in _groups_of(str(group), columns):
-                if name in wanted:
-                    raise ValueError(f"optional has two groups with the same name, {name!r}.")
-                wanted[name] = _columns_of(name, members)
-                if needed is not None:
-                    needs[name] = needed
-        _check_needed(needs, wanted, optional)
-        groups = {group: tuple(_position(c, names) for c in columns) for group, columns in wanted.items()}
-    elif isinstance(optional, (list, tuple)) or hasattr(optional, "tolist"):  # also arrays and pandas indexes
-        positions = [_position(column, names) for column in optional]
-        _check_used_once([(names[p], (p,)) for p in positions], names)
-        groups = {names[p]: (p,) for p in positions}
-    else:
-        raise ValueError(
-            f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
-        )
-    return groups, needs
-
-
-def _groups_of(group: str, columns: Any) -> Iterable[tuple[str, Any, str | None]]:
-    """Yield name, columns and what is needed of each group that an entry of ``optional`` stands for."""
-    needed = None
-    if isinstance(columns, Needs):
-        needed, columns = columns.group, columns.columns
-    for name, members in columns.groups(group).items() if isinstance(columns, Levels) else [(group, columns)]:
-        yield name, members, needed
-        needed = name
-
-
-def _check_needed(needs: Mapping[str, str], groups: Mapping[str, Any], optional: Mapping[Any, Any]) -> None:
-    """Raise if a group needs levels, without saying which of them."""
-    for group, needed in needs.items():
-        if needed in optional and needed not in groups:
-            levels = [name for name in groups if name.startswith((f"{needed} ", f"{needed}: "))]
-            raise ValueError(f"Group {group!r} needs {needed!r}, which has levels. Name one of them: {levels}.")
-
-
-def all_columns(optional: Any) -> Any:
-    """Return all columns that a declaration names, groups and levels taken apart."""
-    if not hasattr(optional, "values"):
-        return optional
-    entries = [one for group, columns in optional.items() for _, one, _ in _groups_of(str(group), columns)]
-    return [column for columns in entries for column in np.atleast_1d(columns)]
-
-
-def checked_needs(needs: Any, groups: Sequence[str]) -> dict[str, str]:
-    """Return what each group needs, in the order of the groups, if these form a forest; else raise."""
-    if not isinstance(needs, Mapping):
-        raise ValueError(f"needs of a consent schema must be a dict group -> group, got {type(needs).__name__}.")
-    for group, needed in needs.items():
-        for name in (group, needed):
-            if not isinstance(name, str) or name not in groups:
-                hint = did_you_mean(name, groups) if isinstance(name, str) else ""
-                hint = hint or f" The groups are {list(groups)}."
-                raise ValueError(f"Group {group!r} needs {needed!r}, but there is no group {name!r}.{hint}")
-    for group in needs:
-        way = [group]
-        while way[-1] in needs:
-            way.append(needs[way[-1]])
-            if way[-1] == group:
-                if len(way) == 2:
-                    raise ValueError(f"Group {group!r} needs itself.")
-                raise ValueError(
-                    f"Groups need each other in a circle: {' needs '.join(map(repr, way))}. Groups that are only "
-                    "shared together are one group."
-                )
-            if way[-1] in way[:-1]:
-                break  # a circle further on, which is found from its own groups
-    return {group: needs[group] for group in groups if group in needs}
-
-
-def _check_group_name(group: str) -> None:
-    """Raise if a set of other groups could be called like this one, or like this one joined with others."""
-    if group in ("", NOTHING) or JOINED_BY in f" {group} ":
-        meaning = "a set of several groups" if group and group != NOTHING else "the set without any group"
-        raise ValueError(
-            f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
-            "optional={'another name': [columns]}."
-        )
-
-
-def checked_names(names: Any) -> tuple[str, ...]:
-    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
-        raise ValueError(f"feature_names of a consent schema must be a list of names, got {type(names).__name__}.")
-    checked = tuple(names)
-    for position, name in enumerate(checked):
-        if not isinstance(name, str):
-            raise ValueError(f"Column {position} of a consent schema has the name {name!r}, which is not text.")
-    return checked
-
-
-def checked_groups(groups: Any, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Return the groups if every position is a column of its own; else raise."""
-    if not isinstance(groups, Mapping):
-        raise ValueError(f"groups of a consent schema must be a dict group -> positions, got {type(groups).__name__}.")
-    if len(groups) > MAX_GROUPS:
-        raise ValueError(
-            f"The consent schema has {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
-            "shared together into one group."
-        )
-    checked = {group: _checked_positions(group, columns, len(names)) for group, columns in groups.items()}
-    for group in checked:
-        _check_group_name(group)
-    _check_used_once(list(checked.items()), names)
-    if checked and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"Two columns of the consent schema are called {twice!r}; it goes by names. Rename one.")
-    return checked
-
-
-def _checked_positions(group: Any, columns: Any, n_columns: int) -> tuple[int, ...]:
-    if not isinstance(group, str):
-        raise ValueError(f"Group {group!r} of the consent schema has a name that is not text.")
-    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
-        raise ValueError(f"Group {group!r} of the consent schema must list positions of columns, got {columns!r:.60}.")
-    positions = tuple(columns)
-    if not positions:
-        raise ValueError(f"Group {group!r} of the consent schema has no columns.")
-    for position in positions:
-        if not is_whole(position):
-            raise ValueError(f"Group {group!r} of the consent schema has column {position!r:.60}, not an integer.")
-        if not 0 <= position < n_columns:
-            raise ValueError(
-                f"Group {group!r} of the consent schema has column {position!r:.60}, but there are {n_columns} "
-                f"columns, 0 to {n_columns - 1}."
-            )
-    return tuple(int(position) for position in positions)
-
-
-def _columns_of(group: Any, columns: Any) -> list[Any]:
-    if isinstance(columns, (str, Integral)):
-        columns = [columns]
-    if not isinstance(columns, (list, tuple, np.ndarray)):
-        raise ValueError(f"Group {group!r} of optional must list its columns, got {type(columns).__name__}.")
-    if len(columns) == 0:
-        raise ValueError(f"Group {group!r} of optional has no columns; name at least one or drop the group.")
-    return list(columns)
-
-
-def _position(column: Any, names: tuple[str, ...]) -> int:
-    if isinstance(column, Integral) and not isinstance(column, (bool, np.bool_)):
-        position = int(column)
-        if not 0 <= position < len(names):
-            raise ValueError(
-                f"optional names column {position}, but the table has {len(names)} feature(s), columns 0 to "
-                f"{len(names) - 1}."
-            )
-        return position
-    if not isinstance(column, str):
-        raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
-    return position_of_name(column, names, "optional")
-
-
-def position_of_name(column: str, names: Sequence[str], argument: str) -> int:
-    """Return the position of a column that an ``argument`` names; raise if there is none, and say what may be meant."""
-    if column not in names:
-        raise ValueError(_unknown_column(column, names, argument))
-    return names.index(column)
-
-
-def _unknown_column(column: str, names: Sequence[str], argument: str) -> str:
-    if are_default_names(names):
-        return (
-            f"{argument} names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
-            "let the previous step return one with set_output(transform='pandas')), or give positions instead of names."
-        )
-    renamed = [name for name in names if name.endswith(f"__{column}")]
-    hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
-    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
-    rest = did_you_mean(column, names, cutoff=0.8) or f" Its columns are: {known}.{hint}"
-    return f"{argument} names column {column!r}, which the table does not have.{rest}"
-
-
-def _check_used_once(groups: Sequence[tuple[str, tuple[int, ...]]], names: tuple[str, ...]) -> None:
-    owner: dict[int, str] = {}
-    for group, columns in groups:
-        for column in columns:
-            if column in owner:
-                raise ValueError(
-                    f"Column {names[column]!r} is declared optional twice (groups {owner[column]!r} and {group!r}); "
-                    "a column belongs to one group."
-                )
-            owner[column] = group
-
-
-# --------------------------------------------------------------------------------------------------
-# Which columns people may withhold, and who shares what.
-
-
 @dataclass(frozen=True)
 class Consent:
     """The consent schema: which columns are optional and in which groups they are shared or withheld together.
 
-    However it is made, it is checked: kernels read columns at the positions it gives, without looking again.
+    However it is made, also by unpickling, it is checked, and it cannot be changed afterwards: kernels read columns at
+    its positions and check nothing. Callers of kernels compare widths once per block (:meth:`check_width`).
 
     Parameters
     ----------
@@ -482,9 +153,9 @@ class Consent:
     needs: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = checked_names(self.feature_names)
-        groups = checked_groups(self.groups, names)
-        needs = checked_needs(self.needs, tuple(groups))
+        names = _checked_names(self.feature_names)
+        groups = _checked_groups(self.groups, names)
+        needs = _checked_needs(self.needs, tuple(groups))
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "groups", MappingProxyType(groups))  # nobody changes what was checked
         object.__setattr__(self, "needs", MappingProxyType(needs))
@@ -505,7 +176,7 @@ class Consent:
         if isinstance(optional, Consent):
             optional.check_columns(names)
             return optional
-        groups, needs = resolved(optional, names)
+        groups, needs = _resolved(optional, names)
         return cls(groups, names, needs)
 
     @classmethod
@@ -595,7 +266,8 @@ class Consent:
     @cached_property
     def nesting(self) -> Nesting:
         """Which groups need others, by number, and so which masks are admissible."""
-        return Nesting.of(self.group_names, self.needs)
+        names = self.group_names
+        return Nesting(tuple(names.index(self.needs[group]) if group in self.needs else -1 for group in names))
 
     def groups_of(self, mask: int) -> tuple[str, ...]:
         """Return the names of the groups in a mask."""
@@ -642,19 +314,62 @@ class Consent:
             return self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
         return self.nesting.largest(self._declared(source, available, zero_as_missing))
 
-    def _declared(self, source: RowSource, available: Any, zero_as_missing: bool) -> Array:
-        """Return which groups ``available`` says are shared."""
-        shared = self._check_available(available, source)
-        self._check_denied_have_no_values(shared, source, zero_as_missing)
-        bits = np.uint64(1) << np.arange(self.n_groups, dtype=np.uint64)
-        return np.asarray((shared * bits).sum(axis=1, dtype=np.uint64))
+    # Availability, presence and visible masks end in `nesting.largest`: a value without what it needs is withheld
+    # wherever masks are made. The engine's own `predict` does not go through here, which is documented.
 
     def presence(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
         """Return which groups have at least one value, and so has what they need; one mask per row."""
-        return self.nesting.largest(self.with_values(source, zero_as_missing=zero_as_missing, num_threads=num_threads))
+        return self.nesting.largest(self._with_values(source, zero_as_missing, num_threads))
 
-    def with_values(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
-        """Return which groups have at least one value, whatever they need; one mask per row."""
+    def visible(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool, num_threads: int | None
+    ) -> Array:
+        """Return the masks that training uses: groups that are shared and have at least one value.
+
+        To a tree, someone who shares a group in which every value is missing looks exactly like someone who
+        withholds it. If such a group counted as shared, that row would have two equal copies where everybody else
+        has one, which breaks the weight law.
+        """
+        return self.nesting.largest(self._shown(source, available, zero_as_missing, num_threads))
+
+    def lacking(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
+    ) -> Array:
+        """Return the groups that have values, but lack a group that they need; one mask per row."""
+        if self.nesting.is_free:
+            return np.zeros(source.n_rows, dtype=np.uint64)
+        shown = self._shown(source, available, zero_as_missing, num_threads)
+        return np.asarray(shown & ~self.nesting.largest(shown))
+
+    def without_lacking(self, rows: Array) -> Array:
+        """Return a matrix without values in groups that lack a group that they need; rows are copied if there are any.
+
+        These values count as withheld, so no prediction may depend on them.
+        """
+        lacking = self.lacking(row_source(rows))
+        if not lacking.any():
+            return rows
+        return np.where((self.column_bits & lacking[:, None]) != 0, np.nan, rows).astype(rows.dtype)
+
+    def warn_of_lacking(
+        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
+    ) -> None:
+        """Warn if people share a group, but not the one that it needs. No error: a sensor that fails does this, too."""
+        lacking = self.lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+        rows = np.flatnonzero(lacking)
+        if len(rows):
+            first, needed = int(lacking[rows[0]]), self.nesting.needed
+            g = next(h for h in range(self.n_groups) if first >> h & 1 and not first >> needed[h] & 1)
+            group = self.group_names[g]
+            where = f" (row {rows[0]} in {group!r}, but not in {self.needs[group]!r})"
+            warn_of_lacking(len(rows), source.n_rows, where)
+
+    def _shown(self, source: RowSource, available: Any, zero_as_missing: bool, num_threads: int | None) -> Array:
+        """Return the groups that are shared and have at least one value, whatever they need."""
+        present = self._with_values(source, zero_as_missing, num_threads)
+        return present if available is None else present & self._declared(source, available, zero_as_missing)
+
+    def _with_values(self, source: RowSource, zero_as_missing: bool, num_threads: int | None) -> Array:
         self.check_width(source.n_columns)
         masks = np.zeros(source.n_rows, dtype=np.uint64)
         threads = thread_count(num_threads)
@@ -669,72 +384,12 @@ class Consent:
             )
         return masks
 
-    def visible(
-        self, source: RowSource, available: Any = None, *, zero_as_missing: bool, num_threads: int | None
-    ) -> Array:
-        """Return the masks that training uses: groups that are shared and have at least one value.
-
-        To a tree, someone who shares a group in which every value is missing looks exactly like someone who
-        withholds it. If such a group counted as shared, that row would have two equal copies where everybody else
-        has one, which breaks the weight law.
-        """
-        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return self.nesting.largest(shown)
-
-    def _shown(self, source: RowSource, available: Any, *, zero_as_missing: bool, num_threads: int | None) -> Array:
-        """Return the groups that are shared and have at least one value, whatever they need."""
-        present = self.with_values(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return present if available is None else present & self._declared(source, available, zero_as_missing)
-
-    def warn_of_lacking(
-        self,
-        source: RowSource,
-        available: Any = None,
-        *,
-        zero_as_missing: bool = False,
-        num_threads: int | None = None,
-    ) -> None:
-        """Warn if people share a group, but not the one that it needs: it counts as withheld, and may be an error."""
-        if self.nesting.is_free:
-            return
-        lacking = self.lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        rows = np.flatnonzero(lacking)
-        if not len(rows):
-            return
-        first, needed = int(lacking[rows[0]]), self.nesting.needed
-        g = next(h for h in range(self.n_groups) if first >> h & 1 and not first >> needed[h] & 1)
-        group = self.group_names[g]
-        warn_of_lacking(len(rows), source.n_rows, f" (row {rows[0]} in {group!r}, but not in {self.needs[group]!r})")
-
-    def count_lacking(
-        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
-    ) -> int:
-        """Return how many people have values in a group, but not in the one that it needs."""
-        if self.nesting.is_free:
-            return 0
-        lacking = self.lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return int(np.count_nonzero(lacking))
-
-    def lacking(
-        self, source: RowSource, available: Any = None, *, zero_as_missing: bool = False, num_threads: int | None = None
-    ) -> Array:
-        """Return the groups that have values, but lack a group that they need; one mask per row."""
-        if self.nesting.is_free:
-            return np.zeros(source.n_rows, dtype=np.uint64)
-        shown = self._shown(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return np.asarray(shown & ~self.nesting.largest(shown))
-
-    def without_lacking(self, rows: Array) -> Array:
-        """Return a matrix without values in groups that lack a group that they need; rows are copied if there are any.
-
-        These values count as withheld, so no prediction may know them.
-        """
-        if self.nesting.is_free:
-            return rows
-        lacking = self.lacking(row_source(rows))
-        if not lacking.any():
-            return rows
-        return np.where((self.column_bits & lacking[:, None]) != 0, np.nan, rows).astype(rows.dtype)
+    def _declared(self, source: RowSource, available: Any, zero_as_missing: bool) -> Array:
+        """Return the groups that are shared according to ``available``."""
+        shared = self._check_available(available, source)
+        self._check_denied_have_no_values(shared, source, zero_as_missing)
+        bits = np.uint64(1) << np.arange(self.n_groups, dtype=np.uint64)
+        return np.asarray((shared * bits).sum(axis=1, dtype=np.uint64))
 
     def _check_available(self, available: Any, source: RowSource) -> Array:
         if hasattr(available, "columns") and set(available.columns) == set(self.group_names):
@@ -819,14 +474,316 @@ def declares_something(optional: Any) -> bool:
     )
 
 
+# ------------------------------------------------------------------------------- declarations
+
+
+def _resolved(optional: Any, names: tuple[str, ...]) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+    """Return groups of positions and what each group needs, from a declaration that is not a schema yet."""
+    if isinstance(optional, (str, Integral)):
+        raise ValueError(
+            f"optional must be a list of columns or a dict of groups, got {optional!r}; write [{optional!r}]."
+        )
+    if not isinstance(optional, Mapping):
+        if not isinstance(optional, (list, tuple)) and not hasattr(optional, "tolist"):  # arrays and pandas indexes
+            raise ValueError(
+                f"optional must be a list of columns or a dict group -> columns, got {type(optional).__name__}."
+            )
+        positions = [_position(column, names) for column in optional]
+        _check_used_once([(names[p], (p,)) for p in positions], names)
+        return {names[p]: (p,) for p in positions}, {}
+    groups: dict[str, list[Any]] = {}
+    needs: dict[str, str] = {}
+    for entry, columns in optional.items():
+        for name, members, needed in _groups_of(str(entry), columns):
+            if name in groups:
+                raise ValueError(f"optional has two groups with the same name, {name!r}.")
+            groups[name] = _columns_of(name, members)
+            if needed is not None:
+                needs[name] = needed
+    for group, needed in needs.items():
+        if needed in optional and needed not in groups:
+            levels = [name for name in groups if name.startswith((f"{needed} ", f"{needed}: "))]
+            raise ValueError(f"Group {group!r} needs {needed!r}, which has levels. Name one of them: {levels}.")
+    return {group: tuple(_position(c, names) for c in columns) for group, columns in groups.items()}, needs
+
+
+def _groups_of(group: str, columns: Any) -> Iterable[tuple[str, Any, str | None]]:
+    """Yield name, columns and what is needed of each group that an entry of ``optional`` stands for."""
+    needed = None
+    if isinstance(columns, Needs):
+        needed, columns = columns.group, columns.columns
+    for name, members in columns.groups(group).items() if isinstance(columns, Levels) else [(group, columns)]:
+        yield name, members, needed
+        needed = name
+
+
+def _columns_of(group: Any, columns: Any) -> list[Any]:
+    if isinstance(columns, (str, Integral)):
+        columns = [columns]
+    if not isinstance(columns, (list, tuple, np.ndarray)):
+        raise ValueError(f"Group {group!r} of optional must list its columns, got {type(columns).__name__}.")
+    if len(columns) == 0:
+        raise ValueError(f"Group {group!r} of optional has no columns; name at least one or drop the group.")
+    return list(columns)
+
+
+def _position(column: Any, names: tuple[str, ...]) -> int:
+    if isinstance(column, Integral) and not isinstance(column, (bool, np.bool_)):
+        position = int(column)
+        if not 0 <= position < len(names):
+            raise ValueError(
+                f"optional names column {position}, but the table has {len(names)} feature(s), columns 0 to "
+                f"{len(names) - 1}."
+            )
+        return position
+    if not isinstance(column, str):
+        raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
+    return position_of_name(column, names, "optional")
+
+
+def position_of_name(column: str, names: Sequence[str], argument: str) -> int:
+    """Return the position of a column that an ``argument`` names; an error suggests what may be meant."""
+    if column in names:
+        return names.index(column)
+    if are_default_names(names):
+        raise ValueError(
+            f"{argument} names column {column!r}, but the table has no column names. Pass a DataFrame (in a pipeline, "
+            "let the previous step return one with set_output(transform='pandas')), or give positions instead of names."
+        )
+    renamed = [name for name in names if name.endswith(f"__{column}")]
+    hint = f" If {renamed[0]!r} is meant, set verbose_feature_names_out=False where it is renamed." if renamed else ""
+    known = ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
+    rest = did_you_mean(column, names, cutoff=0.8) or f" Its columns are: {known}.{hint}"
+    raise ValueError(f"{argument} names column {column!r}, which the table does not have.{rest}")
+
+
 def _check_positions(optional: Any, source: RowSource) -> None:
     """Raise for integers that could be either labels or positions."""
     if not source.has_other_integer_labels or isinstance(optional, Consent):
         return
-    columns = all_columns(optional)
-    for column in columns if hasattr(columns, "__iter__") else ():
+    columns = optional
+    if isinstance(optional, Mapping):
+        entries = (one for group, columns in optional.items() for _, one, _ in _groups_of(str(group), columns))
+        columns = [column for one in entries for column in np.atleast_1d(one)]
+    for column in columns if isinstance(columns, Iterable) else ():
         if isinstance(column, (int, np.integer)):
             raise ValueError(
                 f"optional names column {column}, but the table has integer labels that are not positions, so this "
                 f"may be a label or a position. Write the label as a string, {str(column)!r}."
             )
+
+
+# ------------------------------------------------------------------------------- checks of a schema
+
+
+def _checked_names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, (str, Mapping)) or not isinstance(names, Iterable):
+        raise ValueError(f"feature_names of a consent schema must be a list of names, got {type(names).__name__}.")
+    checked = tuple(names)
+    for position, name in enumerate(checked):
+        if not isinstance(name, str):
+            raise ValueError(f"Column {position} of a consent schema has the name {name!r}, which is not text.")
+    return checked
+
+
+def _checked_groups(groups: Any, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the groups if every position is a column of its own; else raise."""
+    if not isinstance(groups, Mapping):
+        raise ValueError(f"groups of a consent schema must be a dict group -> positions, got {type(groups).__name__}.")
+    if len(groups) > MAX_GROUPS:
+        raise ValueError(
+            f"The consent schema has {len(groups)} groups; at most {MAX_GROUPS} are supported. Put columns that are "
+            "shared together into one group."
+        )
+    checked = {group: _checked_positions(group, columns, len(names)) for group, columns in groups.items()}
+    for group in checked:
+        # No set of groups may be called like another one.
+        if group in ("", NOTHING) or JOINED_BY in f" {group} ":
+            meaning = "a set of several groups" if group and group != NOTHING else "the set without any group"
+            raise ValueError(
+                f"A group of optional is called {group!r}, but quotes and audits call {meaning} so. Name it otherwise: "
+                "optional={'another name': [columns]}."
+            )
+    _check_used_once(list(checked.items()), names)
+    if checked and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"Two columns of the consent schema are called {twice!r}; it goes by names. Rename one.")
+    return checked
+
+
+def _checked_positions(group: Any, columns: Any, n_columns: int) -> tuple[int, ...]:
+    if not isinstance(group, str):
+        raise ValueError(f"Group {group!r} of the consent schema has a name that is not text.")
+    if isinstance(columns, (str, Mapping)) or not isinstance(columns, Iterable):
+        raise ValueError(f"Group {group!r} of the consent schema must list positions of columns, got {columns!r:.60}.")
+    positions = tuple(columns)
+    if not positions:
+        raise ValueError(f"Group {group!r} of the consent schema has no columns.")
+    for position in positions:
+        if not is_whole(position):
+            raise ValueError(f"Group {group!r} of the consent schema has column {position!r:.60}, not an integer.")
+        if not 0 <= position < n_columns:
+            raise ValueError(
+                f"Group {group!r} of the consent schema has column {position!r:.60}, but there are {n_columns} "
+                f"columns, 0 to {n_columns - 1}."
+            )
+    return tuple(int(position) for position in positions)
+
+
+def _check_used_once(groups: Sequence[tuple[str, tuple[int, ...]]], names: tuple[str, ...]) -> None:
+    owner: dict[int, str] = {}
+    for group, columns in groups:
+        for column in columns:
+            if column in owner:
+                raise ValueError(
+                    f"Column {names[column]!r} is declared optional twice (groups {owner[column]!r} and {group!r}); "
+                    "a column belongs to one group."
+                )
+            owner[column] = group
+
+
+def _checked_needs(needs: Any, groups: Sequence[str]) -> dict[str, str]:
+    """Return what each group needs, in the order of the groups, if these form a forest; else raise."""
+    if not isinstance(needs, Mapping):
+        raise ValueError(f"needs of a consent schema must be a dict group -> group, got {type(needs).__name__}.")
+    for group, needed in needs.items():
+        for name in (group, needed):
+            if not isinstance(name, str) or name not in groups:
+                hint = did_you_mean(name, groups) if isinstance(name, str) else ""
+                hint = hint or f" The groups are {list(groups)}."
+                raise ValueError(f"Group {group!r} needs {needed!r}, but there is no group {name!r}.{hint}")
+    for group in needs:
+        way = [group]
+        while way[-1] in needs:
+            way.append(needs[way[-1]])
+            if way[-1] == group:
+                if len(way) == 2:
+                    raise ValueError(f"Group {group!r} needs itself.")
+                raise ValueError(
+                    f"Groups need each other in a circle: {' needs '.join(map(repr, way))}. Groups that are only "
+                    "shared together are one group."
+                )
+            if way[-1] in way[:-1]:
+                break  # a circle further on, which is found from its own groups
+    return {group: needs[group] for group in groups if group in needs}
+
+
+# ------------------------------------------------------------------------------- admissible sets
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """What each group needs, by number, and so which sets of groups are admissible: those with all that they need.
+
+    One relation, "g needs h", serves levels and groups that imply others. Each group needs at most one other, which
+    makes a forest, and admissible sets its ideals: their counts, numbers and orders then have closed forms, which they
+    have not in general. With at least one need there are I ≤ 3·2^62 of them, which fits into 64 bits. Where nothing is
+    needed every set is admissible, and the Boolean kernels run.
+
+    Parameters
+    ----------
+    needed
+        For each group the number of the group that it needs, −1 for none. There are no cycles.
+
+    Examples
+    --------
+    >>> chain = Nesting((-1, 0, 1))
+    >>> chain.submasks(0b111).tolist(), chain.count(0b111)
+    ([0, 1, 3, 7], 4)
+    >>> chain.closed(0b100), chain.largest(np.array([0b110, 0b101], dtype=np.uint64)).tolist()
+    (7, [0, 1])
+    """
+
+    needed: tuple[int, ...]
+
+    @cached_property
+    def is_free(self) -> bool:
+        """Whether no group needs another, so that every set of groups is admissible."""
+        return all(other < 0 for other in self.needed)
+
+    @cached_property
+    def above(self) -> tuple[int, ...]:
+        """For each group the mask of itself and all that it needs, directly or not."""
+        masks = []
+        for g in range(len(self.needed)):
+            mask, other = 1 << g, self.needed[g]
+            while other >= 0:
+                mask, other = mask | 1 << other, self.needed[other]
+            masks.append(mask)
+        return tuple(masks)
+
+    @cached_property
+    def below(self) -> tuple[int, ...]:
+        """For each group the mask of itself and all that need it, directly or not."""
+        return tuple(sum(1 << h for h, mask in enumerate(self.above) if mask >> g & 1) for g in range(len(self.needed)))
+
+    @cached_property
+    def forest(self) -> tuple[Array, Array]:
+        """The arrays that kernels take: all groups, each after the one it needs, and what each needs (r for none)."""
+        r = len(self.needed)
+        order = sorted(range(r), key=lambda g: self.above[g].bit_count())
+        return np.array(order, dtype=np.int64), np.array([r if h < 0 else h for h in self.needed], dtype=np.int64)
+
+    def closed(self, mask: int) -> int:
+        """Return the smallest admissible set that holds these groups: with each, what it needs."""
+        return reduce(or_, (self.above[g] for g in _bits(mask)), 0)
+
+    def topmost(self, mask: int) -> int:
+        """Return the groups of an admissible set that none of its others needs.
+
+        Sets are called by these: ideals and antichains correspond, so they tell which set it is (:meth:`closed` leads
+        back to it), and names of sixty levels stay short.
+        """
+        return mask & ~reduce(or_, (self.above[g] & ~(1 << g) for g in _bits(mask)), 0)
+
+    def largest(self, masks: Array, threads: int = 1) -> Array:
+        """Return the largest admissible set within each mask."""
+        if self.is_free:
+            return masks
+        out = np.empty_like(masks)
+        run_in_ranges(lambda lo, hi: largest_ideals(*self.forest, masks, lo, hi, out), len(masks), threads)
+        return out
+
+    def count(self, mask: int) -> int:
+        """Return I, how many admissible sets there are within an admissible set: 2^k where nothing is needed."""
+        if self.is_free:
+            return 1 << mask.bit_count()
+        return int(self.counts(np.array([mask], dtype=np.uint64))[0])
+
+    def counts(self, masks: Array, threads: int = 1) -> Array:
+        """Return I of every mask: uint64, or float64 where nothing is needed, since 2^64 is more than 64 bits hold."""
+        if self.is_free:
+            return np.ldexp(1.0, shared_counts(masks, threads))
+        out = np.empty(len(masks), dtype=np.uint64)
+        run_in_ranges(lambda lo, hi: count_ideals(*self.forest, masks, lo, hi, out), len(masks), threads)
+        return out
+
+    def submasks(self, mask: int) -> Array:
+        """Return all admissible sets within an admissible set, in ascending order of their masks."""
+        if self.is_free:
+            subs, sub = [0], 0
+            while sub != mask:
+                sub = (sub - mask) & mask
+                subs.append(sub)
+            return np.array(subs, dtype=np.uint64)
+        found = [0]
+        for g in self.forest[0].tolist():
+            if mask >> g & 1:
+                needed = self.above[g] & ~(1 << g)
+                found += [one | 1 << g for one in found if one & needed == needed]
+        return np.array(sorted(found), dtype=np.uint64)
+
+
+FREE = Nesting(())
+"""No group needs another, however many there are."""
+
+
+def shared_counts(masks: Array, threads: int = 1) -> Array:
+    """Return k_i, how many groups each row shares."""
+    counts = np.empty(len(masks), dtype=np.int64)
+    run_in_ranges(lambda lo, hi: count_shared(masks, lo, hi, counts), len(masks), threads)
+    return counts
+
+
+def _bits(mask: int) -> list[int]:
+    return [g for g in range(mask.bit_length()) if mask >> g & 1]

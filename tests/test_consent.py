@@ -1,5 +1,8 @@
+"""The consent schema: how it is declared, what it checks, and who shares what in any container."""
+
 from __future__ import annotations
 
+import copy
 import pickle
 from dataclasses import replace
 from typing import Any
@@ -11,8 +14,8 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pucboost as puc
 from pucboost import Consent
-from pucboost._consent import MAX_GROUPS
 from pucboost._persistence import pickled
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks
@@ -21,86 +24,104 @@ from pucboost._virtual.rows import MaskedRows, gather_masked
 NAMES = ["age", "steps", "pulse", "glucose"]
 
 
-def test_list_makes_one_group_per_column() -> None:
+def test_lists_make_one_group_per_column_and_dicts_make_groups() -> None:
     consent = Consent.declare(["glucose", 1], NAMES)
     assert consent.groups == {"glucose": (3,), "steps": (1,)}
     assert consent.group_columns.tolist() == [3, 1]
-
-
-def test_dict_makes_groups() -> None:
+    assert Consent.declare(np.array([3, 1]), NAMES) == consent
+    assert Consent.declare(pd.Index(["glucose", "steps"]), NAMES) == consent
     consent = Consent.declare({"app": ["steps", 2], "blood": "glucose"}, NAMES)
     assert consent.groups == {"app": (1, 2), "blood": (3,)}
     assert consent.column_groups.tolist() == [0, 0, 1]
     assert repr(consent) == "Consent(app: [steps, pulse], blood: [glucose]; 1 base column)"
 
 
-def test_numpy_integers_and_arrays_are_positions() -> None:
-    assert Consent.declare(np.array([3, 1]), NAMES).groups == {"glucose": (3,), "steps": (1,)}
+def test_bad_declarations() -> None:
+    for optional, message in BAD_DECLARATIONS:
+        with pytest.raises(ValueError, match=message):
+            Consent.declare(optional, NAMES)
 
 
-@pytest.mark.parametrize(
-    ("optional", "message"),
-    [
-        (["sugar"], "optional names column 'sugar', which the table does not have. Its columns are: age, steps"),
-        ([4], r"optional names column 4, but the table has 4 feature\(s\), columns 0 to 3"),
-        ([-1], "optional names column -1"),
-        (["steps", 1], "Column 'steps' is declared optional twice"),
-        (
-            {"a": ["steps"], "b": ["pulse", "steps"]},
-            r"Column 'steps' is declared optional twice \(groups 'a' and 'b'\)",
-        ),
-        ({"a": ["steps", 1]}, r"twice \(groups 'a' and 'a'\)"),
-        ({"a": []}, "Group 'a' of optional has no columns"),
-        ({"a": {"steps"}}, "Group 'a' of optional must list its columns, got set"),
-        ({1: ["steps"], "1": ["pulse"]}, "two groups with the same name"),
-        ("steps", r"got 'steps'; write \['steps'\]"),
-        (3.5, "optional must be a list of columns or a dict group -> columns, got float"),
-        ([None], "by string or integer position, got None"),
-        ([True], "by string or integer position, got True"),
-        ([["steps", "pulse"]], "by string or integer position"),
-        (
-            {"nothing": ["steps"]},
-            "is called 'nothing', but quotes and audits call the set without any",
-        ),
-        ({"a + b": ["steps"]}, r"group of optional is called 'a \+ b', but quotes and audits call a set of several"),
-    ],
-)
-def test_bad_declarations(optional: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Consent.declare(optional, NAMES)
-
-
-BAD_SCHEMAS: list[tuple[Any, Any, str]] = [
+BAD_DECLARATIONS: list[tuple[Any, str]] = [
+    (["sugar"], "optional names column 'sugar', which the table does not have. Its columns are: age, steps"),
+    ([4], r"optional names column 4, but the table has 4 feature\(s\), columns 0 to 3"),
+    ([-1], "optional names column -1"),
+    (["steps", 1], "Column 'steps' is declared optional twice"),
     (
-        {"g": (10**6,)},
-        ("a", "b"),
-        "Group 'g' of the consent schema has column 1000000, but there are 2 columns",
+        {"a": ["steps"], "b": ["pulse", "steps"]},
+        r"Column 'steps' is declared optional twice \(groups 'a' and 'b'\)",
     ),
-    ({"g": (-1,)}, ("a", "b"), "Group 'g' of the consent schema has column -1"),
-    ({"g": (1.0,)}, ("a", "b"), "Group 'g' of the consent schema has column 1.0, not an integer"),
-    ({"g": (True,)}, ("a", "b"), "column True, not an integer"),
-    ({"g": ()}, ("a", "b"), "Group 'g' of the consent schema has no columns"),
-    ({"g": "0"}, ("a", "b"), "Group 'g' of the consent schema must list positions"),
-    ({0: (1,)}, ("a", "b"), "Group 0 of the consent schema has a name that is not text"),
-    ({"g": (1,), "h": (1,)}, ("a", "b"), "Column 'b' is declared optional twice"),
-    ({"g": (1,)}, ("a", 1), "Column 1 of a consent schema has the name 1, which is not text"),
-    ({"g": (1,)}, ("a", "a"), "Two columns of the consent schema are called 'a'"),
-    ({"g": (1,)}, "ab", "feature_names of a consent schema must be a list of names, got str"),
-    ([("g", (1,))], ("a", "b"), "groups of a consent schema must be a dict"),
-    ({f"g{j}": (j,) for j in range(65)}, [f"c{j}" for j in range(65)], "The consent schema has 65 groups; at most 64"),
+    ({"a": ["steps", 1]}, r"twice \(groups 'a' and 'a'\)"),
+    ({"a": []}, "Group 'a' of optional has no columns"),
+    ({"a": {"steps"}}, "Group 'a' of optional must list its columns, got set"),
+    ({1: ["steps"], "1": ["pulse"]}, "two groups with the same name"),
+    ("steps", r"got 'steps'; write \['steps'\]"),
+    (3.5, "optional must be a list of columns or a dict group -> columns, got float"),
+    ([None], "by string or integer position, got None"),
+    ([True], "by string or integer position, got True"),
+    ([["steps", "pulse"]], "by string or integer position"),
+    (
+        {"nothing": ["steps"]},
+        "is called 'nothing', but quotes and audits call the set without any",
+    ),
+    ({"a + b": ["steps"]}, r"group of optional is called 'a \+ b', but quotes and audits call a set of several"),
+    ({"a": puc.Needs("b", ["steps"])}, r"Group 'a' needs 'b', but there is no group 'b'. The groups are \['a'\]"),
+    ({"a": puc.Needs("a", ["steps"])}, "Group 'a' needs itself"),
+    (
+        {"a": puc.Needs("b", ["steps"]), "b": puc.Needs("a", ["pulse"])},
+        "Groups need each other in a circle: 'a' needs 'b' needs 'a'. Groups that are only shared together are one",
+    ),
+    (
+        {"a": puc.Levels(["steps"], ["pulse"]), "b": puc.Needs("a", ["glucose"])},
+        r"Group 'b' needs 'a', which has levels. Name one of them: \['a 1', 'a 2'\]",
+    ),
+    ({"a": puc.Levels(["steps"], [])}, "Group 'a 2' of optional has no columns"),
+    ({"a": puc.Levels(["steps"], ["steps"])}, r"'steps' is declared optional twice \(groups 'a 1' and 'a 2'\)"),
+    ({"a": puc.Levels(["steps"]), "a 1": ["pulse"]}, "optional has two groups with the same name, 'a 1'"),
 ]
 
 
-@pytest.mark.parametrize(("groups", "names", "message"), BAD_SCHEMAS)
-def test_checks_itself_however_it_is_made(groups: Any, names: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Consent(groups, names)
-    with pytest.raises(ValueError, match=message):
-        Consent.from_dict({"groups": groups, "feature_names": names})
-    with pytest.raises(ValueError, match=message):
-        replace(Consent({}, ("a", "b")), groups=groups, feature_names=names)
-    with pytest.raises(ValueError, match=message):
-        pickle.loads(pickle.dumps(Pickled({"groups": groups, "feature_names": names})))
+AB = {"a": (0,), "b": (1,)}
+
+BAD_SCHEMAS: list[tuple[Any, Any, Any, str]] = [
+    ({"g": (10**6,)}, ("a", "b"), {}, "Group 'g' of the consent schema has column 1000000, but there are 2 columns"),
+    ({"g": (-1,)}, ("a", "b"), {}, "Group 'g' of the consent schema has column -1"),
+    ({"g": (1.0,)}, ("a", "b"), {}, "Group 'g' of the consent schema has column 1.0, not an integer"),
+    ({"g": (True,)}, ("a", "b"), {}, "column True, not an integer"),
+    ({"g": ()}, ("a", "b"), {}, "Group 'g' of the consent schema has no columns"),
+    ({"g": "0"}, ("a", "b"), {}, "Group 'g' of the consent schema must list positions"),
+    ({0: (1,)}, ("a", "b"), {}, "Group 0 of the consent schema has a name that is not text"),
+    ({"g": (1,), "h": (1,)}, ("a", "b"), {}, "Column 'b' is declared optional twice"),
+    ({"g": (1,)}, ("a", 1), {}, "Column 1 of a consent schema has the name 1, which is not text"),
+    ({"g": (1,)}, ("a", "a"), {}, "Two columns of the consent schema are called 'a'"),
+    ({"g": (1,)}, "ab", {}, "feature_names of a consent schema must be a list of names, got str"),
+    ([("g", (1,))], ("a", "b"), {}, "groups of a consent schema must be a dict"),
+    (
+        {f"g{j}": (j,) for j in range(65)},
+        [f"c{j}" for j in range(65)],
+        {},
+        "The consent schema has 65 groups; at most 64",
+    ),
+    (AB, ("x", "y"), {"b": "c"}, "Group 'b' needs 'c', but there is no group 'c'"),
+    (AB, ("x", "y"), {"z": "a"}, "there is no group 'z'"),
+    (AB, ("x", "y"), {"b": 1}, "there is no group 1"),
+    (AB, ("x", "y"), {"b": "b"}, "Group 'b' needs itself"),
+    (AB, ("x", "y"), {"a": "b", "b": "a"}, "in a circle: 'a' needs 'b' needs 'a'"),
+    (AB, ("x", "y"), [("b", "a")], "needs of a consent schema must be a dict group -> group, got list"),
+]
+
+
+def test_checks_itself_however_it_is_made() -> None:
+    for groups, names, needs, message in BAD_SCHEMAS:
+        state = {"groups": groups, "feature_names": names, "needs": needs}
+        for made in (
+            lambda state=state: Consent(**state),
+            lambda state=state: Consent.from_dict(state),
+            lambda state=state: replace(Consent({}, ("a", "b")), **state),
+            lambda state=state: pickle.loads(pickle.dumps(Pickled(state))),
+        ):
+            with pytest.raises(ValueError, match=message):
+                made()
 
 
 class Pickled:
@@ -113,6 +134,9 @@ class Pickled:
         return pickled("Consent", self.state)
 
 
+LEVELS = {"fitness": puc.Levels(basic=["steps"], full=["pulse"])}
+
+
 def test_what_was_checked_cannot_be_changed() -> None:
     given = {"g": [np.int64(1)]}
     consent = Consent(given, ["a", "b"])
@@ -121,6 +145,52 @@ def test_what_was_checked_cannot_be_changed() -> None:
     assert consent.feature_names == ("a", "b")
     with pytest.raises(TypeError, match="does not support item assignment"):
         consent.groups["g"] = (10**6,)  # type: ignore[index]
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        Consent.declare(LEVELS, NAMES).needs["fitness: basic"] = "fitness: full"  # type: ignore[index]
+
+
+def test_schemas_and_declarations_can_be_compared_copied_and_pickled() -> None:
+    leveled = Consent.declare(LEVELS, NAMES)
+    assert leveled != replace(leveled, needs={})
+    assert hash(leveled) != hash(replace(leveled, needs={}))
+    for consent in (Consent.declare(GROUPS, NAMES), leveled):
+        assert Consent.from_dict(consent.to_dict()) == consent
+    for made in (leveled, LEVELS["fitness"], puc.Levels(["steps"], "pulse", [3]), puc.Needs("app", ["gps"])):
+        for again in (pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+            assert again == made
+            assert hash(again) == hash(made)
+            assert repr(again) == repr(made)
+        assert made != puc.Levels(["other"])
+
+
+def test_levels_are_groups_that_need_the_one_before() -> None:
+    consent = Consent.declare({"fitness": puc.Levels(["steps"], "pulse", [3])}, NAMES)
+    assert consent.groups == {"fitness 1": (1,), "fitness 2": (2,), "fitness 3": (3,)}
+    assert consent.needs == {"fitness 2": "fitness 1", "fitness 3": "fitness 2"}
+    assert consent.nesting.needed == (-1, 0, 1)
+    assert repr(consent) == (
+        "Consent(fitness 1: [steps], fitness 2 needs fitness 1: [pulse], fitness 3 needs fitness 2: [glucose]; "
+        "1 base column)"
+    )
+    named = Consent.declare(LEVELS, NAMES)
+    assert named.groups == {"fitness: basic": (1,), "fitness: full": (2,)}
+    assert named.needs == {"fitness: full": "fitness: basic"}
+    for levels in (puc.Levels, lambda: puc.Levels(["steps"], full=["gps"])):
+        with pytest.raises(ValueError, match="all with names or all without"):
+            levels()
+
+
+def test_a_group_needs_another_one_or_a_level() -> None:
+    consent = Consent.declare({"gps": puc.Needs("app", ["pulse"]), "app": ["steps"]}, NAMES)
+    assert (consent.group_names, consent.needs) == (("gps", "app"), {"gps": "app"})
+    both = {"blood": [3], "fitness": puc.Needs("blood", puc.Levels([1], [2])), "place": puc.Needs("fitness 1", [0])}
+    assert Consent.declare(both, NAMES).needs == {"fitness 1": "blood", "fitness 2": "fitness 1", "place": "fitness 1"}
+
+
+def test_integers_that_may_be_labels_are_found_in_levels() -> None:
+    table = row_source(pd.DataFrame([[1.0, 2.0]], columns=[7, 1]))
+    with pytest.raises(ValueError, match="optional names column 1, but the table has integer labels"):
+        Consent.of({"a": puc.Levels([1])}, table)
 
 
 def test_a_table_with_other_columns_is_refused() -> None:
@@ -150,13 +220,6 @@ def test_rows_that_do_not_exist_are_refused() -> None:
         gather_masked(np.zeros((2, 2)), np.arange(2), np.zeros(2, np.uint64), consent, np.zeros((1, 2)), threads=1)
 
 
-def test_at_most_64_groups() -> None:
-    names = [f"c{j}" for j in range(70)]
-    assert Consent.declare(list(range(MAX_GROUPS)), names).n_groups == 64
-    with pytest.raises(ValueError, match="The consent schema has 65 groups; at most 64 are supported"):
-        Consent.declare(list(range(65)), names)
-
-
 def test_all_64_bits_work() -> None:
     consent = Consent.declare(list(range(64)), [f"c{j}" for j in range(65)])
     X = np.full((65, 65), np.nan)
@@ -170,16 +233,6 @@ def test_no_base_column_warns() -> None:
         Consent.declare(NAMES, NAMES).warn_without_base()
 
 
-def test_pandas_index_is_a_list_of_columns() -> None:
-    assert Consent.declare(pd.Index(["pulse", "steps"]), NAMES).group_names == ("pulse", "steps")
-
-
-def test_available_as_a_frame_goes_by_group_name() -> None:
-    consent = Consent.declare(GROUPS, NAMES)
-    frame = pd.DataFrame({"blood": [False, True, True, False], "app": [True, True, False, False]})
-    assert consent.availability(X, frame).tolist() == MASKS
-
-
 def test_same_columns_or_error() -> None:
     consent = Consent.declare(["steps"], NAMES)
     assert Consent.declare(consent, NAMES) is consent
@@ -189,21 +242,9 @@ def test_same_columns_or_error() -> None:
         consent.check_columns(["steps", "age", "pulse", "glucose"])
 
 
-def test_round_trips() -> None:
-    consent = Consent.declare({"app": ["steps", "pulse"], "blood": ["glucose"]}, NAMES)
-    assert Consent.from_dict(consent.to_dict()) == consent
-    again = pickle.loads(pickle.dumps(consent))
-    assert again == consent
-    assert hash(again) == hash(consent)
-
-
 X = np.array([[1, 2, np.nan, np.nan], [1, np.nan, 3, 0], [np.nan, np.nan, np.nan, np.inf], [0, np.nan, np.nan, np.nan]])
 MASKS = [1, 3, 2, 0]
 GROUPS = {"app": [1, 2], "blood": [3]}
-
-
-def nullable(X: Any) -> Any:
-    return pd.DataFrame(X, columns=NAMES).astype({"steps": "Int64", "pulse": "Float32", "glucose": "Float64"})
 
 
 CONTAINERS = {
@@ -213,16 +254,16 @@ CONTAINERS = {
     "strided": lambda: np.repeat(X, 3, axis=0)[::3],
     "list": lambda: X.tolist(),
     "pandas": lambda: pd.DataFrame(X, columns=NAMES),
-    "nullable": lambda: nullable(X),
+    "nullable": lambda: pd.DataFrame(X, columns=NAMES).astype({"steps": "Int64", "pulse": "Float32"}),
     "categorical": lambda: pd.DataFrame(X, columns=NAMES).assign(steps=pd.Categorical(["few", None, None, None])),
     "csr": lambda: scipy.sparse.csr_matrix(X),
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_availability_of_every_container(container: str) -> None:
+def test_availability_of_every_container() -> None:
     consent = Consent.declare(GROUPS, NAMES)
-    assert consent.availability(CONTAINERS[container]()).tolist() == MASKS
+    for name, container in CONTAINERS.items():
+        assert consent.availability(container()).tolist() == MASKS, name
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
@@ -252,22 +293,21 @@ def test_available_decides() -> None:
     given = np.array([[1, 1], [1, 1], [0, 1], [0, 0]], dtype=bool)  # row 0 shares its blood test, which has no result
     assert consent.availability(X, given).tolist() == [3, 3, 2, 0]
     assert consent.availability(X, given.astype(int)).tolist() == [3, 3, 2, 0]
+    frame = pd.DataFrame({"blood": given[:, 1], "app": given[:, 0]})  # goes by the names of groups
+    assert consent.availability(X, frame).tolist() == [3, 3, 2, 0]
 
 
-@pytest.mark.parametrize(
-    ("available", "message"),
-    [
+def test_bad_available() -> None:
+    for available, message in [
         (np.ones((4, 3), bool), r"shape \(4, 2\); got \(4, 3\). The groups are \['app', 'blood'\]"),
         (np.ones((3, 2), bool), r"got \(3, 2\)"),
         (np.ones(4, bool), r"got \(4,\)"),
         (np.full((4, 2), 0.5), "available must be boolean, got dtype float64"),
         (np.zeros((4, 2), bool), "row 0 withholds group 'app', but column 'steps' has a value there"),
         ([[1, 0], [1, 0], [0, 1], [0, 0]], "row 1 withholds group 'blood', but column 'glucose' has a value"),
-    ],
-)
-def test_bad_available(available: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Consent.declare(GROUPS, NAMES).availability(X, available)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Consent.declare(GROUPS, NAMES).availability(X, available)
 
 
 @given(st.integers(1, 5), st.data())
@@ -287,9 +327,8 @@ def test_availability_is_any_present(n_columns: int, data: Any) -> None:
     assert consent.availability(table).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("table", "error", "message"),
-    [
+def test_bad_tables() -> None:
+    bad: list[tuple[Any, Any, str]] = [
         (np.array([["a", "b"]]), ValueError, "must be numeric, got an array of dtype <U1"),
         (np.zeros(3), ValueError, r"2 dimensions, got an array of shape \(3,\)"),
         (np.zeros((0, 2)), ValueError, "The feature table has no rows"),
@@ -302,14 +341,10 @@ def test_availability_is_any_present(n_columns: int, data: Any) -> None:
         ),
         ("table.csv", ValueError, "text or binary file"),
         ({"a": 1}, TypeError, "Cannot read a feature table from dict"),
-    ],
-)
-def test_bad_tables(table: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        Consent.declare(["b"], ["a", "b"]).availability(table)
-
-
-def test_bad_polars_column() -> None:
+    ]
+    for table, error, message in bad:
+        with pytest.raises(error, match=message):
+            Consent.declare(["b"], ["a", "b"]).availability(table)
     pl = pytest.importorskip("polars")
     with pytest.raises(ValueError, match="Column 'b' has dtype Binary"):
         Consent.declare(["b"], ["a", "b"]).availability(pl.DataFrame({"a": [1.0], "b": [b"x"]}))

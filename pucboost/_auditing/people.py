@@ -367,10 +367,10 @@ def read_audit_people(
     if not weights.any():
         raise ValueError("All weights are 0; nobody is left to audit.")
     members, cluster = read_subgroups(subgroups, n), read_clusters(clusters, n)
-    lacking = people.consent.count_lacking(
-        people.source, available, zero_as_missing=zero_as_missing, num_threads=num_threads
-    )
-    notes = [_LACKING.format(counted(lacking, "person has", "people have"))] if lacking else []
+    consent = people.consent
+    lacking = consent.lacking(people.source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+    some = int(np.count_nonzero(lacking))
+    notes = [_LACKING.format(counted(some, "person has", "people have"))] if some else []
     if weights.all():
         audited = AuditPeople(
             **{**vars(people), "weight": weights / weights.mean()},

@@ -157,6 +157,7 @@ class SharedPlan:
         seen, people = np.unique(shared, return_counts=True)
         few, (sizes, place) = len(seen) <= MAX_MASKS_TOLD, size_classes(shared, consent.nesting)
         label = None if y is None else as_vector(y, "y", source.n_rows)
+        lacking = consent.lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
         return PartFacts(
             source.n_rows,
             tuple(np.bincount(place, minlength=len(sizes)).tolist()),
@@ -166,7 +167,7 @@ class SharedPlan:
             tuple(people.tolist()) if few else (),
             consent,
             source.columns,
-            consent.count_lacking(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads),
+            int(np.count_nonzero(lacking)),
         )
 
     @classmethod
