@@ -1,4 +1,8 @@
-"""Losses in closed form, equal to those built into the engines; rates in place of totals over an exposure."""
+"""Losses in closed form, equal to those built into the engines; rates in place of totals over an exposure.
+
+:class:`Objective` is the interface: derivatives, best constant, link, and the labels that a loss is defined for. Losses
+for classes follow (logistic, softmax), then those for amounts (squared error, log links, quantiles), then exposure.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,6 @@ from ._common import Array
 from ._kernels import losses as kernel
 from ._kernels.compiling import run_in_ranges, thread_count
 from ._persistence import is_ours, pickled
-
-# --------------------------------------------------------------------------------------------------
-# The interface of a loss: derivatives, best constant, inverse link, and the labels it is defined for.
-
 
 Kernel: TypeAlias = Callable[..., None]
 
@@ -77,9 +77,9 @@ class Objective(ABC):
         LightGBM calls this ``boost_from_average``.
         """
 
-    @abstractmethod
     def response(self, score: Any) -> Array:
         """Return the prediction for a raw score (the inverse link)."""
+        return np.asarray(score, dtype=np.float64)
 
     def link(self, prediction: Any) -> Array:
         """Return the raw score of a prediction: the inverse of :meth:`response`."""
@@ -106,14 +106,11 @@ class Objective(ABC):
         good = np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1) & self._has_score(predictions)
         if not good.all():
             row = int(np.argmin(good))
+            added_to = "predictions themselves" if self.link_name == "identity" else f"their {self.link_name}"
             raise ValueError(
                 f"{name} is {predictions[row].tolist()} in row {row} ({int((~good).sum())} such rows); objective "
-                f"{self.name!r} adds to {self._score_words}, which needs predictions {self._needs_prediction}."
+                f"{self.name!r} adds to {added_to}, which needs predictions {self._needs_prediction}."
             )
-
-    @property
-    def _score_words(self) -> str:
-        return "predictions themselves" if self.link_name == "identity" else f"their {self.link_name}"
 
     @abstractmethod
     def _losses(self, score: Array, label: Array) -> Array:
@@ -137,13 +134,13 @@ class Objective(ABC):
         if labels.ndim != 1:
             raise ValueError(f"{name} must have one value per row, got shape {labels.shape}.")
         # A comparison with NaN is False, and a label beyond float32 would be infinite for both engines.
-        good = (np.abs(labels) <= _LARGEST_LABEL) & self._allowed(labels)
+        self._refuse(labels, (np.abs(labels) <= _LARGEST_LABEL) & self._allowed(labels), name, self._needs)
+
+    def _refuse(self, labels: Array, good: Array, name: str, needs: str) -> None:
         if not good.all():
             row = int(np.argmin(good))
-            raise ValueError(self._bad_label(name, labels[row], row, self._needs))
-
-    def _bad_label(self, name: str, value: Any, row: int, needs: str) -> str:
-        return f"{name} is {value.tolist()} in row {row}; objective {self.name!r} needs labels {needs}."
+            value = labels[row].tolist()
+            raise ValueError(f"{name} is {value} in row {row}; objective {self.name!r} needs labels {needs}.")
 
     def gradient(self, score: Any, label: Any, weight: Any = None, threads: int | None = None) -> tuple[Array, Array]:
         """Return w·∂ℓ/∂s and w·∂²ℓ/∂s² for every row.
@@ -169,11 +166,8 @@ class Objective(ABC):
         scores, labels, weights = self._arrays(score, label, weight)
         gradient, hessian = np.empty_like(scores, dtype=np.float32), np.empty_like(scores, dtype=np.float32)
         fill, constants = self._kernel(labels)
-
-        def fill_range(lo: int, hi: int) -> None:
-            fill(scores, labels, weights, *constants, lo, hi, gradient, hessian)
-
-        run_in_ranges(fill_range, len(scores), thread_count(threads))
+        given = (scores, labels, weights, *constants)
+        run_in_ranges(lambda lo, hi: fill(*given, lo, hi, gradient, hessian), len(scores), thread_count(threads))
         return gradient, hessian
 
     def __call__(self, preds: Array, data: Any, threads: int | None = None) -> tuple[Array, Array]:
@@ -237,8 +231,7 @@ def exp(score: Any) -> Array:
         return np.exp(np.asarray(score, dtype=np.float64))
 
 
-# --------------------------------------------------------------------------------------------------
-# Losses for classes: logistic and softmax.
+# ------------------------------------------------------------------------------- classes
 
 
 _SHARES_TOLERANCE = 1e-5
@@ -297,9 +290,7 @@ class Logistic(Objective):
         """Return p·(1 − p)."""
         return np.asarray(prediction * (1.0 - prediction))
 
-    def slope(self, prediction: Array) -> Array:
-        """Return p·(1 − p)."""
-        return np.asarray(prediction * (1.0 - prediction))
+    slope = variance
 
     def _has_score(self, prediction: Array) -> Array:
         return np.asarray((prediction > 0) & (prediction < 1))
@@ -377,9 +368,7 @@ class Softmax(Objective):
                 f"{name} must have one value per row, or one share for each of {self.n_classes} classes; "
                 f"got shape {labels.shape}."
             )
-        if not good.all():
-            row = int(np.argmin(good))
-            raise ValueError(self._bad_label(name, labels[row], row, needs))
+        self._refuse(labels, good, name, needs)
 
     def initial_score(self, label: Any, weight: Any = None) -> Array:
         """Return the log of each class's share, which is kept above 10⁻¹⁵."""
@@ -402,12 +391,10 @@ class Softmax(Objective):
         return np.asarray(np.log(np.asarray(prediction, dtype=np.float64)))
 
     def variance(self, prediction: Array) -> Array:
-        """Return p·(1 − p)."""
-        return np.asarray(prediction * (1.0 - prediction))
-
-    def slope(self, prediction: Array) -> Array:
         """Return p·(1 − p), within a class."""
         return np.asarray(prediction * (1.0 - prediction))
+
+    slope = variance
 
     def _has_score(self, prediction: Array) -> Array:
         with np.errstate(invalid="ignore"):  # ∞ − ∞
@@ -431,8 +418,7 @@ class Softmax(Objective):
         return (kernel.softmax if label.ndim == 1 else kernel.softmax_of_shares), (factor,)
 
 
-# --------------------------------------------------------------------------------------------------
-# Losses for amounts: squared error, quantiles, and losses with a log link.
+# ------------------------------------------------------------------------------- amounts
 
 
 @dataclass(frozen=True)
@@ -452,10 +438,6 @@ class SquaredError(Objective):
     def initial_score(self, label: Any, weight: Any = None) -> float:
         """Return the mean label."""
         return mean_label(label, weight)
-
-    def response(self, score: Any) -> Array:
-        """Return the score itself."""
-        return np.asarray(score, dtype=np.float64)
 
     def _losses(self, score: Array, label: Array) -> Array:
         return np.asarray((score - label) ** 2 / 2)
@@ -650,10 +632,6 @@ class Quantile(Objective):
         below = np.cumsum(weights[order] if weights.size else np.ones(len(labels)))
         return float(labels[order[np.searchsorted(below, self.alpha * below[-1])]])
 
-    def response(self, score: Any) -> Array:
-        """Return the score itself."""
-        return np.asarray(score, dtype=np.float64)
-
     def _losses(self, score: Array, label: Array) -> Array:
         above = label - score
         return np.maximum(self.alpha * above, (self.alpha - 1.0) * above)
@@ -662,8 +640,16 @@ class Quantile(Objective):
         return kernel.quantile, (float(self.alpha),)
 
 
-# --------------------------------------------------------------------------------------------------
-# Exposure: outcomes that add up over it become rates, and rates weigh as much as their exposure.
+LOSSES: dict[str, type[Objective]] = {
+    loss.__name__: loss for loss in (Gamma, Logistic, Poisson, Quantile, Softmax, SquaredError, Tweedie)
+}
+"""Every loss by the name that model files have for it."""
+
+
+# ------------------------------------------------------------------------------- exposure
+#
+# Outcomes that add up over an exposure become rates, and rates weigh as much as their exposure: label and weight, not
+# an offset. `per_unit` is the only place that divides.
 #
 # Let Y add up over an exposure e: claims over e years, claim amounts over e years, the amounts of e claims. If the
 # increments of disjoint parts of e are independent and alike, mean and variance are proportional to e:
@@ -707,12 +693,7 @@ def per_unit(outcome: Array, weight: Array | None, exposure: Array) -> tuple[Arr
 def check_takes_exposure(objective: Objective | None, given: Any) -> None:
     """Raise unless outcomes of this loss add up over an exposure.
 
-    Parameters
-    ----------
-    objective
-        The loss in closed form; None if it is not known.
-    given
-        The objective as the user named it, for the error; None if it was left to the engine.
+    ``objective`` is None if it is not known in closed form; ``given`` is how the user named it, None if not at all.
     """
     if isinstance(objective, TAKE_EXPOSURE) or isinstance(given, TAKE_EXPOSURE):
         return
@@ -724,15 +705,3 @@ def check_takes_exposure(objective: Objective | None, given: Any) -> None:
         "or another engine's name for one of them. For other losses weight is meant: give weight=, and rates as labels "
         "if the outcomes are totals."
     )
-
-
-# --------------------------------------------------------------------------------------------------
-# Losses in closed form, equal to those built into the engines.
-
-
-LOSSES: dict[str, type[Objective]] = {
-    loss.__name__: loss for loss in (Gamma, Logistic, Poisson, Quantile, Softmax, SquaredError, Tweedie)
-}
-"""Every loss by the name that model files have for it."""
-
-__all__ = ["LOSSES", "Gamma", "Logistic", "Objective", "Poisson", "Quantile", "Softmax", "SquaredError", "Tweedie"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from pucboost.objectives import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 
@@ -24,10 +23,6 @@ EVERY: list[Objective] = [
     Tweedie(1.0),
     Quantile(0.3),
 ]
-
-every_objective = pytest.mark.parametrize("objective", EVERY, ids=str)
-
-with_and_without_weights = pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
 
 LIGHTGBM: dict[str, Any] = {
     "verbosity": -1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from loss_tools import (
+    EVERY,
     K,
-    every_objective,
     some_rows,
-    with_and_without_weights,
 )
 from twins import losses as naive
 
@@ -101,30 +101,27 @@ TRUE_HESSIAN_TIMES: dict[type[Objective], Any] = {
 }
 
 
-@every_objective
-@with_and_without_weights
-def test_derivatives_are_those_of_the_loss(objective: Objective, weighted: bool) -> None:
-    score, label, weight = some_rows(objective, 7, seed=1)
-    used = weight if weighted else None
-    total = weight.sum() if weighted else len(label)
+def test_derivatives_are_those_of_the_loss() -> None:
+    for objective, weighted in product(EVERY, (False, True)):
+        score, label, weight = some_rows(objective, 7, seed=1)
+        used = weight if weighted else None
+        total = weight.sum() if weighted else len(label)
 
-    def loss_at(place: tuple[int, ...], step: float) -> float:
-        moved = score.copy()
-        moved[place] += step
-        return total * objective.loss(moved, label, used)
-
-    gradient, hessian = objective.gradient(score, label, used)
-    for place in np.ndindex(score.shape):
-        slope = (loss_at(place, 1e-6) - loss_at(place, -1e-6)) / 2e-6
-        assert gradient[place] == pytest.approx(slope, rel=1e-6, abs=1e-6)
-        bend = (loss_at(place, 1e-3) - 2 * loss_at(place, 0.0) + loss_at(place, -1e-3)) / 1e-6
-        if isinstance(objective, Quantile):
-            # The pinball loss has no bend; 1 stands in for it.
-            assert bend == pytest.approx(0.0, abs=1e-6)
-            assert hessian[place] == pytest.approx(weight[place] if weighted else 1.0)
-        else:
-            times = TRUE_HESSIAN_TIMES.get(type(objective), lambda _: 1.0)(objective)
-            assert hessian[place] == pytest.approx(times * bend, rel=1e-5, abs=1e-5)
+        gradient, hessian = objective.gradient(score, label, used)
+        for place in np.ndindex(score.shape):
+            step = np.zeros_like(score)
+            step[place] = 1.0
+            losses = {h: total * objective.loss(score + h * step, label, used) for h in (-1e-3, -1e-6, 0.0, 1e-6, 1e-3)}
+            slope = (losses[1e-6] - losses[-1e-6]) / 2e-6
+            assert gradient[place] == pytest.approx(slope, rel=1e-6, abs=1e-6)
+            bend = (losses[1e-3] - 2 * losses[0.0] + losses[-1e-3]) / 1e-6
+            if isinstance(objective, Quantile):
+                # The pinball loss has no bend; 1 stands in for it.
+                assert bend == pytest.approx(0.0, abs=1e-6)
+                assert hessian[place] == pytest.approx(weight[place] if weighted else 1.0)
+            else:
+                times = TRUE_HESSIAN_TIMES.get(type(objective), lambda _: 1.0)(objective)
+                assert hessian[place] == pytest.approx(times * bend, rel=1e-5, abs=1e-5)
 
 
 def test_derivatives_of_shares() -> None:
@@ -139,31 +136,31 @@ def test_derivatives_of_shares() -> None:
         assert gradient[place] == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
-@every_objective
-def test_weights_multiply(objective: Objective) -> None:
-    score, label, weight = some_rows(objective, 50)
-    plain, weighted = objective.gradient(score, label), objective.gradient(score, label, weight)
-    by_row = weight if score.ndim == 1 else weight[:, None]
-    for one, other in zip(plain, weighted, strict=True):
-        np.testing.assert_allclose(other, by_row * one, rtol=3e-7, atol=1e-9)
-    for nothing in (np.empty(0, dtype=np.float32), np.ones(50)):
-        for one, other in zip(plain, objective.gradient(score, label, nothing), strict=True):
-            np.testing.assert_array_equal(one, other)
+def test_weights_multiply() -> None:
+    for objective in EVERY:
+        score, label, weight = some_rows(objective, 50)
+        plain, weighted = objective.gradient(score, label), objective.gradient(score, label, weight)
+        by_row = weight if score.ndim == 1 else weight[:, None]
+        for one, other in zip(plain, weighted, strict=True):
+            np.testing.assert_allclose(other, by_row * one, rtol=3e-7, atol=1e-9)
+        for nothing in (np.empty(0, dtype=np.float32), np.ones(50)):
+            for one, other in zip(plain, objective.gradient(score, label, nothing), strict=True):
+                np.testing.assert_array_equal(one, other)
 
 
-@every_objective
-def test_threads_and_memory_order_do_not_matter(objective: Objective) -> None:
-    score, label, weight = some_rows(objective, 10_000)
-    one = objective.gradient(score, label, weight, threads=1)
-    for other in (
-        objective.gradient(score, label, weight, threads=3),
-        objective.gradient(np.asfortranarray(score), label, weight, threads=2),
-        objective.gradient(score, label.astype(np.float32), weight.astype(np.float32)),
-    ):
-        for a, b in zip(one, other, strict=True):
-            assert b.dtype == np.float32
-            np.testing.assert_array_equal(a, b)
-    assert objective.gradient(np.asfortranarray(score), label)[0].flags.f_contiguous
+def test_threads_and_memory_order_do_not_matter() -> None:
+    for objective in EVERY:
+        score, label, weight = some_rows(objective, 10_000)
+        one = objective.gradient(score, label, weight, threads=1)
+        for other in (
+            objective.gradient(score, label, weight, threads=3),
+            objective.gradient(np.asfortranarray(score), label, weight, threads=2),
+            objective.gradient(score, label.astype(np.float32), weight.astype(np.float32)),
+        ):
+            for a, b in zip(one, other, strict=True):
+                assert b.dtype == np.float32
+                np.testing.assert_array_equal(a, b)
+        assert objective.gradient(np.asfortranarray(score), label)[0].flags.f_contiguous
 
 
 def test_one_hot_shares_are_class_ids() -> None:
@@ -175,23 +172,23 @@ def test_one_hot_shares_are_class_ids() -> None:
     np.testing.assert_allclose(Softmax(K).initial_score(hot, weight), Softmax(K).initial_score(label, weight))
 
 
-@every_objective
-def test_rows_with_one_score_merge_if_linear_in_the_label(objective: Objective) -> None:
-    _, label, weight = some_rows(objective, 30)
-    labels = np.eye(objective.n_scores)[label.astype(int)] if isinstance(objective, Softmax) else label
-    merged = np.average(labels, axis=0, weights=weight)[None]
-    gaps = []
-    for score in some_rows(objective, 5, seed=3)[0]:
-        spread = np.broadcast_to(score, (30, *score.shape)).copy()
-        gaps.append(objective.loss(spread, labels, weight) - objective.loss([score], merged))
+def test_rows_with_one_score_merge_if_linear_in_the_label() -> None:
+    for objective in EVERY:
+        _, label, weight = some_rows(objective, 30)
+        labels = np.eye(objective.n_scores)[label.astype(int)] if isinstance(objective, Softmax) else label
+        merged = np.average(labels, axis=0, weights=weight)[None]
+        gaps = []
+        for score in some_rows(objective, 5, seed=3)[0]:
+            spread = np.broadcast_to(score, (30, *score.shape)).copy()
+            gaps.append(objective.loss(spread, labels, weight) - objective.loss([score], merged))
+            if objective.linear_in_label:
+                apart = objective.gradient(spread, labels, weight)
+                together = objective.gradient([score], merged, [weight.sum()])
+                for a, b in zip(apart, together, strict=True):
+                    rounding = 1e-7 * np.abs(a).sum()  # of float32 terms
+                    np.testing.assert_allclose(a.sum(axis=0, dtype=float), b[0], rtol=1e-7, atol=rounding)
         if objective.linear_in_label:
-            apart = objective.gradient(spread, labels, weight)
-            together = objective.gradient([score], merged, [weight.sum()])
-            for a, b in zip(apart, together, strict=True):
-                rounding = 1e-7 * np.abs(a).sum()  # of float32 terms
-                np.testing.assert_allclose(a.sum(axis=0, dtype=float), b[0], rtol=1e-7, atol=rounding)
-    if objective.linear_in_label:
-        np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
-    else:
-        assert isinstance(objective, Quantile)
-        assert np.ptp(gaps) > 0.01
+            np.testing.assert_allclose(gaps, gaps[0], atol=1e-12)
+        else:
+            assert isinstance(objective, Quantile)
+            assert np.ptp(gaps) > 0.01
