@@ -1,4 +1,8 @@
-"""The command line: ``pucboost`` or ``python -m pucboost``. Its commands are the modules in ``commands/``."""
+"""The command line: ``pucboost`` or ``python -m pucboost``. Each command is a module beside this one.
+
+Such a module has ``add_parser(commands)``, which adds its arguments to the command line, and ``run(given)``, which does
+the work and returns the exit code. It imports whatever is slow to load inside ``run``.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +16,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from .commands import COMMANDS
 from .shared import (
     EXIT_BROKEN_PIPE,
     EXIT_CODES,
     EXIT_ERROR,
     EXIT_INTERRUPTED,
     EXIT_TERMINATED,
+    STANDARD_OUTPUT,
     Parser,
+    complain,
+    ensure_streams,
+    forget_output,
     one_line,
+    writing_output,
 )
-from .streams import STANDARD_OUTPUT, complain, ensure_streams, forget_output, writing_output
+
+COMMANDS = ("train", "predict", "quote", "letter", "audit", "demo", "doctor")
+"""In the order of the help."""
 
 _EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 _ENGINE_ERRORS = {"LightGBMError", "XGBoostError"}
@@ -41,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"pucboost {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
-        importlib.import_module(f".commands.{name}", __package__).add_parser(commands)
+        importlib.import_module(f".{name}", __package__).add_parser(commands)
     given = parser.parse_args(arguments)
     try:
         with _warnings_in_one_line(), _unwound_on_termination():

@@ -19,7 +19,7 @@ from tools import QUIET
 
 import pucboost as puc
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
-from pucboost._cli.commands.audit import EXIT_BY_VERDICT
+from pucboost._cli.audit import EXIT_BY_VERDICT
 from pucboost._cli.main import main
 from pucboost.simulate import LogisticFamily
 

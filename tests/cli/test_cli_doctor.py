@@ -10,8 +10,7 @@ import pytest
 from cli_tools import run
 
 import pucboost as puc
-from pucboost._cli import self_test
-from pucboost._cli.commands import doctor
+from pucboost._cli import doctor, self_test
 from pucboost._engines import ENGINES
 
 

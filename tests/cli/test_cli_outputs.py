@@ -23,7 +23,7 @@ from cli_tools import (
 )
 
 import pucboost as puc
-from pucboost._cli.batches import people_in_batches
+from pucboost._cli.shared import people_in_batches
 from pucboost._tables import files, sources, table_files
 from pucboost._tables.columns import Numbers
 from pucboost._tables.table_files import open_table

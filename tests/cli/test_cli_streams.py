@@ -149,7 +149,7 @@ def test_interrupted_within_a_text_that_is_evaluated(tmp_path: Path) -> None:
     (tmp_path / "stopped.py").write_text(
         "import os, signal, sys\n"
         "from pucboost._cli import main\n"
-        "from pucboost._cli.commands import doctor\n"
+        "from pucboost._cli import doctor\n"
         "doctor.run = lambda given: exec('os.kill(os.getpid(), signal.SIGINT)\\nwhile True: pass')\n"
         "sys.exit(main.main(['doctor']))\n"
     )

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..batches import add_inputs, people_in_batches
-from ..model_columns import features_of
-from ..shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, load, note
+from .shared import EXIT_CODES, TABLE_FILES, Commands, add_inputs, add_quiet, features_of, load, note, people_in_batches
 
 if TYPE_CHECKING:
-    from ..._letter.letters import Letter
-    from ..._letter.text import LetterText
-    from ..._tables.sources import ArraySource
-    from ..._tables.table_files import Block
+    from .._letter.letters import Letter
+    from .._letter.text import LetterText
+    from .._tables.sources import ArraySource
+    from .._tables.table_files import Block
+
 
 _EPILOG = f"""\
 example:
@@ -85,8 +84,8 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Write the letters, batch by batch."""
-    from ..._letter.text import LetterText
-    from ..._tables.table_files import check_columns, open_table
+    from .._letter.text import LetterText
+    from .._tables.table_files import check_columns, open_table
 
     _check_options(given)
     text = LetterText() if given.text is None else LetterText.from_toml(given.text)
@@ -104,7 +103,7 @@ def run(given: argparse.Namespace) -> int:
 
 def _check_options(given: argparse.Namespace) -> None:
     """Raise for options that do not go together, and for what cannot be written, before anything is read."""
-    from ..._tables.files import DataError, check_can_be_written
+    from .._tables.files import DataError, check_can_be_written
 
     if given.sharing == "best" and given.favourable is None:
         raise DataError("--sharing best needs --favourable lower (a price) or --favourable higher (an approval)")
@@ -124,8 +123,8 @@ def _letters(
     given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText
 ) -> Iterator[tuple[int, Letter]]:
     """Yield the number of each row and its letter."""
-    from ..._letter.letters import each_letter
-    from ..._prediction.predictor import MaskedPredictor
+    from .._letter.letters import each_letter
+    from .._prediction.predictor import MaskedPredictor
 
     for block, people in blocks:
         if given.name_by is None and (block.first_row > 1 or len(block) > 1):
@@ -142,15 +141,15 @@ def _references(block: Block, column: str | None) -> list[str | None]:
 
 
 def _several(data: Path) -> ValueError:
-    from ..._tables.files import DataError
+    from .._tables.files import DataError
 
     return DataError(f"{data} has more than one row, and a page is about one person; --name-by COL writes one for each")
 
 
 def _check_counts(given: argparse.Namespace, predictor: Any, first_row: int) -> None:
     """Raise as puc.letters does, but with the row number in the file."""
-    from ..._letter.letters import no_room
-    from ..._tables.files import DataError
+    from .._letter.letters import no_room
+    from .._tables.files import DataError
 
     too_many = no_room(predictor.shared, predictor.consent.nesting)
     if too_many is not None:
@@ -158,7 +157,7 @@ def _check_counts(given: argparse.Namespace, predictor: Any, first_row: int) -> 
 
 
 def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
-    from ..._tables.files import write_whole
+    from .._tables.files import write_whole
 
     [(_, letter)] = letters
     write_whole(given.out, letter.to_html().encode("utf-8"))
@@ -166,8 +165,8 @@ def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]])
 
 
 def _write_each(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
-    from ..._letter.letters import file_name
-    from ..._tables.files import DataError, folder_written_whole
+    from .._letter.letters import file_name
+    from .._tables.files import DataError, folder_written_whole
 
     rows: dict[str, int] = {}
     with folder_written_whole(given.out) as folder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..shared import Commands
+from .shared import Commands
 
 
 def add_parser(commands: Commands) -> None:
@@ -21,7 +21,7 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Run the demo."""
-    from ...demo import main
+    from ..demo import main
 
     main(given.rows, given.seed)
     return 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ..batches import add_arguments, map_file
-from ..shared import EXIT_CODES, TABLE_FILES, Commands
+from .shared import EXIT_CODES, TABLE_FILES, Commands, add_arguments, map_file
 
 _EPILOG = f"""\
 example:
@@ -77,7 +76,7 @@ class _Predictions:
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
         import numpy as np
 
-        from ..._prediction.quotes import predict
+        from .._prediction.quotes import predict
 
         given = self._given
         if given.sharing == "best" and given.search == "exact":
@@ -103,8 +102,8 @@ class _Predictions:
 
     def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
         """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
-        from ..._prediction.quotes import who_has_too_many
-        from ..._tables.files import DataError
+        from .._prediction.quotes import who_has_too_many
+        from .._tables.files import DataError
 
         consent = self._model.consent
         too_many = who_has_too_many(consent.presence(people), consent.nesting, self._given.max_subsets)

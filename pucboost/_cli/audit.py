@@ -7,14 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..model_columns import features_of
-from ..shared import TABLE_FILES, Commands, add_quiet, flat, load, names, note, one_line, progress
-from ..streams import say
-from ..train_columns import declaration, read_groups
+from .shared import TABLE_FILES, Commands, add_quiet, features_of, flat, load, names, note, one_line, progress, say
+from .train import declaration, read_groups
 
 if TYPE_CHECKING:
-    from ..._auditing.results import AuditReport
-    from ..._tables.table_files import TableFile
+    from .._auditing.results import AuditReport
+    from .._tables.table_files import TableFile
+
 
 EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "violated for some": 1, "inconclusive": 2}
 
@@ -102,9 +101,9 @@ def add_parser(commands: Commands) -> None:
 
 def run(given: argparse.Namespace) -> int:
     """Audit, write the reports, and return the verdict as exit code."""
-    from ..._tables.files import DataError, check_can_be_written, write_whole
-    from ..._tables.table_files import open_table
-    from ...testing import OUTCOMES, check_fail_on
+    from .._tables.files import DataError, check_can_be_written, write_whole
+    from .._tables.table_files import open_table
+    from ..testing import OUTCOMES, check_fail_on
 
     failing = check_fail_on(flat(given.fail_on) or OUTCOMES)
     outputs = [path for path in (given.html, given.json, given.markdown) if path is not None]
@@ -125,8 +124,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditReport:
-    from ..._auditing.run import audit
-    from ..._tables.table_files import check_columns, load_table
+    from .._auditing.run import audit
+    from .._tables.table_files import check_columns, load_table
 
     text_columns = [column for column in (given.subgroup, given.cluster) if column is not None]
     check_columns(file, [given.label], "--label")
@@ -170,15 +169,15 @@ def _labels(file: TableFile, column: str | None) -> Any:
 
 def _load(given: argparse.Namespace, file: TableFile) -> Any:
     """Return the model; with --optional a plain LightGBM or XGBoost model, which does not know what is optional."""
-    from ..._tables.files import DataError
+    from .._tables.files import DataError
 
     if not given.optional:
         if given.needs:
             raise DataError("--needs goes with --optional; models of pucboost know which groups need others")
         return load(given.model)
-    from ..._consent import Consent
-    from ..._engines import boosters_of
-    from ..._models.files import load_engine_model
+    from .._consent import Consent
+    from .._engines import boosters_of
+    from .._models.files import load_engine_model
 
     try:
         model, consent = load_engine_model(given.model)

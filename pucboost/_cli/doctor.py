@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from ..shared import EXIT_ERROR, Commands
-from ..streams import complain
+from .shared import EXIT_ERROR, Commands, complain
 
 PACKAGES = ("numpy", "numba", "scikit-learn", "pandas", "pyarrow", "scipy", "narwhals", "matplotlib", "jinja2", "rich")
 OPTIONAL_PACKAGES = ("polars", "skops", "shap", "optuna", "fairlearn", "glum", "statsmodels")
@@ -49,7 +48,7 @@ def run(given: argparse.Namespace) -> int:
     if given.no_test:
         return 0
     sys.stdout.flush()
-    from ..self_test import checks
+    from .self_test import checks
 
     failed = 0
     started = time.perf_counter()
@@ -63,8 +62,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _versions() -> Iterator[tuple[str, str]]:
-    from ... import __version__
-    from ..._engines import PACKAGES as ENGINE_PACKAGES
+    from .. import __version__
+    from .._engines import PACKAGES as ENGINE_PACKAGES
 
     yield "pucboost", __version__
     yield "Python", f"{platform.python_version()} ({platform.python_implementation()})"
@@ -83,10 +82,10 @@ def _version(name: str) -> str | None:
 
 
 def _machine() -> Iterator[tuple[str, str]]:
-    from ..._engines import ENGINES, engine_named
-    from ..._engines.base import EngineParams
-    from ..._kernels.compiling import cache_folder, thread_count
-    from ..._training.augmenting import memory_bytes, rows_that_fit
+    from .._engines import ENGINES, engine_named
+    from .._engines.base import EngineParams
+    from .._kernels.compiling import cache_folder, thread_count
+    from .._training.augmenting import memory_bytes, rows_that_fit
 
     yield "threads", f"{thread_count(None)} of {os.cpu_count()} cores"
     for name in VARIABLES:
