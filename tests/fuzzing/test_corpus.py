@@ -130,7 +130,7 @@ def column(values: Any, kind: Any = None) -> bytes:
 
 
 DAY = datetime.date(2024, 2, 29)
-NEITHER = "column 'a' is of type .*, neither number nor text"
+NEITHER = "Column 'a' has dtype .*; columns must be numbers, booleans, text or categories"
 PARQUET: dict[str, tuple[bytes, int | str]] = {
     "float16": (column([1.5, None], pa.float16()), 2),
     "uint64": (column([2**64 - 1, None], pa.uint64()), 2),
