@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ._tables.columns import IdentifyingTextWarning
     from ._training.cv import cv
     from ._training.datasets import Dataset
-    from ._training.refit import refit
-    from ._training.train import train
+    from ._training.train import refit, train
     from ._virtual.augment import augment
     from ._virtual.shared_plan import SharedPlan
 
@@ -62,7 +61,7 @@ _HOME = {
     "monotonicity": "_prediction.sharing",
     "predict": "_prediction.quotes",
     "quote": "_prediction.quotes",
-    "refit": "_training.refit",
+    "refit": "_training.train",
     "save_model": "_models.files",
     "sharing_value": "_prediction.sharing",
     "train": "_training.train",

@@ -24,13 +24,13 @@ from . import __version__
 from ._common import warn
 
 HOMES = {
-    "AnchorQuestion": "_models.anchors.estimators",
+    "AnchorQuestion": "_models.anchors",
     "AnchoredModel": "_models.anchored",
-    "BoosterAnchor": "_models.anchors.boosters",
-    "CallableAnchor": "_models.anchors.callables",
+    "BoosterAnchor": "_models.anchors",
+    "CallableAnchor": "_models.anchors",
     "Categories": "_tables.sources",
     "Consent": "_consent",
-    "EstimatorAnchor": "_models.anchors.estimators",
+    "EstimatorAnchor": "_models.anchors",
     "Levels": "_consent",
     "LightGBMBooster": "_engines.lightgbm_protected:ProtectedBooster",
     "Needs": "_consent",

@@ -24,8 +24,8 @@ from pucboost._engines.base import Hooks
 from pucboost._engines.native import loop as beginning
 from pucboost._engines.native.people import People
 from pucboost._tables.sources import ArraySource
-from pucboost._training.augmenting import Augmenter
 from pucboost._training.request import TrainingRequest
+from pucboost._training.steps import TABLE_STEPS, VIRTUAL_STEPS, Training, plan, run
 from pucboost._virtual.plan import child_seed
 from pucboost._virtual.rows import VirtualTable, shown_table
 
@@ -306,7 +306,8 @@ class _Native(_LightGBM):
         data = puc.Dataset(X, y, weight=weight, init_score=init_score)
         request = TrainingRequest.read(params, data, rounds)
         assert request is not None
-        virtual = Augmenter(request).training(seed=mask_seed)
+        training = Training.of(request, seed=mask_seed)
+        virtual = run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS).virtual
         of_people = beginning.bins_and_layout
 
         def without_groups(_: Any, *given: Any) -> Any:

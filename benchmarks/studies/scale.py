@@ -39,7 +39,7 @@ from benchmarks.data import read
 from benchmarks.harness.measuring import by, median_ratio, peak_memory, plus_minus, values
 from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit
 from benchmarks.models import ENGINES, NATIVE, PUC_SCHEMES, predict_booster
-from pucboost._training.augmenting import Augmenter
+from pucboost._training import steps
 from pucboost._virtual.plan import default_copies
 from pucboost._virtual.rows import MaskedRows
 from pucboost.simulate import LogisticFamily, squared_puc_gap
@@ -72,8 +72,8 @@ class Watch:
         with ExitStack() as stack:
             for name in ("read_into", "take"):
                 stack.enter_context(patch.object(MaskedRows, name, self._adding(getattr(MaskedRows, name))))
-            stack.enter_context(patch.object(Augmenter, "training", self._then(Augmenter.training)))
-            stack.enter_context(patch.object(Augmenter, "finish", self._before(Augmenter.finish)))
+            for name, moment in (("plan", "planned"), ("fit", "boosted")):
+                stack.enter_context(patch.object(steps, name, self._then(getattr(steps, name), moment)))
             self.mark("start")
             yield
             self.mark("end")
@@ -87,18 +87,11 @@ class Watch:
 
         return timed
 
-    def _then(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _then(self, function: Callable[..., Any], moment: str) -> Callable[..., Any]:
         def marked(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
-            self.mark("planned")
+            self.mark(moment)
             return result
-
-        return marked
-
-    def _before(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def marked(*args: Any, **kwargs: Any) -> Any:
-            self.mark("boosted")
-            return function(*args, **kwargs)
 
         return marked
 

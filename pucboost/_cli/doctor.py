@@ -85,7 +85,7 @@ def _machine() -> Iterator[tuple[str, str]]:
     from .._engines import ENGINES, engine_named
     from .._engines.base import EngineParams
     from .._kernels.compiling import cache_folder, thread_count
-    from .._training.augmenting import memory_bytes, rows_that_fit
+    from .._training.steps import memory_bytes, rows_that_fit
 
     yield "threads", f"{thread_count(None)} of {os.cpu_count()} cores"
     for name in VARIABLES:

@@ -15,9 +15,8 @@ from .._engines.base import Engine, EngineParams, Hooks, RunOptions
 from .._engines.features import check_features
 from .._engines.names import MAIN_NAME
 from .._models.files import load_model
-from .._training.augmenting import MEMORY_SHARE
-from .._training.continuing import check_is_of, check_same_consent
-from .._training.request import OWN_KEYS, Settings, check_known, split_params
+from .._training.request import OWN_KEYS, Settings, check_is_of, check_known, check_same_consent, split_params
+from .._training.steps import MEMORY_SHARE
 from .._virtual.plan import PartCount, PartFacts
 from .._virtual.shared_plan import SharedPlan, check_rows_per_worker
 from .checkpoints import last_checkpoint, prepare_place, write_checkpoint

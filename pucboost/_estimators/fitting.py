@@ -19,7 +19,7 @@ from .._engines.base import Engine, Hooks
 from .._tables.containers import SourceTable, eager, is_frame
 from .._tables.sources import RowSource, check_no_mask
 from .._training.datasets import Dataset
-from .._training.request import TrainingRequest, check_categories, ready_to_validate, split_params
+from .._training.request import TrainingRequest, check_categories, check_validation, split_params
 from .._training.train import train, train_request
 
 
@@ -239,7 +239,8 @@ class Fitting:
         table = SourceTable.of(
             other.source, other.label, other.weight, name=name, exposure=other.exposure, data=other.container
         )
-        return ready_to_validate(request, table, name), f"valid_{number}"
+        check_validation(request, table, name)
+        return table, f"valid_{number}"
 
     def _train_plain(self) -> Any:
         self.engine.check_labels(self.engine.objective(self.params), self.people.label, "y")

@@ -11,8 +11,10 @@ table with everything optional erased.
 
 from __future__ import annotations
 
+import base64
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +22,39 @@ import numpy as np
 
 from .._common import Array
 from .._consent import Consent
-from .._engines import boosters_of, is_booster
-from .._losses import Objective
+from .._engines import all_boosters, boosters_of, is_booster
+from .._losses import LOSSES, Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.containers import eager, row_source
 from .._tables.files import write_whole
 from .._tables.sources import RowSource
-from .anchored_parts import anchor_to_dict, booster_to_dict, objective_to_dict
-from .anchors.base import Anchor, AnchorScores
+from .anchors import (
+    CONTAINERS,
+    METHODS,
+    Anchor,
+    AnchorQuestion,
+    AnchorScores,
+    BoosterAnchor,
+    EstimatorAnchor,
+    is_statsmodels,
+)
 from .schema import TrainingSummary, categories_of, model_schema
 
 ANCHORED_KEY = "pucboost_anchored"
 """The first key of the file of an anchored model, by which it is recognised."""
+_PICKLE = "Pickle the model"
+_HARMLESS = ("sklearn.compose._column_transformer._RemainderColsList",)
+"""A list of columns, which scikit-learn 1.6 has in every ColumnTransformer and no skops knows. Without it the command
+line could not read such an anchor."""
+_ONE_SCORE: dict[str, Objective] = {
+    "regression": SquaredError(),
+    "binary": Logistic(),
+    "cross_entropy": Logistic(soft_labels=True),
+    "poisson": Poisson(),
+    "gamma": Gamma(),
+    "tweedie": Tweedie(),
+}
+"""By LightGBM's main name. The constants of a loss are the defaults: models do not keep them in one way."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,3 +258,152 @@ def is_tree_model(model: Any) -> bool:
 def trees_of(model: Any) -> Any:
     """Return the booster of an anchored model, else the model itself."""
     return model.booster if isinstance(model, AnchoredModel) else model
+
+
+def loss_of(model: Any) -> Objective | None:
+    """Return the loss of a booster or an anchored model; None if it is not known here."""
+    if isinstance(model, AnchoredModel):
+        return model.objective
+    boosters = boosters_of(model)
+    trained = boosters.objective(model)
+    if trained.name == "multiclass":
+        row = np.full((1, boosters.columns(model)[1]), np.nan)
+        return Softmax(boosters.predict(model, row, raw_score=True).size)
+    if trained.name == "quantile" and len(trained.levels) == 1:
+        return Quantile(trained.levels[0])
+    return _ONE_SCORE.get(trained.name or "")
+
+
+# ----- the parts of an anchored model as plain data: its trees, its loss and its anchor
+#
+# Estimators go through skops, which keeps them as data and loads only types that are trusted. A pickle would run
+# whatever is in the file.
+
+
+def booster_to_dict(booster: Any) -> dict[str, str]:
+    """Return a booster of any engine as plain data."""
+    boosters = boosters_of(booster)
+    return {"engine": boosters.name, "model": boosters.to_text(booster)}
+
+
+def booster_from_dict(kept: Mapping[str, str], where: str) -> Any:
+    """Inverse of :func:`booster_to_dict`; errors name ``where`` it was found."""
+    boosters = {one.name: one for one in all_boosters()}
+    return _known(boosters, kept.get("engine"), "boosters of the engine", where).from_text(kept["model"])
+
+
+def objective_to_dict(objective: Objective) -> dict[str, Any]:
+    """Return a loss as plain data."""
+    return {"class": type(objective).__name__, "fields": asdict(objective)}
+
+
+def objective_from_dict(kept: Mapping[str, Any], where: str) -> Objective:
+    """Inverse of :func:`objective_to_dict`; only the losses of this package are known."""
+    loss = _known(LOSSES, kept.get("class"), "the loss", where)
+    try:
+        objective: Objective = loss(**kept["fields"])
+    except TypeError as error:
+        raise ValueError(
+            f"{where!r} has parameters of its loss that this version of pucboost does not know."
+        ) from error
+    return objective
+
+
+def _known(known: Mapping[str, Any], name: Any, what: str, where: str) -> Any:
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(
+            f"{where!r} has {what} {name!r}, which this version of pucboost does not know; it knows "
+            f"{', '.join(sorted(known))}. The file is damaged, or of a later version."
+        )
+    return known[name]
+
+
+def anchor_to_dict(anchor: Anchor) -> dict[str, Any]:
+    """Return an anchor as plain data; raise if it cannot be written."""
+    if isinstance(anchor, BoosterAnchor):
+        return booster_to_dict(anchor.model)
+    if isinstance(anchor, EstimatorAnchor):
+        return {"skops": _with_skops(anchor), "question": asdict(anchor.question)}
+    raise ValueError(
+        f"The anchor is a callable, which cannot be written into a model file. {_PICKLE} yourself, or make the anchor "
+        "a booster or an estimator of scikit-learn."
+    )
+
+
+def anchor_from_dict(
+    kept: Mapping[str, Any], consent: Consent, objective: Objective, where: str, trusted: Sequence[str]
+) -> Anchor:
+    """Inverse of :func:`anchor_to_dict`.
+
+    Parameters
+    ----------
+    where
+        Where it was found, for errors.
+    trusted
+        Types that may be loaded besides those that skops trusts.
+    """
+    if "skops" not in kept:
+        return BoosterAnchor(booster_from_dict(kept, where), consent, objective)
+    return EstimatorAnchor(
+        _trusted(base64.b64decode(kept["skops"]), where, trusted),
+        consent,
+        objective,
+        _question(kept["question"], where),
+    )
+
+
+def _question(kept: Mapping[str, Any], where: str) -> AnchorQuestion:
+    if kept["method"] not in METHODS or kept["container"] not in CONTAINERS:
+        raise ValueError(
+            f"{where!r} asks its anchor by {kept['method']!r} about a table of kind {kept['container']!r}; this "
+            f"version of pucboost knows {', '.join(METHODS)} and {', '.join(CONTAINERS)}."
+        )
+    columns, constant = kept["columns"], kept["constant"]
+    return AnchorQuestion(
+        kept["method"],
+        None if columns is None else tuple(int(j) for j in columns),
+        kept["container"],
+        None if constant is None else (int(constant[0]), str(constant[1])),
+    )
+
+
+def _with_skops(anchor: EstimatorAnchor) -> str:
+    """Return an estimator as text; raise if skops cannot write it, or cannot read what it has written."""
+    if is_statsmodels(anchor.model):
+        raise ValueError(
+            f"The anchor ({anchor.name}) cannot be written into a model file: skops does not know statsmodels. "
+            f"{_PICKLE} yourself, or make the anchor an estimator of scikit-learn."
+        )
+    skops = _skops("write")
+    try:
+        data = skops.dumps(anchor.model)
+        skops.loads(data, trusted=skops.get_untrusted_types(data=data))
+    except Exception as error:  # types outside skops raise errors of all kinds, lambdas only when they are read
+        raise ValueError(
+            f"The anchor ({anchor.name}) cannot be written into a model file: skops fails with {error!s}. {_PICKLE} "
+            "yourself, or build the anchor from estimators of scikit-learn."
+        ) from error
+    return base64.b64encode(data).decode("ascii")
+
+
+def _trusted(data: bytes, where: str, trusted: Sequence[str]) -> Any:
+    """Return the estimator in a file if all its types are trusted."""
+    skops = _skops("read")
+    trusted = [*trusted, *_HARMLESS]
+    unknown = [name for name in skops.get_untrusted_types(data=data) if name not in trusted]
+    if unknown:
+        raise ValueError(
+            f"The anchor in {where!r} has types that are not trusted: {', '.join(unknown)}. To load them runs their "
+            f"code. If you trust the file, call load_model({where!r}, trusted={unknown!r})."
+        )
+    return skops.loads(data, trusted=trusted)
+
+
+def _skops(verb: str) -> Any:
+    try:
+        import skops.io
+    except ImportError as error:
+        raise ImportError(
+            f"To {verb} a model whose anchor is an estimator, pucboost needs skops: pip install 'pucboost[skops]'."
+        ) from error
+    return skops.io

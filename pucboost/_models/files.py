@@ -12,8 +12,14 @@ from .._engines import all_boosters, boosters_of, is_booster
 from .._engines.base import Boosters
 from .._persistence import DamagedFileError
 from .._tables.files import is_table_file, write_whole
-from .anchored import ANCHORED_KEY, AnchoredModel, entries_of_file
-from .anchored_parts import anchor_from_dict, booster_from_dict, objective_from_dict
+from .anchored import (
+    ANCHORED_KEY,
+    AnchoredModel,
+    anchor_from_dict,
+    booster_from_dict,
+    entries_of_file,
+    objective_from_dict,
+)
 from .schema import TREES_ARE_OTHERS, TrainingSummary, check_names, kept_of, model_schema, read_schema, valid_in
 
 if TYPE_CHECKING:

@@ -61,9 +61,9 @@ class TrainingSummary(PlanSummary):
         mask_calibration: float = 0.0,
     ) -> TrainingSummary:
         """Summarise a virtual table and the people it stands for."""
-        plan = virtual.rows.plan
-        seen = common_masks(virtual.people_as_given().rows.plan.available)
-        described = asdict(plan.summary(virtual.table.weight)) | {"source_rows": virtual.people}
+        people = virtual.people_as_given()
+        seen = common_masks(people.rows.plan.available)
+        described = asdict(virtual.rows.plan.summary(virtual.table.weight)) | {"source_rows": len(people)}
         return cls(
             **described,
             masks_seen=seen if len(seen) <= MAX_MASKS_KEPT else None,

@@ -1,4 +1,8 @@
-"""``balance``: one loading for everybody, so that what people are told adds up to what happened."""
+"""``balance``: one loading for everybody, so that what people are told adds up to what happened.
+
+One constant on the scale of raw scores is a factor under a log link, and keeps the order of quotes, so the bonus
+balances by the same constant. Further trees would take it back, so loaded models are neither continued nor refitted.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,11 @@ from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.mask_tree import Leaf, MaskTree
 from .._losses import Objective, Quantile, Softmax, per_unit
-from .._models.loss import loss_of
+from .._models.anchored import loss_of
 from .._models.schema import TrainingSummary, attach_schema, kept_of
 from .._tables.containers import as_exposure, as_weight, eager, read_label, rows_of
 from .._tables.sources import Categories
-from .._training.mask_constants import FARTHEST, ScoredRows, mask_constants
+from .._training.calibration import FARTHEST, ScoredRows, mask_constants
 from .quotes import Favourable, Sharing, predict
 
 TRIED = 100

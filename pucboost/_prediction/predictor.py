@@ -29,7 +29,7 @@ from .._kernels.leaf_sets import (
 )
 from .._kernels.rows import scatter_cells
 from .._models.anchored import AnchoredModel, trees_of
-from .._models.anchors.base import AnchorScores
+from .._models.anchors import AnchorScores
 from .._models.schema import categories_of, kept_of
 from .._tables.containers import erase_columns, row_source, rows_of
 from .._tables.sources import RowSource

@@ -1,10 +1,16 @@
-"""One call of ``train`` or ``cv``, read and checked before anything is built."""
+"""One call of ``train`` or ``cv``, read and checked before anything is built.
+
+parameters → :class:`Settings`, training set → :class:`TrainingRequest`, validation sets → tables, ``init_model`` → a
+booster that may be continued.
+"""
 
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,12 +20,14 @@ import numpy as np
 
 from .._common import Array, warn
 from .._consent import Consent, declares_something
-from .._engines import DEFAULT_ENGINE, engine_named, prepare
+from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster, prepare
 from .._engines.base import Engine, EngineParams, RunOptions
 from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective, check_takes_exposure
-from .._models.anchors.choice import check_anchor
+from .._models.anchors import check_anchor
+from .._models.files import consent_of, load_engine_model, summary_of
+from .._models.schema import categories_of
 from .._silence.detector import warn_of_encoded_silence
 from .._tables.columns import warn_of_identifying_text
 from .._tables.containers import (
@@ -35,10 +43,9 @@ from .._tables.names import did_you_mean
 from .._tables.sources import Categories, RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
 from .._virtual.shared_plan import PlanPart
-from .contents import read_content
-from .datasets import is_read_by_us, whole_of
-from .rates import as_rates, check_both_or_neither
-from .setting_checks import check_anchor_strength, check_calibrate_masks, check_external_memory, check_plan
+from .datasets import is_read_by_us, read_content, whole_of
+
+logger = logging.getLogger("pucboost")
 
 OWN_KEYS = (
     "optional",
@@ -113,7 +120,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     sketch = own.get("training_sketch", True)
     if not isinstance(sketch, bool):
         raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
-    plan = check_plan(own)
+    plan = _check_plan(own)
     check_features(own.get("engine", DEFAULT_ENGINE), {**own, "plan": None if plan is None else "with a shared plan"})
     augmentation = check_augmentation(own.get("augmentation", "balanced") if plan is None else plan.plan.augmentation)
     valid = own.get("valid_augmentation")
@@ -126,17 +133,63 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
             copies=None if copies is None else check_copies(copies),
             compact=compact or False,
-            calibrate_masks=check_calibrate_masks(own.get("calibrate_masks")),
+            calibrate_masks=_check_calibrate_masks(own.get("calibrate_masks")),
             anchor=check_anchor(own.get("anchor")),
-            anchor_strength=check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
+            anchor_strength=_check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
-            external_memory=check_external_memory(own.get("external_memory")),
+            external_memory=_check_external_memory(own.get("external_memory")),
             expect_shared=own.get("expect_shared"),
             training_sketch=sketch,
             plan=plan,
         ),
         engine_params,
     )
+
+
+def _check_plan(own: Mapping[str, Any]) -> PlanPart | None:
+    """Return the slice of a shared plan; raise for parameters that are the plan's, or impossible in parts."""
+    plan = own.get("plan")
+    if plan is None:
+        return None
+    if not isinstance(plan, PlanPart):
+        raise TypeError(
+            f"plan must be a part of a SharedPlan, as plan.part(…) returns it, got {type(plan).__name__!r}."
+        )
+    for name in ("augmentation", "copies", "max_virtual_rows"):
+        if own.get(name) is not None:
+            raise ValueError(f"{name} belongs to the plan that all parts share; give it to SharedPlan.agree.")
+    return plan
+
+
+def _check_calibrate_masks(value: Any) -> float:
+    """Return ``calibrate_masks`` as a strength: 0 for False, 1 for True."""
+    if value is None or isinstance(value, (bool, np.bool_)):
+        return float(bool(value))
+    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
+        raise ValueError(
+            f"calibrate_masks must be True, False or a strength from 0 (nothing) to 1 (True), got {value!r}."
+        )
+    return float(value)
+
+
+def _check_external_memory(folder: Any) -> Path | None:
+    """Return the folder for external memory, if there is one."""
+    if folder is None:
+        return None
+    if not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
+        raise ValueError(f"external_memory must be an existing folder, got {folder!r}.")
+    return Path(folder)
+
+
+def _check_anchor_strength(strength: Any, anchor: Any) -> float | None:
+    """Return λ if it is a positive number and there is an anchor, else raise."""
+    if strength is None:
+        return None
+    if anchor is None:
+        raise ValueError("anchor_strength needs an anchor.")
+    if isinstance(strength, bool) or not isinstance(strength, Real) or not 0 < float(strength) < float("inf"):
+        raise ValueError(f"anchor_strength must be a positive number, got {strength!r}.")
+    return float(strength)
 
 
 def plain_call(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> tuple[Engine, dict[str, Any]]:
@@ -170,10 +223,10 @@ class TrainingRequest:
     """Has no groups if nothing is optional."""
     objective: Objective | None
     """The loss in closed form; None for a callable, or a loss pucboost does not know."""
-    totals: Array | None = None
-    """The outcomes as they were given, if they add up over an exposure; the labels of ``table`` are then rates."""
     classes: Array | None = None
     """The labels that class numbers stand for, if there were others than these numbers."""
+    label_name: str = "label of train_set"
+    """What errors call the labels."""
 
     @classmethod
     def read(
@@ -225,22 +278,41 @@ class TrainingRequest:
         """Whether a round of constants per mask is added."""
         return self.settings.calibrate_masks > 0 and self.consent.n_groups > 0
 
+    @property
+    def per_exposure(self) -> bool:
+        """Whether the labels are totals over an exposure."""
+        return self.table.exposure is not None
+
+    @cached_property
+    def _shared(self) -> Array:
+        return self._visible(self.table)
+
     def shared(self, table: SourceTable) -> Array:
         """Return the mask of the groups that each person of a table shares, as training sees it."""
+        own = table.source is self.table.source and table.available is self.table.available
+        return self._shared if own else self._visible(table)
+
+    def _visible(self, table: SourceTable) -> Array:
         zero, threads = self.options.zero_as_missing, self.options.num_threads
         return self.consent.visible(table.source, table.available, zero_as_missing=zero, num_threads=threads)
 
-    def warn_of_encoded_silence(self, shared: Array) -> None:
+    def warn_before_training(self, *, validates: bool) -> None:
         """Warn if silence seems to be imputed or encoded in the training table, or if its text names single people.
 
-        With ``augmentation="none"``, too: who asks for it may well believe that ``optional`` protects somebody.
+        With ``augmentation="none"``, too: who asks for it may well believe that ``optional`` protects somebody. Log
+        that validation sets are scored as they are, if some are.
         """
+        if validates and self.settings.valid_augmentation == "none" != self.settings.augmentation:
+            logger.warning(
+                "validation sets are scored as they are (valid_augmentation='none'), so early stopping and whoever "
+                "compares models by these scores rewards what silence tells"
+            )
         expected, zero = self.settings.expect_shared, self.options.zero_as_missing
         if self.settings.plan is not None:
             return  # who shares what may well differ between parts
         threads, available = self.options.num_threads, self.table.available
         self.consent.warn_of_lacking(self.table.source, available, zero_as_missing=zero, num_threads=threads)
-        warn_of_encoded_silence(self.table.source, self.consent, shared, expected, zero_as_missing=zero)
+        warn_of_encoded_silence(self.table.source, self.consent, self._shared, expected, zero_as_missing=zero)
         if self.consent.n_groups:
             warn_of_identifying_text(self.table.source)
 
@@ -277,13 +349,9 @@ class TrainingRequest:
         if table.exposure is not None:
             check_takes_exposure(objective, value_of(prepared.values, "objective"))
         engine.check_labels(objective, table.label, label_name)
-        totals = None
-        if table.exposure is not None:
-            totals, table = table.label, as_rates(table)
-            engine.check_labels(objective, table.label, f"{label_name}, divided by the exposure,")
         if settings.plan is not None and options.zero_as_missing != settings.plan.plan.zero_as_missing:
             raise ValueError("zero_as_missing differs between params and plan; give it to SharedPlan.facts and agree.")
-        return cls(engine, settings, prepared, options, table, consent, objective, totals, classes)
+        return cls(engine, settings, prepared, options, table, consent, objective, classes, label_name)
 
 
 def _check_names(engine: Engine, names: Sequence[str]) -> None:
@@ -432,7 +500,8 @@ def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTa
     table = read_dataset(valid_set, name, training.categories, training.feature_names)
     if declares_something(table.optional):
         table = _in_order_of(request.consent, resolve_consent(table, None, name), table, number)
-    return ready_to_validate(request, table, name)
+    check_validation(request, table, name)
+    return table
 
 
 def _in_order_of(consent: Consent, own: Consent, table: SourceTable, number: int) -> SourceTable:
@@ -445,14 +514,13 @@ def _in_order_of(consent: Consent, own: Consent, table: SourceTable, number: int
     return replace(table, available=np.asarray(table.available)[:, order])
 
 
-def ready_to_validate(request: TrainingRequest, table: SourceTable, name: str) -> SourceTable:
-    """Return a validation table with rates in place of totals, if training has them; raise if it does not fit."""
-    check_validation(request, table, name)
-    check_both_or_neither(request.totals is not None, table.exposure is not None, name)
-    return as_rates(table)
-
-
 def check_validation(request: TrainingRequest, table: SourceTable, name: str) -> None:
+    """Raise if labels, columns or exposure of a validation table do not fit the training table."""
+    check_held_out(request, table, name)
+    check_both_or_neither(request.per_exposure, table.exposure is not None, name)
+
+
+def check_held_out(request: TrainingRequest, table: SourceTable, name: str) -> None:
     """Raise if labels or columns of a validation table do not fit the training table."""
     request.engine.check_labels(request.objective, table.label, f"label of {name}")
     mine, theirs = request.table.source, table.source
@@ -460,3 +528,83 @@ def check_validation(request: TrainingRequest, table: SourceTable, name: str) ->
         Consent({}, tuple(mine.feature_names)).check_columns(theirs.feature_names)
     elif theirs.n_columns != mine.n_columns:
         raise ValueError(f"A validation set has {theirs.n_columns} columns, but train_set has {mine.n_columns}.")
+
+
+def check_both_or_neither(one: bool, other: bool, other_name: str, one_name: str = "train_set") -> None:
+    """Raise if only one of two that belong together has an exposure: it would be rates, and the other totals."""
+    if one != other:
+        has, lacks = (one_name, other_name) if one else (other_name, one_name)
+        raise ValueError(f"{has} has an exposure, but {lacks} has none. Give the exposure of both, or of neither.")
+
+
+# ----- models to continue
+
+
+READS_SILENCE = (
+    "was trained with augmentation='none': what its trees inferred from silence stays in the model. Train it again "
+    "with another augmentation."
+)
+
+
+def model_to_continue(request: TrainingRequest, init_model: Any) -> Any:
+    """Return the booster to continue, read from its file if it is one; None for None.
+
+    Raise if it was trained under another consent schema, or reads categories differently.
+    """
+    if init_model is None:
+        return None
+    # Read here, not by the engine: a file that was cut off would stop the process there.
+    model = load_engine_model(init_model)[0] if isinstance(init_model, (str, Path)) else init_model
+    check_is_of(request.engine, model)
+    known = check_same_consent(model, request.consent if request.consent.n_groups else None)
+    summary = summary_of(model) if known else None
+    if request.consent.n_groups and not known:
+        warn("init_model has no consent schema: what its trees inferred from silence stays in the model.")
+    if summary is not None:
+        if request.settings.augmentation != "none" and summary.augmentation == "none":
+            warn(f"init_model {READS_SILENCE}")
+        check_both_or_neither(summary.per_exposure, request.per_exposure, "train_set", "init_model")
+        if summary.loading:
+            raise ValueError(
+                "init_model has a loading (balance), which further trees would take back. Continue the model it was "
+                "made of, and balance the result."
+            )
+    _check_same_categories(request, model)
+    return model
+
+
+def check_is_of(engine: Engine, init_model: Any) -> None:
+    """Raise for what an engine ignores without a word: estimators, anchored models, boosters of another engine."""
+    if is_booster(init_model) and boosters_of(init_model) is engine.boosters:
+        return
+    hint = " Pass its booster_." if hasattr(init_model, "booster_") else ""
+    raise TypeError(
+        f"init_model must be a booster of {engine.title} or a model file, got {type(init_model).__name__!r}.{hint}"
+    )
+
+
+def _check_same_categories(request: TrainingRequest, init_model: Any) -> None:
+    """Raise if category codes in the trees of ``init_model`` mean other categories than those in the table."""
+    before, now = categories_of(init_model), request.table.source.categories
+    if before is None or not before.values or not now.values:
+        return  # nothing is known, or the user assigned the codes
+    there, here = before.by_column(request.table.source.coded), now.by_column(())
+    for j, name in enumerate(request.table.names):
+        known, given = list(there.get(j, ())), list(here.get(j, ()))
+        if given[: len(known)] != known:  # new categories may follow
+            raise ValueError(
+                f"Column {name!r} has the categories {given[:5]} …, but init_model was trained on {known[:5]} …, so "
+                "its codes would be misread. Make the column a pandas category with the categories of init_model, in "
+                "their order, followed by any new ones."
+            )
+
+
+def check_same_consent(init_model: Any, consent: Consent | None) -> bool:
+    """Raise if ``init_model`` was trained under another consent schema than ``consent``; return whether it has one."""
+    before = consent_of(init_model)
+    if before is not None and before != consent:
+        raise ValueError(
+            f"init_model was trained under {before}, but this call declares {consent or 'nothing optional'}. Declare "
+            "the same optional features to continue it."
+        )
+    return before is not None

@@ -1,4 +1,4 @@
-"""``train``: read → augment → engine → model."""
+"""``train`` and ``refit``: a call is read and checked, then runs through the lists of steps."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import lightgbm as lgb
 
-from .._common import Array
-from .._engines.base import Checkpoints, Hooks
-from .._models.schema import unprotected
-from .._virtual.rows import VirtualTable
-from .anchored import train_anchored
-from .augmenting import Augmenter
-from .calibrating import calibrate, check_can_be_calibrated
-from .continuing import check_same_consent, model_to_continue
+from .._common import Array, warn
+from .._engines import boosters_of, engine_named
+from .._engines.base import EngineParams, Hooks, RunOptions
+from .._models.anchored import AnchoredModel, loss_of
+from .._models.schema import categories_of, kept_of, unprotected
+from .._tables.containers import SourceTable, eager, row_source
+from .._virtual.plan import ENGINE_MAX_ROWS, check_augmentation, check_copies
+from .calibration import check_can_be_calibrated
 from .datasets import TrainingSet, as_dataset, as_datasets
-from .rates import plain_rates
-from .request import TrainingRequest, ValidationTables, plain_call, read_validation
+from .request import (
+    READS_SILENCE,
+    Settings,
+    TrainingRequest,
+    ValidationTables,
+    check_both_or_neither,
+    check_same_consent,
+    model_to_continue,
+    plain_call,
+    read_validation,
+)
+from .steps import FINISHERS, TABLE_STEPS, VIRTUAL_STEPS, Training, plain_rates, plan, run, trained
 
 if TYPE_CHECKING:
     from .._models.trained import TrainedModel
@@ -28,8 +38,6 @@ Feval: TypeAlias = Callable[[Array, Any], Any] | list[Callable[[Array, Any], Any
 """Takes predictions and the data set; returns name, value and whether higher is better, or a list of such."""
 Callbacks: TypeAlias = list[Any] | None
 """The engine's own kind of callbacks."""
-
-NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
 
 
 def train(
@@ -156,25 +164,109 @@ def _train_read(
 
 def train_request(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
     """Train a request that was read and checked, and return the model."""
-    request = check_can_be_calibrated(request, hooks)
-    if request.settings.anchor is not None:
-        return train_anchored(request, valid_tables, hooks)
-    augmenter = Augmenter(request)
-    virtual = augmenter.training()
-    if virtual.merged and any(table is None for table, _ in valid_tables or ()):
-        raise ValueError(f"The training set among valid_sets: {NO_METRIC_OF_MERGED_ROWS}")
-    params, valid = augmenter.params_for(virtual), augmenter.validation_sets(valid_tables)
-    if hooks.checkpoints is not None:
-        hooks = replace(hooks, checkpoints=_with_schema(hooks.checkpoints, augmenter, virtual))
-    booster = request.engine.train(virtual, params, valid, hooks)
-    if request.calibrates:
-        rows, strength = augmenter.calibration(), request.settings.calibrate_masks
-        calibrate(booster, request.engine.boosters, rows, request.objective, strength)
-    return augmenter.finish(booster, virtual)
+    check_can_be_calibrated(request, hooks)
+    request.warn_before_training(validates=valid_tables is not None)
+    return trained(Training.of(request, valid=valid_tables, hooks=hooks))
 
 
-def _with_schema(checkpoints: Checkpoints, augmenter: Augmenter, virtual: VirtualTable) -> Checkpoints:
-    """Return checkpoints that keep the models with their consent schema."""
-    return Checkpoints(
-        lambda booster, rounds: checkpoints.keep(augmenter.finish(booster, virtual), rounds), checkpoints.every
+NO_CONSENT = (
+    "The model has no consent schema, so it is not known what is optional. Refit it with the engine itself, or train "
+    "it with pucboost.train."
+)
+
+
+def refit(
+    booster: Any,
+    X: Any,
+    y: Any,
+    *,
+    decay_rate: float | None = None,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    available: Any = None,
+    augmentation: str = "balanced",
+    copies: float | None = None,
+    seed: int = 0,
+    training_sketch: bool = True,
+    num_threads: int | None = None,
+) -> Any:
+    """Return a booster with the same trees whose leaves are fitted to other people, on virtual rows.
+
+    The engines' own ways to refit take the rows as they are, and then leaves learn what silence says. Here each person
+    stands for one row per subset of what they share, as in :func:`train`. The virtual rows are in memory.
+
+    Parameters
+    ----------
+    booster
+        As returned by :func:`pucboost.train`.
+    X, y
+        People, in a table with the columns of training, and their outcomes.
+    decay_rate
+        As in ``lgb.Booster.refit``: a leaf becomes decay_rate · old + (1 − decay_rate) · new; 0.9 by default. XGBoost
+        replaces leaves (``updater="refresh"``), so it takes none.
+    sample_weight
+        Weights of people.
+    exposure
+        What the outcomes add up over, as in :class:`Dataset`; needed if the booster was trained with one.
+    available
+        Who shares what, if the values do not show it, as in :class:`Dataset`.
+    augmentation, copies, seed
+        Which virtual rows are used, as in :func:`train`.
+    training_sketch
+        False leaves out the hashes by which an audit recognises the people in X, as in :func:`train`.
+    num_threads
+        Threads for the kernels; None means all cores.
+
+    Returns
+    -------
+    lgb.Booster or xgb.Booster
+        With ``consent`` and ``puc_summary``; the given one is not changed.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)); y = X.sum(axis=1); X[::3, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
+    >>> next_year = puc.refit(booster, X, y + 1, decay_rate=0.0)
+    >>> next_year.consent == booster.consent, round(float((next_year.predict(X) - booster.predict(X)).mean()), 1)
+    (True, 1.0)
+    """
+    if isinstance(booster, AnchoredModel):
+        raise ValueError("An anchored model cannot be refitted; train it again.")
+    boosters, (consent, before) = boosters_of(booster), kept_of(booster)
+    if consent is None or before is None:
+        raise ValueError(NO_CONSENT)
+    if before.augmentation == "none":
+        warn(f"The booster {READS_SILENCE}")
+    if before.loading:
+        raise ValueError("The booster has a loading (balance). Refit the model it was made of, and balance it again.")
+    if decay_rate is not None and not 0 <= decay_rate <= 1:
+        raise ValueError(f"decay_rate must be between 0 and 1, got {decay_rate!r}.")
+    check_augmentation(augmentation)
+    if copies is not None:
+        check_copies(copies)
+    source = row_source(eager(X), categories_of(booster))
+    consent.check_table(source)
+    check_both_or_neither(before.per_exposure, exposure is not None, "this refit", "the booster")
+    names = list(consent.feature_names)
+    table = SourceTable.of(
+        source, y, sample_weight, name="X", feature_name=names, exposure=exposure, available=available
     )
+    strength = before.mask_calibration
+    request = TrainingRequest(
+        engine_named(boosters.name),
+        Settings(augmentation=augmentation, copies=copies, calibrate_masks=strength, training_sketch=training_sketch),
+        EngineParams({}, 0),
+        RunOptions(seed, num_threads, boosters.reads_zero_as_missing(booster)),
+        replace(table, pandas_categorical=None),  # the booster has its categories already
+        consent,
+        loss_of(booster),
+    )
+    # The constants per mask are no leaves to be refitted a little: they are made again for the refitted trees.
+    trees = boosters.first_rounds(booster, boosters.used_rounds(booster) - 1) if strength else booster
+
+    def fit_leaves(training: Training) -> Training:
+        return replace(training, model=request.engine.refit(trees, training.virtual, decay_rate))
+
+    training = Training(request, request.table, ENGINE_MAX_ROWS, copies=copies, coded_columns=before.coded_columns)
+    return run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS, fit_leaves, *FINISHERS).model

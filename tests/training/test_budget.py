@@ -28,14 +28,14 @@ def test_default_budget_depends_on_memory(monkeypatch: Any) -> None:
     X, y = make_table(1_000)
     rows = []
     for memory in (240_000.0, 320_000.0):
-        monkeypatch.setattr("pucboost._training.augmenting.memory_bytes", lambda memory=memory: memory)
+        monkeypatch.setattr("pucboost._training.steps.memory_bytes", lambda memory=memory: memory)
         with pytest.warns(UserWarning, match="copies is reduced"):
             rows.append(puc.train(PARAMS, lgb.Dataset(X, y), 2).puc_summary.virtual_rows)
     # Half of the memory, at 87 bytes a row: 6 bins by column and by row, since QUIET asks for that, and 75 for label,
     # weight, bag, score, gradients and the plan. The number of copies is drawn, so a little less is aimed at.
     assert 0.93 * 120_000 / 87 < rows[0] <= 120_000 / 87
     assert 0.93 * 160_000 / 87 < rows[1] <= 160_000 / 87
-    monkeypatch.setattr("pucboost._training.augmenting.memory_bytes", lambda: 1.0)
+    monkeypatch.setattr("pucboost._training.steps.memory_bytes", lambda: 1.0)
     with pytest.warns(UserWarning, match="copies is reduced"):  # the people themselves are never refused
         assert puc.train(PARAMS, lgb.Dataset(X, y), 2).puc_summary.virtual_rows == 1_000
 

@@ -125,7 +125,7 @@ def test_column_wise_histograms_where_memory_is_short(monkeypatch: Any) -> None:
 
     assert how() == [None, None]
     # 6 columns: 87 bytes a row, and 81 by column. So 2,000 rows fit only by column.
-    monkeypatch.setattr("pucboost._training.augmenting.memory_bytes", lambda: 2 * 84.0 * 2_000)
+    monkeypatch.setattr("pucboost._training.steps.memory_bytes", lambda: 2 * 84.0 * 2_000)
     assert how() == [True, None]
     assert how(force_row_wise=True, max_virtual_rows=10_000) == [None, True]
     assert how(force_col_wise=False, max_virtual_rows=10_000) == [False, None]

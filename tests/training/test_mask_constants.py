@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pucboost._losses import Logistic, Objective, Poisson, Softmax, SquaredError
-from pucboost._training import mask_constants as module
-from pucboost._training.mask_constants import PEOPLE_TRUSTED, ScoredRows, mask_constants
+from pucboost._training import calibration as module
+from pucboost._training.calibration import PEOPLE_TRUSTED, ScoredRows, mask_constants
 
 
 def virtual_rows(objective: Objective, n: int = 60, groups: int = 3, seed: int = 0) -> ScoredRows:

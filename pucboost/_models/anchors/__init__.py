@@ -1,1 +1,0 @@
-"""Anchors: existing models of base features, and how each kind of them is asked."""
