@@ -122,7 +122,7 @@ def main() -> None:
     print("saved credit_nonresponse.png")
 
 
-def draw_picture(reports: dict[str, puc.AuditReport], source: str) -> None:
+def draw_picture(reports: dict[str, puc.typing.AuditReport], source: str) -> None:
     """Save the penalties of both models, with the finding as title."""
     plain, protected = (report.verdict for report in reports.values())
     findings = {

@@ -31,22 +31,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-class ProtectionLostWarning(UserWarning):
-    """The protection of a model is lost, or may be, by what others have done with it.
-
-    - XGBoost copies the attributes of a booster into every model that it makes of it, also into one that it has
-      continued (``xgb.train(..., xgb_model=booster)``) or refreshed on rows as they are. Such a model may read silence,
-      and counts as a model without consent schema.
-    - ``lgb.train`` and ``lgb.cv`` train on the rows of a :class:`Dataset` as they are, whatever is optional.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import pucboost as puc
-    >>> warnings.filterwarnings("error", category=puc.ProtectionLostWarning)  # stop, in place of going on without
-    """
-
-
 STEPS = 100
 """A notebook keeps every update it is sent, so there are at most this many."""
 

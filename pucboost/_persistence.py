@@ -22,6 +22,7 @@ from typing import Any
 
 from . import __version__
 from ._common import warn
+from .warnings import PickledByAnotherVersionWarning
 
 HOMES = {
     "AnchorQuestion": "_models.anchors",
@@ -42,20 +43,6 @@ HOMES = {
     **dict.fromkeys(("Gamma", "Logistic", "Poisson", "Quantile", "Softmax", "SquaredError", "Tweedie"), "_losses"),
 }
 """What a pickle calls a class → where it is today, with its name there if that differs."""
-
-
-class PickledByAnotherVersionWarning(UserWarning):
-    """A model was pickled by another version of pucboost, and may not mean the same here.
-
-    Files that ``puc.save_model`` writes are read by later versions; pickles are only known to be read by the version
-    that wrote them.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import pucboost as puc
-    >>> warnings.filterwarnings("error", category=puc.PickledByAnotherVersionWarning)  # do not load such models at all
-    """
 
 
 def is_ours(model: Any) -> bool:

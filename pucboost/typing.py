@@ -1,4 +1,4 @@
-"""Types for annotations: what ``train`` returns, and the words that arguments take.
+"""Types for annotations: what calls return, and the words that arguments take.
 
 >>> import pucboost as puc
 >>> def premium(model: puc.typing.TrainedModel, X: Any, sharing: puc.typing.Sharing = "best") -> Any:
@@ -11,6 +11,7 @@ puc.load_model(path)``.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._consent import OptionalColumns
@@ -20,17 +21,39 @@ from ._training.datasets import TrainingSet
 from ._virtual.plan import Augmentation
 
 if TYPE_CHECKING:
+    from ._auditing.results import AuditReport
+    from ._letter.letters import Letter
+    from ._models.anchored import AnchoredModel
     from ._models.trained import TrainedModel
+    from ._prediction.sharing import SharingEffects
 else:
     TrainedModel = Any  # only checkers see the class
 
+_RESULTS = {
+    "AnchoredModel": "_models.anchored",
+    "AuditReport": "_auditing.results",
+    "Letter": "_letter.letters",
+    "SharingEffects": "_prediction.sharing",
+}
+"""What calls return, and where it is: imported on first use."""
+
 __all__ = [
+    "AnchoredModel",
+    "AuditReport",
     "Augmentation",
     "EngineName",
     "Favourable",
+    "Letter",
     "OptionalColumns",
     "Search",
     "Sharing",
+    "SharingEffects",
     "TrainedModel",
     "TrainingSet",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RESULTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_RESULTS[name]}", __package__), name)

@@ -19,7 +19,7 @@ PAPER = replace(LogisticFamily.paper(), sharing=0.6)
 FAST = {"num_threads": 1}
 
 
-def audit(model: Any, people: Any, family: Any = TEASER, **options: Any) -> puc.AuditReport:
+def audit(model: Any, people: Any, family: Any = TEASER, **options: Any) -> puc.typing.AuditReport:
     options = {"margin": 0.02, "optional": family.optional, "num_threads": 1, **options}
     return puc.audit(model, people.X, people.y, **options)
 
@@ -54,7 +54,7 @@ def known_nuisance(family: LogisticFamily) -> tuple[Known, Known]:
     return Known(outcome), Known(lambda X: silence_probability(family, X[:, :2]))
 
 
-def numbers(report: puc.AuditReport) -> list[Any]:
+def numbers(report: puc.typing.AuditReport) -> list[Any]:
     return [(p.people, p.estimate.value if p.estimate else None) for p in report.penalties]
 
 

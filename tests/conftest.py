@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What users read must not show data in which silence seems to be encoded."""
     for item in items:
         if isinstance(item, pytest.DoctestItem):
-            item.add_marker(pytest.mark.filterwarnings("error::pucboost.EncodedSilenceWarning"))
+            item.add_marker(pytest.mark.filterwarnings("error::pucboost.warnings.EncodedSilenceWarning"))
 
 
 @pytest.fixture(autouse=True, scope="session")

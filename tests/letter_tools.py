@@ -15,8 +15,8 @@ import pucboost as puc
 COLUMNS = ["age", "bmi", "sex", "steps", "pulse", "glucose"]
 GROUPS = {"app": ["steps"], "watch": ["pulse"], "blood": ["glucose"]}
 NAMES = {"app": "your fitness app", "watch": "your watch", "blood": "your blood test"}
-EUROS = puc.LetterNumber(decimals=2, prefix="€")
-TEXT = puc.LetterText(quantity="yearly price", groups=NAMES, number=EUROS)
+EUROS = puc.letters.LetterNumber(decimals=2, prefix="€")
+TEXT = puc.letters.LetterText(quantity="yearly price", groups=NAMES, number=EUROS)
 
 
 def people(n: int = 400) -> tuple[pd.DataFrame, Any]:

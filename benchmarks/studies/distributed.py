@@ -71,7 +71,7 @@ def _cluster(n_workers: int = 2) -> Iterator[Client]:
         Client(cluster) as client,
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore", puc.EncodedSilenceWarning)
+        warnings.simplefilter("ignore", puc.warnings.EncodedSilenceWarning)
         yield client
 
 
@@ -234,7 +234,7 @@ def _materialised(client: Client, engine: str, X: Any, y: Any, optional: list[in
     """Virtual rows as a table of twice the size, in the engine's own interface; all of them in every tree."""
     parts = list(zip(X.to_delayed().ravel(), y.to_delayed().ravel(), strict=True))
     facts = client.gather([client.submit(_facts, *client.compute(part), optional, pure=False) for part in parts])
-    plan = puc.SharedPlan.agree(facts, copies=COPIES)
+    plan = puc.distributed.SharedPlan.agree(facts, copies=COPIES)
     futures = [client.compute(part) for part in parts]
     counts = [client.submit(_count, part[0], number, plan, pure=False) for number, part in enumerate(futures)]
     plan = plan.complete(client.gather(counts))
@@ -252,7 +252,7 @@ def _materialised(client: Client, engine: str, X: Any, y: Any, optional: list[in
 
 
 def _facts(X: Any, y: Any, optional: list[int]) -> Any:
-    return puc.SharedPlan.facts(X, y, optional=optional)
+    return puc.distributed.SharedPlan.facts(X, y, optional=optional)
 
 
 def _count(X: Any, number: int, plan: Any) -> Any:

@@ -619,7 +619,7 @@ def _hash_of(*parts: Any) -> str:
 
 
 def _loading_of(model: Any) -> tuple[Any, float]:
-    """Return the booster whose predictions a model passes on, and the loading that ``balance`` has given it."""
+    """Return the booster whose predictions a model passes on, and the loading that ``load_to_balance`` has given it."""
     booster = booster_within(model)
     summary = summary_of(booster) if is_booster(booster) else None
     return booster, 0.0 if summary is None else summary.loading

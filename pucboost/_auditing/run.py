@@ -90,7 +90,7 @@ def audit(
         a pipeline, a search or another wrapper, or a callable from a table to predictions.
     X, y
         Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of
-        some training rows (``training_sketch`` in :func:`pucboost.train`), which tell how many of the people they were
+        some training rows (``keep_row_hashes`` in :func:`pucboost.train`), which tell how many of the people they were
         trained on: where that is surely more than 5 %, nothing is certified.
     margin
         Largest average penalty regarded as harmless, in units of the prediction (0.02 is two percentage points of a

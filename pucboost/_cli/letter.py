@@ -41,7 +41,7 @@ output:
     prefix = "€"
     decimals = 0
 
-  puc.LetterText().to_toml("letter.toml") in Python writes all texts there are.
+  puc.letters.LetterText().to_toml("letter.toml") in Python writes all texts there are.
 
 {TABLE_FILES}
 

@@ -57,8 +57,8 @@ def train(
 ) -> Any:
     """Train on the workers of a Dask cluster, as :func:`pucboost.train` does on one machine.
 
-    All workers have slices of one plan (:class:`pucboost.SharedPlan`), whatever is in their partitions, and the
-    engine's own distributed training grows the trees. Masked rows are streamed into the engine within each worker:
+    All workers have slices of one plan (:class:`pucboost.distributed.SharedPlan`), whatever is in their partitions, and
+    the engine's own distributed training grows the trees. Masked rows are streamed into the engine within each worker:
     partitions are neither copied nor joined.
 
     Parameters

@@ -35,7 +35,7 @@ from .._prediction.quotes import (
     favourable_sign,
     quote_subsets,
 )
-from .._prediction.sharing import Monotonicity, compare_with_less, sharing_values
+from .._prediction.sharing import SharingEffects, compare_with_less, sharing_values
 from .._tables.containers import as_exposure, row_source, rows_of
 from .._tables.sources import RowSource
 from .._training.request import OWN_KEYS, check_known
@@ -376,20 +376,20 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self._check_something_optional("there is nothing whose sharing could be worth something")
         return _with_index_of(X, sharing_values(predictor))
 
-    def monotonicity(self, X: Any, *, favourable: Favourable = "lower", target_class: Any = None) -> Monotonicity:
+    def sharing_effects(self, X: Any, *, favourable: Favourable = "lower", target_class: Any = None) -> SharingEffects:
         """Measure how often, and by how much, sharing makes predictions less favourable.
 
         Parameters
         ----------
         X, favourable
-            As in :func:`pucboost.monotonicity`.
+            As in :func:`pucboost.sharing_effects`.
         target_class
             As in :meth:`sharing_value`.
 
         Returns
         -------
-        Monotonicity
-            As :func:`pucboost.monotonicity` returns it.
+        SharingEffects
+            As :func:`pucboost.sharing_effects` returns it.
         """
         sign = favourable_sign(favourable)
         predictor = self._predictor(X, target_class=target_class)

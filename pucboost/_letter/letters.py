@@ -310,7 +310,7 @@ def letter(
     >>> X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["age", "glucose"]); y = 500 + 100 * X.sum(axis=1)
     >>> X.loc[::2, "glucose"] = np.nan
     >>> booster = puc.train({"optional": {"blood": ["glucose"]}, "verbosity": -1}, puc.Dataset(X, y), 50)
-    >>> words = puc.LetterText(quantity="yearly price", groups={"blood": "your blood test"})
+    >>> words = puc.letters.LetterText(quantity="yearly price", groups={"blood": "your blood test"})
     >>> page = puc.letter(booster, X.iloc[[1]], text=words).to_html()
     >>> "<h1>What you share, and your yearly price</h1>" in page
     True
@@ -326,7 +326,7 @@ def letter(
     return made
 
 
-def letters(
+def for_each(
     model: Any,
     X: Any,
     *,
@@ -353,7 +353,7 @@ def letters(
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
     >>> X[::2, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 5)
-    >>> [(one.reference, one.shared) for one in puc.letters(booster, X[:2], references=["a", "b"])]
+    >>> [(one.reference, one.shared) for one in puc.letters.for_each(booster, X[:2], references=["a", "b"])]
     [('a', ()), ('b', ('Column_1',))]
     """
     predictor = _predictor(model, X, target_class)
@@ -387,7 +387,7 @@ def each_letter(
     f(s) is what is told for the subset s of what a person shares; with ``sharing="best"`` it is min_{t ⊆ s} f(t).
     """
     if not isinstance(text, LetterText):
-        raise ValueError(f"text must be a pucboost.LetterText, got {type(text).__name__}.")
+        raise ValueError(f"text must be a pucboost.letters.LetterText, got {type(text).__name__}.")
     sign = _sign_of_best(sharing, favourable)
     check_groups(text, predictor.consent)
     too_many = no_room(predictor.shared, predictor.consent.nesting)

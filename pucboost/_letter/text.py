@@ -38,10 +38,10 @@ class LetterNumber:
     Examples
     --------
     >>> import pucboost as puc
-    >>> euros = puc.LetterNumber(decimal_mark=",", thousands=".", suffix=" €")
+    >>> euros = puc.letters.LetterNumber(decimal_mark=",", thousands=".", suffix=" €")
     >>> euros.show(-1234.5), euros.difference(1234.5, 1200)
     ('−1.234,50 €', '34,50 €')
-    >>> puc.LetterNumber(100, 1, suffix="%", difference_suffix=" points").difference(0.25, 0.125)
+    >>> puc.letters.LetterNumber(100, 1, suffix="%", difference_suffix=" points").difference(0.25, 0.125)
     '12.5 points'
     """
 
@@ -137,10 +137,10 @@ class LetterText:
     Examples
     --------
     >>> import pucboost as puc
-    >>> text = puc.LetterText(quantity="yearly price", groups={"blood": "your blood test"})
+    >>> text = puc.letters.LetterText(quantity="yearly price", groups={"blood": "your blood test"})
     >>> text.fill("title")
     'What you share, and your yearly price'
-    >>> puc.LetterText(intro="Dear {name}")
+    >>> puc.letters.LetterText(intro="Dear {name}")
     Traceback (most recent call last):
     ...
     ValueError: intro of LetterText has a placeholder {name}; known there: {quantity}.

@@ -79,7 +79,7 @@ class AnchoredModel:
     >>> X[::3, 1] = np.nan
     >>> legacy = lgb.train({"verbosity": -1}, lgb.Dataset(X[:, :1], y, feature_name=["Column_0"]), 10)
     >>> model = puc.train({"optional": [1], "anchor": legacy, "verbosity": -1}, (X, y), 10)
-    >>> isinstance(model, puc.AnchoredModel), model.consent.group_names
+    >>> isinstance(model, puc.typing.AnchoredModel), model.consent.group_names
     (True, ('Column_1',))
     >>> bool((model.predict(X[::3]) == legacy.predict(X[::3, :1])).all())     # exactly, for people who share nothing
     True

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any
 
-from .._common import ProtectionLostWarning, warn
+from .._common import warn
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
@@ -20,6 +20,7 @@ from .._virtual.merging import RowSketch
 from .._virtual.plan import PlanSummary, check_augmentation, common_masks
 from .._virtual.rows import VirtualTable
 from .._virtual.shared_plan import SharedPlan
+from ..warnings import ProtectionLostWarning
 
 logger = logging.getLogger("pucboost")
 
@@ -47,7 +48,7 @@ class TrainingSummary(PlanSummary):
     """Whether ``available=`` decided which values that a sparse matrix does not store were withheld."""
 
     loading: float = 0.0
-    """What ``balance`` has added to the raw scores of everybody."""
+    """What ``load_to_balance`` has added to the raw scores of everybody."""
     mask_calibration: float = 0.0
     """The strength of ``calibrate_masks``; unless it is 0, the last round holds one constant per mask."""
 

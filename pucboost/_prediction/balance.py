@@ -1,4 +1,4 @@
-"""``balance``: one loading for everybody, so that what people are told adds up to what happened.
+"""``load_to_balance``: one loading for everybody, so that what people are told adds up to what happened.
 
 One constant on the scale of raw scores is a factor under a log link, and keeps the order of quotes, so the bonus
 balances by the same constant. Further trees would take it back, so loaded models are neither continued nor refitted.
@@ -28,7 +28,7 @@ TRIED = 100
 """On how many people it is tried whether a model has the link that its loss has."""
 
 
-def balance(
+def load_to_balance(
     model: Any,
     X: Any,
     y: Any,
@@ -77,7 +77,7 @@ def balance(
     >>> X = rng.normal(size=(2000, 2)); y = rng.poisson(np.exp(X.sum(axis=1) / 2))
     >>> X[rng.random(2000) < 1 / (1 + np.exp(-2 * X[:, 1])), 1] = np.nan     # large values tend to be withheld
     >>> booster = puc.train({"objective": "poisson", "optional": [1], "verbosity": -1}, (X, y), 50)
-    >>> loaded = puc.balance(booster, X, y, sharing="best")
+    >>> loaded = puc.load_to_balance(booster, X, y, sharing="best")
     >>> bonus = puc.predict(loaded, X, sharing="best")
     >>> round(float(bonus.sum() / y.sum()), 6), bool(loaded.puc_summary.loading > 0)
     (1.0, True)
@@ -85,7 +85,7 @@ def balance(
     booster = _trees_in(model)
     consent, summary = kept_of(booster)
     if consent is None or summary is None:
-        raise ValueError("The model has no consent schema; balance takes models that pucboost has trained.")
+        raise ValueError("The model has no consent schema; load_to_balance takes models that pucboost has trained.")
     loss = _checked_loss(booster)
     if summary.per_exposure != (exposure is not None):
         has, lacks = ("The model", "this book") if summary.per_exposure else ("This book", "the model")
@@ -110,9 +110,11 @@ def _trees_in(model: Any) -> Any:
     if is_booster(booster):
         return booster
     if hasattr(booster or model, "anchor"):
-        raise ValueError("balance of an anchored model: people who share nothing are promised the anchor's prediction.")
+        raise ValueError(
+            "load_to_balance of an anchored model: people who share nothing are promised the anchor's prediction."
+        )
     raise TypeError(
-        f"balance takes a booster returned by pucboost.train or one of pucboost's estimators, got "
+        f"load_to_balance takes a booster returned by pucboost.train or one of pucboost's estimators, got "
         f"{type(model).__name__!r}; in a pipeline, balance the last step."
     )
 
@@ -122,8 +124,8 @@ def _checked_loss(booster: Any) -> Objective:
     if loss is None or isinstance(loss, (Quantile, Softmax)):
         name = boosters_of(booster).objective(booster).name
         raise ValueError(
-            f"balance with objective {name!r}: a book balances in means, on the scale of one link (regression, binary, "
-            "cross_entropy, poisson, gamma, tweedie)."
+            f"load_to_balance with objective {name!r}: a book balances in means, on the scale of one link (regression, "
+            "binary, cross_entropy, poisson, gamma, tweedie)."
         )
     return loss
 

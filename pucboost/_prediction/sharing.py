@@ -139,8 +139,15 @@ def _weights_of_all(k: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Monotonicity:
-    """Whether sharing can hurt; :func:`monotonicity` says what the numbers are."""
+class SharingEffects:
+    """Whether sharing can hurt, as :func:`pucboost.sharing_effects` returns and explains it.
+
+    Examples
+    --------
+    >>> import pucboost as puc
+    >>> def some_lose(found: puc.typing.SharingEffects) -> bool:
+    ...     return found.share_worse_than_withheld > 0
+    """
 
     people: int
     share_worse_than_withheld: float
@@ -150,7 +157,7 @@ class Monotonicity:
     share_worse_with_bonus: float
 
 
-def monotonicity(
+def sharing_effects(
     booster: Any,
     X: Any,
     *,
@@ -158,7 +165,7 @@ def monotonicity(
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     target_class: Any = None,
     num_threads: int | None = None,
-) -> Monotonicity:
+) -> SharingEffects:
     """Measure how often, and by how much, sharing makes predictions less favourable, with and without the bonus system.
 
     Parameters
@@ -170,7 +177,7 @@ def monotonicity(
 
     Returns
     -------
-    Monotonicity
+    SharingEffects
         Numbers about all people, as attributes:
 
         - ``people``: how many there are
@@ -187,7 +194,7 @@ def monotonicity(
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
     >>> X[::4, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
-    >>> found = puc.monotonicity(booster, X, favourable="lower")
+    >>> found = puc.sharing_effects(booster, X, favourable="lower")
     >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus
     (200, True, 0.0)
     """
@@ -197,12 +204,14 @@ def monotonicity(
         return compare_with_less(predictor, sign, max_subsets)
 
 
-def compare_with_less(predictor: MaskedPredictor, sign: float, max_subsets: int = DEFAULT_MAX_SUBSETS) -> Monotonicity:
-    """Return :func:`monotonicity` for everybody that a predictor knows; favourable is a low ``sign`` × prediction."""
+def compare_with_less(
+    predictor: MaskedPredictor, sign: float, max_subsets: int = DEFAULT_MAX_SUBSETS
+) -> SharingEffects:
+    """Return :func:`sharing_effects` for all people of a predictor; favourable is a low ``sign`` × prediction."""
     given = sign * predictor.everybody(predictor.shared)
     withheld = sign * predictor.everybody(np.zeros_like(predictor.shared))
     best = sign * best_predictions(predictor, sign, max_subsets)[0]
-    return Monotonicity(
+    return SharingEffects(
         people=predictor.n_rows,
         share_worse_than_withheld=float((given > withheld).mean()),
         largest_loss_against_withheld=float(np.maximum(given - withheld, 0).max()),

@@ -31,6 +31,7 @@ import numpy as np
 from .._common import Array, warn
 from .._consent import Consent
 from .._tables.sources import RowSource
+from ..warnings import EncodedSilenceWarning
 from .signs import (
     BASE_COLUMN,
     MIN_SPIKE,
@@ -38,7 +39,6 @@ from .signs import (
     NOBODY,
     SPIKE_SHARE,
     EncodedSilence,
-    EncodedSilenceWarning,
     describe,
     find_indicators,
     find_spikes,

@@ -170,38 +170,6 @@ MAX_ALIKE = 5
 """How many columns of one group are listed that have the same fault."""
 
 
-class EncodedSilenceWarning(UserWarning):
-    """Silence seems to be imputed or encoded in the training table, so that the silent are not protected.
-
-    Whoever withholds something must have no value there: NaN, null or None. An imputer, a ``-999``, a word such as
-    "prefer not to say" or a one-hot column ``c_nan`` look like shared data, and the model learns what they say about
-    the silent. ``train``, ``cv``, ``augment`` and the estimators warn once per call and list all that they find; audits
-    repeat it.
-
-    If the values are right, say so by name with the parameter ``expect_shared=[groups]``, of ``params``, of ``augment``
-    or of an estimator: every value of these groups was really shared. Or turn off all of these warnings:
-    ``warnings.filterwarnings("ignore", category=puc.EncodedSilenceWarning)``.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np, pucboost as puc
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(5, 1, size=(500, 2)); y = X.sum(axis=1)
-    >>> X[rng.random(500) < 0.3, 1] = -999                            # should be NaN
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     model = puc.PUCRegressor(optional=[1], n_estimators=5).fit(X, y)
-    >>> [one.category is puc.EncodedSilenceWarning for one in caught]
-    [True]
-    >>> print(caught[0].message)                                      # doctest: +ELLIPSIS
-    Silence may have been imputed or encoded, ...column 'Column_1' is -999 for 30.0% of the people...
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error")
-    ...     model = puc.PUCRegressor(optional=[1], n_estimators=5, expect_shared=["Column_1"]).fit(X, y)
-    """
-
-
 @dataclass(frozen=True)
 class EncodedSilence:
     """One reason to believe that silence looks like something else."""

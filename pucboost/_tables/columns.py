@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._common import Array, warn
+from ..warnings import IdentifyingTextWarning
 from .names import quoted
 from .sources import RowSource
 
@@ -634,28 +635,6 @@ MIN_PEOPLE = 5
 
 WITH_COMMA = re.compile(r"\s*[+-]?\d[\d.  ]*,\d+\s*")
 """A number as much of the world writes it, and as nothing here reads it."""
-
-
-class IdentifyingTextWarning(UserWarning):
-    """A text column has categories that hardly anybody shares, or numbers with a decimal comma that were read as text.
-
-    The categories of text columns are kept in a model and its files, one by one: names or e-mail addresses would be,
-    too. A tree learns nothing from them that holds for other people. Leave the column out, or make it coarser.
-    ``train``, ``cv`` and the estimators warn once per call;
-    ``warnings.filterwarnings("ignore", category=puc.IdentifyingTextWarning)`` turns it off.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> import numpy as np, pandas as pd, pucboost as puc
-    >>> people = pd.DataFrame({"name": [f"person {i}" for i in range(100)], "age": np.arange(100.0), "bmi": np.nan})
-    >>> people.loc[::2, "bmi"] = 25.0
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     model = puc.PUCRegressor(optional=["bmi"], n_estimators=2).fit(people, people["age"])
-    >>> [str(one.message)[:63] for one in caught if one.category is puc.IdentifyingTextWarning]
-    ["Column 'name' has 100 categories, most of which fewer than 5 pe"]
-    """
 
 
 def warn_of_identifying_text(source: RowSource) -> None:

@@ -14,13 +14,14 @@ from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
 
-from .._common import Array, ProtectionLostWarning
+from .._common import Array
 from .._consent import OptionalColumns, declares_something
 from .._tables.containers import column_names, eager, is_frame, named_columns, row_source
 from .._tables.files import DataError
 from .._tables.names import did_you_mean, similar
 from .._tables.sources import Categories, RowSource, check_no_mask, without_mask
 from .._tables.table_files import is_stored, load_as_trained, load_table, stored_table
+from ..warnings import ProtectionLostWarning
 
 
 class Dataset(lgb.Dataset):

@@ -60,7 +60,7 @@ OWN_KEYS = (
     "anchor",
     "anchor_strength",
     "expect_shared",
-    "training_sketch",
+    "keep_row_hashes",
     "plan",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
@@ -90,7 +90,7 @@ class Settings:
     max_virtual_rows: int | None = None
     external_memory: Path | None = None
     expect_shared: Any = None
-    training_sketch: bool = True
+    keep_row_hashes: bool = True
     plan: PlanPart | None = None
     """The slice of a plan that several workers agree on."""
 
@@ -117,9 +117,9 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     compact = own.get("compact", False)
     if compact not in (True, False, None, "auto"):
         raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
-    sketch = own.get("training_sketch", True)
+    sketch = own.get("keep_row_hashes", True)
     if not isinstance(sketch, bool):
-        raise ValueError(f"training_sketch must be True or False, got {sketch!r}.")
+        raise ValueError(f"keep_row_hashes must be True or False, got {sketch!r}.")
     plan = _check_plan(own)
     check_features(own.get("engine", DEFAULT_ENGINE), {**own, "plan": None if plan is None else "with a shared plan"})
     augmentation = check_augmentation(own.get("augmentation", "balanced") if plan is None else plan.plan.augmentation)
@@ -139,7 +139,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
             external_memory=_check_external_memory(own.get("external_memory")),
             expect_shared=own.get("expect_shared"),
-            training_sketch=sketch,
+            keep_row_hashes=sketch,
             plan=plan,
         ),
         engine_params,
@@ -566,8 +566,8 @@ def model_to_continue(request: TrainingRequest, init_model: Any) -> Any:
         check_both_or_neither(summary.per_exposure, request.per_exposure, "train_set", "init_model")
         if summary.loading:
             raise ValueError(
-                "init_model has a loading (balance), which further trees would take back. Continue the model it was "
-                "made of, and balance the result."
+                "init_model has a loading (load_to_balance), which further trees would take back. Continue the model "
+                "it was made of, and balance the result."
             )
     _check_same_categories(request, model)
     return model

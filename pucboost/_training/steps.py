@@ -590,7 +590,7 @@ def _summary(training: Training) -> TrainingSummary:
     if part is not None:
         return TrainingSummary.of_part(virtual, request.table, part.plan, request.per_exposure)
     sketch = None
-    if request.settings.training_sketch:
+    if request.settings.keep_row_hashes:
         sketch = RowSketch.of(virtual.people_as_given(), virtual.rows.plan.seed)
     strength = request.settings.calibrate_masks if request.calibrates else 0.0
     summary = TrainingSummary.of(virtual, request.table, sketch, request.per_exposure, strength)

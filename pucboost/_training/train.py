@@ -80,8 +80,8 @@ def train(
           or statsmodels, a booster, a callable that returns raw scores, or ``"base"``, which trains one. People who
           share nothing get exactly its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ``
           they are only pulled towards it.
-        - ``expect_shared``: groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
-        - ``training_sketch``: False leaves out of the model the hashes by which an audit recognises people that it was
+        - ``expect_shared``: groups in which every value was really shared; no ``EncodedSilenceWarning`` about them
+        - ``keep_row_hashes``: False leaves out of the model the hashes by which an audit recognises people that it was
           trained on: 256, or one for every ten people if these are fewer. They tell how far two tables overlap. About a
           single person they can tell something only if that person is among them, and only to somebody who knows all
           their features and guesses the label.
@@ -187,7 +187,7 @@ def refit(
     augmentation: str = "balanced",
     copies: float | None = None,
     seed: int = 0,
-    training_sketch: bool = True,
+    keep_row_hashes: bool = True,
     num_threads: int | None = None,
 ) -> Any:
     """Return a booster with the same trees whose leaves are fitted to other people, on virtual rows.
@@ -212,7 +212,7 @@ def refit(
         Who shares what, if the values do not show it, as in :class:`Dataset`.
     augmentation, copies, seed
         Which virtual rows are used, as in :func:`train`.
-    training_sketch
+    keep_row_hashes
         False leaves out the hashes by which an audit recognises the people in X, as in :func:`train`.
     num_threads
         Threads for the kernels; None means all cores.
@@ -239,7 +239,9 @@ def refit(
     if before.augmentation == "none":
         warn(f"The booster {READS_SILENCE}")
     if before.loading:
-        raise ValueError("The booster has a loading (balance). Refit the model it was made of, and balance it again.")
+        raise ValueError(
+            "The booster has a loading (load_to_balance). Refit the model it was made of, and balance it again."
+        )
     if decay_rate is not None and not 0 <= decay_rate <= 1:
         raise ValueError(f"decay_rate must be between 0 and 1, got {decay_rate!r}.")
     check_augmentation(augmentation)
@@ -255,7 +257,7 @@ def refit(
     strength = before.mask_calibration
     request = TrainingRequest(
         engine_named(boosters.name),
-        Settings(augmentation=augmentation, copies=copies, calibrate_masks=strength, training_sketch=training_sketch),
+        Settings(augmentation=augmentation, copies=copies, calibrate_masks=strength, keep_row_hashes=keep_row_hashes),
         EngineParams({}, 0),
         RunOptions(seed, num_threads, boosters.reads_zero_as_missing(booster)),
         replace(table, pandas_categorical=None),  # the booster has its categories already

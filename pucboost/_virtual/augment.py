@@ -50,7 +50,7 @@ def augment(
     fill_value : replaces withheld values; values missing in X stay missing. Must be NaN for category columns.
     indicators : append one 0/1 column per group that says whether the copy shares it
     max_virtual_rows : row budget; beyond it "balanced" reduces ``copies`` and the other schemes raise
-    expect_shared : groups in which every value was really shared; no :class:`EncodedSilenceWarning` about them
+    expect_shared : groups in which every value was really shared; no ``EncodedSilenceWarning`` about them
     num_threads : default all cores
 
     Warns

@@ -98,7 +98,8 @@ class SharedPlan:
     >>> import numpy as np, pucboost as puc
     >>> X = np.array([[1.0, 5.0], [2.0, np.nan], [3.0, 7.0]]); y = np.array([0, 1, 1])
     >>> parts = [(X[:2], y[:2]), (X[2:], y[2:])]
-    >>> plan = puc.SharedPlan.agree([puc.SharedPlan.facts(*part, optional=[1]) for part in parts])
+    >>> facts = [puc.distributed.SharedPlan.facts(*part, optional=[1]) for part in parts]
+    >>> plan = puc.distributed.SharedPlan.agree(facts)
     >>> plan = plan.complete([plan.count(part[0], number) for number, part in enumerate(parts)])
     >>> plan.virtual_rows, [plan.augment(*part, part=number)[0].tolist() for number, part in enumerate(parts)]
     (5, [[[1.0, nan], [1.0, 5.0], [2.0, nan]], [[3.0, nan], [3.0, 7.0]]])

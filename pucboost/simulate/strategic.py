@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._silence.signs import EncodedSilenceWarning
+from ..warnings import EncodedSilenceWarning
 from .families import BoolArray, Family, FloatArray, is_pandas, read_column, require, with_columns
 
 if TYPE_CHECKING:

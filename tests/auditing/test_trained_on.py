@@ -37,11 +37,11 @@ def train(X: Any = SEEN.X, y: Any = SEEN.y, **params: Any) -> Any:
     return puc.train({**PARAMS, **params}, puc.Dataset(X, y), 3)
 
 
-def audit(model: Any, X: Any, y: Any, **options: Any) -> puc.AuditReport:
+def audit(model: Any, X: Any, y: Any, **options: Any) -> puc.typing.AuditReport:
     return puc.audit(model, X, y, **{**SETTINGS, **options})
 
 
-def share(report: puc.AuditReport) -> Any:
+def share(report: puc.typing.AuditReport) -> Any:
     return report.support.trained_on and report.support.trained_on.share
 
 
@@ -121,7 +121,7 @@ def test_an_inconclusive_audit_says_it_first_and_what_is_proven_stays() -> None:
 
 
 def test_train_data_are_compared_too() -> None:
-    model = train(training_sketch=False)
+    model = train(keep_row_hashes=False)
     half = some_rows(800)
     X, y = np.vstack([SEEN.X[half], FRESH.X[:800]]), np.r_[SEEN.y[half], FRESH.y[:800]]
     report = audit(model, X, y, train_data=(SEEN.X, SEEN.y))
@@ -137,7 +137,7 @@ def test_train_data_are_compared_too() -> None:
 
 
 def test_without_a_sketch_the_audit_says_that_it_cannot_tell() -> None:
-    report = audit(train(training_sketch=False), SEEN.X, SEEN.y)
+    report = audit(train(keep_row_hashes=False), SEEN.X, SEEN.y)
     assert report.verdict == CERTIFIED
     assert report.support.trained_on is None
     assert report.warnings[0].startswith("The model keeps no sketch of its training rows, so this audit cannot tell")
@@ -213,7 +213,7 @@ def test_estimators() -> None:
         assert (report.verdict, share(report)) == (INCONCLUSIVE, 1.0)
     fresh = model.audit(with_text(FRESH.X), np.array(["no", "yes"])[FRESH.y.astype(int)], **SETTINGS)
     assert (fresh.verdict, share(fresh)) == (CERTIFIED, 0)
-    without = puc.PUCRegressor(optional=["z"], n_estimators=3, n_jobs=1, training_sketch=False).fit(frame, SEEN.y)
+    without = puc.PUCRegressor(optional=["z"], n_estimators=3, n_jobs=1, keep_row_hashes=False).fit(frame, SEEN.y)
     assert any("keeps no sketch" in warning for warning in audit(without, frame, SEEN.y, optional=["z"]).warnings)
 
 

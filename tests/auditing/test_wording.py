@@ -50,7 +50,7 @@ def test_one_person_is_not_one_people() -> None:
 # The same sets are counted everywhere ---------------------------------------------------------------------------------
 
 
-def facts(report: puc.AuditReport) -> dict[str, str]:
+def facts(report: puc.typing.AuditReport) -> dict[str, str]:
     lines = [line.split("  ", 1) for line in render_text(report).split("\n\n")[1].splitlines()]
     return {term.strip(): text.strip() for term, text in lines}
 
@@ -95,7 +95,7 @@ def test_people_who_share_nothing_come_first_among_the_untested() -> None:
 # Wrong for everybody, or hard on silence ------------------------------------------------------------------------------
 
 
-def audited(model: Any) -> puc.AuditReport:
+def audited(model: Any) -> puc.typing.AuditReport:
     people = HARMLESS.sample(6000, 0)
     return audit(model, people, HARMLESS, margin=0.06, loss="squared")
 

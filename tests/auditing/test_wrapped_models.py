@@ -35,11 +35,11 @@ def scaled(model: Any) -> Any:
     return make_pipeline(StandardScaler().set_output(transform="pandas"), model)
 
 
-def audit(model: Any, X: Any = X_new, y: Any = y_new, **options: Any) -> puc.AuditReport:
+def audit(model: Any, X: Any = X_new, y: Any = y_new, **options: Any) -> puc.typing.AuditReport:
     return puc.audit(model, X, y, **{**SETTINGS, **options})
 
 
-def share(report: puc.AuditReport) -> Any:
+def share(report: puc.typing.AuditReport) -> Any:
     return report.support.trained_on and report.support.trained_on.share
 
 
@@ -147,5 +147,5 @@ def test_the_report_says_where_a_pipeline_cannot_be_asked() -> None:
     (said,) = (warning for warning in report.warnings if "cannot tell whether it was trained" in warning)
     assert "could not be brought into the form that it was trained on (ValueError" in said
     assert said in str(report)
-    without = scaled(classifier(training_sketch=False)).fit(X, y)
+    without = scaled(classifier(keep_row_hashes=False)).fit(X, y)
     assert any("keeps no sketch of its training rows" in warning for warning in audit(without).warnings)

@@ -141,7 +141,7 @@ def test_people_it_was_trained_on_are_not_certified(
             tmp_path / "o.csv", index=False
         )
         assert run("audit", model, tmp_path / "o.csv", "--label", "claim", "--margin", 0.1, "--quiet") == 0
-    assert run(*train, "--param", "training_sketch=false") == 0
+    assert run(*train, "--param", "keep_row_hashes=false") == 0
     assert run(*judge) == 0
     assert "keeps no sketch of its training rows" in " ".join(capsys.readouterr().out.split())
 

@@ -37,9 +37,9 @@ def test_a_page_for_each(
     options = ["--text", tmp_path / "letter.toml", "--sharing", "best", "--favourable", "lower"]
     assert run("letter", models[engine], people, "--name-by", "id", "--out", f"{out}/", *options) == 0
     assert f"wrote 400 pages to {out}" in capsys.readouterr().err
-    text = puc.LetterText.from_toml(tmp_path / "letter.toml")
+    text = puc.letters.LetterText.from_toml(tmp_path / "letter.toml")
     given: dict[str, Any] = {"text": text, "sharing": "best", "favourable": "lower"}
-    letters = puc.letters(by_hand(engine), features(), references=PEOPLE["id"].tolist(), **given)
+    letters = puc.letters.for_each(by_hand(engine), features(), references=PEOPLE["id"].tolist(), **given)
     assert sorted(path.name for path in out.iterdir()) == sorted(f"{name}.html" for name in PEOPLE["id"])
 
     def without_bars(page: str) -> str:
@@ -106,15 +106,15 @@ def test_a_failure_leaves_the_folder_as_it_was(
     out.mkdir()
     (out / "p-0003.html").write_text("old", encoding="utf-8")
     (out / "notes.txt").write_text("mine", encoding="utf-8")
-    render, made = puc.Letter.to_html, []
+    render, made = puc.letters.Letter.to_html, []
 
-    def fails_in_the_end(letter: puc.Letter) -> str:
+    def fails_in_the_end(letter: puc.letters.Letter) -> str:
         made.append(letter)
         if len(made) == 390:
             raise KeyboardInterrupt
         return render(letter)
 
-    monkeypatch.setattr(puc.Letter, "to_html", fails_in_the_end)
+    monkeypatch.setattr(puc.letters.Letter, "to_html", fails_in_the_end)
     arguments = ["letter", models["lightgbm"], people, "--name-by", "id", "--out", out]
     with unchanged(out):
         assert run(*arguments) == 130

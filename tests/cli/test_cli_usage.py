@@ -82,7 +82,7 @@ def test_help_loads_nothing_that_is_slow() -> None:
     assert done.stdout.endswith("[]\n")
 
 
-@pytest.mark.filterwarnings("default::pucboost.EncodedSilenceWarning")
+@pytest.mark.filterwarnings("default::pucboost.warnings.EncodedSilenceWarning")
 def test_warnings_name_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The value that a warning advises can be given to --param as it stands."""
     encoded = PEOPLE.assign(glucose=PEOPLE["glucose"].fillna(-999), diet=PEOPLE["diet"].fillna("not given"))

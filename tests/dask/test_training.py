@@ -126,7 +126,7 @@ def test_cuts_do_not_change_trees_without_row_sampling(client: Client, kit: Engi
 
 
 def one_machine(kit: EngineKit, params: dict[str, Any], X: Any, y: Any, ids: Any) -> Any:
-    plan = puc.SharedPlan.agree([puc.SharedPlan.facts(X, y, optional=OPTIONAL)], copies=2)
+    plan = puc.distributed.SharedPlan.agree([puc.distributed.SharedPlan.facts(X, y, optional=OPTIONAL)], copies=2)
     plan = plan.complete([plan.count(X, row_id=ids)])
     rest = {name: value for name, value in params.items() if name not in ("copies", "optional")}
     return puc.train({**rest, kit.threads: 1, "plan": plan.part(row_id=ids)}, (X, y), 15)
@@ -248,7 +248,9 @@ def test_partitions_are_not_copied() -> None:
     """Law 7: the parts of a worker are read where they are."""
     X, y = make_table(400)
     parts = [Part(i, X[lo : lo + 200], {"label": y[lo : lo + 200]}) for i, lo in enumerate((0, 200))]
-    plan = puc.SharedPlan.agree([puc.SharedPlan.facts(part.X, optional=OPTIONAL) for part in parts])
+    plan = puc.distributed.SharedPlan.agree(
+        [puc.distributed.SharedPlan.facts(part.X, optional=OPTIONAL) for part in parts]
+    )
     plan = plan.complete([plan.count(part.X, part.number) for part in parts])
     data, slice_ = training_part(parts, plan)
     stack: Any = data.data
@@ -390,7 +392,7 @@ def test_encoded_silence_is_found_in_the_whole_table_only(client: Client) -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         puc.dask.train(client, {"optional": OPTIONAL, "verbosity": -1}, *arrays(X[rows], y, 200), 2)
-    with pytest.warns(puc.EncodedSilenceWarning):
+    with pytest.warns(puc.warnings.EncodedSilenceWarning):
         puc.dask.train(
             client, {"optional": OPTIONAL, "verbosity": -1}, *arrays(np.nan_to_num(X, nan=-999.0), y, 200), 2
         )

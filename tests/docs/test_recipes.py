@@ -59,7 +59,7 @@ table = spark.createDataFrame(X.assign(y=y, id=ids)).repartition(2, "id")
 """
 
 SAME_ROWS = """
-whole = puc.SharedPlan.agree([puc.SharedPlan.facts(X, y, optional=optional)], copies=2)
+whole = puc.distributed.SharedPlan.agree([puc.distributed.SharedPlan.facts(X, y, optional=optional)], copies=2)
 whole = whole.complete([whole.count(X, row_id=ids)])
 rows, labels, weight, _ = whole.augment(X, y, row_id=ids)
 wanted = rows.assign(y=labels, weight=weight)

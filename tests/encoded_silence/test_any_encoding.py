@@ -26,7 +26,7 @@ def warned(X: Any, optional: Any, y: Any) -> str:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         puc.train(params, puc.Dataset(X, y), 1)
-    assert {one.category for one in caught} <= {puc.EncodedSilenceWarning}
+    assert {one.category for one in caught} <= {puc.warnings.EncodedSilenceWarning}
     return " ".join(str(one.message) for one in caught)
 
 

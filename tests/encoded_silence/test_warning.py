@@ -35,7 +35,7 @@ def said(call: Callable[[], Any]) -> list[warnings.WarningMessage]:
 
 def only_message(call: Callable[[], Any]) -> str:
     [one] = said(call)
-    assert one.category is puc.EncodedSilenceWarning
+    assert one.category is puc.warnings.EncodedSilenceWarning
     assert one.filename == __file__  # the user's own call, through pipelines and estimators
     return str(one.message)
 
@@ -129,14 +129,14 @@ def test_it_can_be_turned_off() -> None:
     X, y = make_table(600)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", category=puc.EncodedSilenceWarning)
+        warnings.filterwarnings("ignore", category=puc.warnings.EncodedSilenceWarning)
         puc.PUCClassifier(optional=[5], **SMALL).fit(np.nan_to_num(X), y)
 
 
 def test_the_model_is_the_same_with_and_without_the_warning() -> None:
     X, y = make_table(600)
     filled = np.nan_to_num(X, nan=-99.0)
-    with pytest.warns(puc.EncodedSilenceWarning):
+    with pytest.warns(puc.warnings.EncodedSilenceWarning):
         warned = puc.PUCClassifier(optional=[5], **SMALL).fit(filled, y)
     told = puc.PUCClassifier(optional=[5], expect_shared=[5], **SMALL).fit(filled, y)
     assert np.array_equal(warned.predict_proba(filled), told.predict_proba(filled))

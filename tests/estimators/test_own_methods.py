@@ -87,7 +87,7 @@ def test_several_classes(kit: EngineKit) -> None:
     np.testing.assert_array_equal(model.predict(X, **rule), model.classes_[p.argmax(axis=1)])
     value = model.sharing_value(X, target_class="high")
     pd.testing.assert_frame_equal(value, puc.sharing_value(model, X, target_class="high"))
-    assert model.monotonicity(X, target_class="high") == puc.monotonicity(model, X, target_class="high")
+    assert model.sharing_effects(X, target_class="high") == puc.sharing_effects(model, X, target_class="high")
     with pytest.raises(ValueError, match="the classes of the model are"):
         model.sharing_value(X, target_class="none")
 
@@ -100,7 +100,7 @@ def test_values_monotonicity_and_files(kit: EngineKit, tmp_path: Path) -> None:
         value = model.sharing_value(X)
         assert value.index.equals(X.index)
         pd.testing.assert_frame_equal(value, puc.sharing_value(model, X))
-        assert model.monotonicity(X, favourable="higher") == puc.monotonicity(model, X, favourable="higher")
+        assert model.sharing_effects(X, favourable="higher") == puc.sharing_effects(model, X, favourable="higher")
         path = tmp_path / f"{type(model).__name__}.model"
         model.save_model(path)
         loaded = puc.load_model(path)
@@ -111,7 +111,7 @@ def test_values_monotonicity_and_files(kit: EngineKit, tmp_path: Path) -> None:
     assert model.sharing_value(X, target_class=1.0).equals(model.sharing_value(X))
 
 
-@pytest.mark.parametrize("method", ["sharing_value", "monotonicity"])
+@pytest.mark.parametrize("method", ["sharing_value", "sharing_effects"])
 def test_before_fit_and_with_nothing_optional(method: str, tmp_path: Path) -> None:
     X, y = table()
     with pytest.raises(sklearn.exceptions.NotFittedError):

@@ -110,8 +110,8 @@ def test_parts_of_a_table_have_the_plan_of_the_whole(shape: str, augmentation: A
     X[:200, 3:] = np.nan  # parts differ much
     cuts = [0, 150, 151, 400, 600]
     parts = [(X[lo:hi], y[lo:hi]) for lo, hi in itertools.pairwise(cuts)]
-    facts = [puc.SharedPlan.facts(*part, optional=OPTIONAL[shape]) for part in parts]
-    plan = puc.SharedPlan.agree(facts, augmentation=augmentation, copies=1.5, seed=3)
+    facts = [puc.distributed.SharedPlan.facts(*part, optional=OPTIONAL[shape]) for part in parts]
+    plan = puc.distributed.SharedPlan.agree(facts, augmentation=augmentation, copies=1.5, seed=3)
     plan = plan.complete([plan.count(part[0], number) for number, part in enumerate(parts)])
     found = [plan.augment(*part, part=number) for number, part in enumerate(parts)]
     wanted = puc.augment(X, y, optional=OPTIONAL[shape], augmentation=augmentation, copies=1.5, seed=3)

@@ -30,10 +30,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Letters to people who share all, some or nothing, one with long names, and one with ten groups."""
     folder = tmp_path_factory.mktemp("pages")
     booster, X = priced()
-    long = puc.LetterText(
+    long = puc.letters.LetterText(
         quantity="price " + "x" * 90,
         groups={group: f"{name} {'word ' * 30}{'y' * 200}" for group, name in NAMES.items()},
-        number=puc.LetterNumber(prefix="€", suffix=" and value added tax in every year of the contract"),
+        number=puc.letters.LetterNumber(prefix="€", suffix=" and value added tax in every year of the contract"),
         sender="Acme " * 30,
         contact="z" * 300,
     )
@@ -46,7 +46,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "some": puc.letter(booster, sharing(X, "app", "blood"), text=TEXT),
         "nothing": puc.letter(booster, sharing(X), text=TEXT),
         "long": puc.letter(booster, sharing(X, "app", "blood"), text=long, reference="r" * 200),
-        "rtl": puc.letter(booster, sharing(X, "app"), text=puc.LetterText(direction="rtl")),
+        "rtl": puc.letter(booster, sharing(X, "app"), text=puc.letters.LetterText(direction="rtl")),
         "ten": puc.letter(model, ten[[0]]),
     }
     for name, letter in letters.items():

@@ -24,7 +24,7 @@ def subsets(groups: tuple[str, ...]) -> list[list[str]]:
     return [list(some) for size in range(len(groups) + 1) for some in itertools.combinations(groups, size)]
 
 
-def assert_numbers_are_those_of_quote(letters: list[puc.Letter], quotes: pd.DataFrame) -> None:
+def assert_numbers_are_those_of_quote(letters: list[puc.letters.Letter], quotes: pd.DataFrame) -> None:
     assert len(letters) == len(quotes)
     seen = set()
     for letter, (_, quoted) in zip(letters, quotes.iterrows(), strict=True):
@@ -39,7 +39,7 @@ def assert_numbers_are_those_of_quote(letters: list[puc.Letter], quotes: pd.Data
 @every_engine
 def test_numbers_of_boosters(kit: EngineKit) -> None:
     booster, X = priced(kit)
-    assert_numbers_are_those_of_quote(puc.letters(booster, X[:60]), puc.quote(booster, X[:60]))
+    assert_numbers_are_those_of_quote(puc.letters.for_each(booster, X[:60]), puc.quote(booster, X[:60]))
 
 
 @every_engine
@@ -47,10 +47,10 @@ def test_numbers_of_estimators_and_pipelines(kit: EngineKit) -> None:
     X, y = people()
     given: dict[str, Any] = {"engine": kit.name, "optional": GROUPS, "n_estimators": 8, "n_jobs": 1}
     classifier = puc.PUCClassifier(**given).fit(X, y)
-    assert_numbers_are_those_of_quote(puc.letters(classifier, X[:40]), puc.quote(classifier, X[:40]))
+    assert_numbers_are_those_of_quote(puc.letters.for_each(classifier, X[:40]), puc.quote(classifier, X[:40]))
     scale = StandardScaler().set_output(transform="pandas")
     pipeline = make_pipeline(scale, puc.PUCRegressor(**given)).fit(X, y)
-    assert_numbers_are_those_of_quote(puc.letters(pipeline, X[:40]), puc.quote(pipeline, X[:40]))
+    assert_numbers_are_those_of_quote(puc.letters.for_each(pipeline, X[:40]), puc.quote(pipeline, X[:40]))
 
 
 @every_engine
@@ -58,7 +58,7 @@ def test_numbers_of_anchored_models(kit: EngineKit) -> None:
     X, y = people()
     legacy = lgb.train({**LIGHTGBM.quiet, "objective": "binary"}, lgb.Dataset(X[COLUMNS[:3]], y), 5)
     model = puc.train({**kit.params, "optional": GROUPS, "anchor": legacy}, puc.Dataset(X, y), 10)
-    letters = puc.letters(model, X[:40])
+    letters = puc.letters.for_each(model, X[:40])
     assert_numbers_are_those_of_quote(letters, puc.quote(model, X[:40]))
     assert [one.told([]) for one in letters] == legacy.predict(X[COLUMNS[:3]][:40]).tolist()
     assert letters[0].number.suffix == "%"
@@ -71,13 +71,13 @@ def test_numbers_of_one_class_among_several(kit: EngineKit) -> None:
     params = {**kit.params, "objective": kit.objectives["multiclass"], "num_class": 3, "optional": GROUPS}
     booster = puc.train(params, puc.Dataset(X, classes), 6)
     quotes = puc.quote(booster, X[:40]).xs(2, axis=1, level="class")
-    assert_numbers_are_those_of_quote(puc.letters(booster, X[:40], target_class=2), quotes)
+    assert_numbers_are_those_of_quote(puc.letters.for_each(booster, X[:40], target_class=2), quotes)
     with pytest.raises(ValueError, match="Choose a class with target_class"):
         puc.letter(booster, X[:1])
     words = np.array(["low", "middle", "high"])[classes.astype(int)]
     model = puc.PUCClassifier(engine=kit.name, optional=GROUPS, n_estimators=6, n_jobs=1).fit(X, words)
     of_high = puc.quote(model, X[:40]).xs(0, axis=1, level="class")  # labels are sorted
-    assert_numbers_are_those_of_quote(puc.letters(model, X[:40], target_class="high"), of_high)
+    assert_numbers_are_those_of_quote(puc.letters.for_each(model, X[:40], target_class="high"), of_high)
 
 
 def test_one_row_is_read_as_in_its_table() -> None:
@@ -85,7 +85,7 @@ def test_one_row_is_read_as_in_its_table() -> None:
     X, y = rich_table()
     optional = {"plan": ["plan"], "body": ["steps", "pulse", "glucose"]}
     model = puc.PUCClassifier(optional=optional, n_estimators=8, n_jobs=1).fit(X, y)
-    together = puc.letters(model, X[:12])
+    together = puc.letters.for_each(model, X[:12])
     assert {one.shared for one in together} >= {("plan", "body"), ("body",)}
     for row, among_others in enumerate(together):
         alone = puc.letter(model, X.iloc[[row]])
@@ -97,7 +97,7 @@ def test_one_row_is_read_as_in_its_table() -> None:
 def test_values_are_sharing_values(kit: EngineKit) -> None:
     booster, X = priced(kit)
     expected = puc.sharing_value(booster, X[:60])
-    for letter, (_, values) in zip(puc.letters(booster, X[:60]), expected.iterrows(), strict=True):
+    for letter, (_, values) in zip(puc.letters.for_each(booster, X[:60]), expected.iterrows(), strict=True):
         assert dict(zip(letter.shared, letter.values, strict=True)) == values[list(letter.shared)].to_dict()
         assert all(values[group] == 0 for group in letter.withheld)
 
@@ -106,8 +106,8 @@ def test_values_are_sharing_values(kit: EngineKit) -> None:
 @pytest.mark.parametrize("favourable", ["lower", "higher"])
 def test_bonus_numbers_are_those_of_predict(kit: EngineKit, favourable: str) -> None:
     booster, X = priced(kit)
-    letters = puc.letters(booster, X[:60], sharing="best", favourable=favourable)
-    plain = puc.letters(booster, X[:60])
+    letters = puc.letters.for_each(booster, X[:60], sharing="best", favourable=favourable)
+    plain = puc.letters.for_each(booster, X[:60])
     assert all(one.bonus for one in letters)
     for groups in subsets(tuple(GROUPS)):
         erased = X[:60].copy()
@@ -152,12 +152,12 @@ def test_probabilities_are_percentages_and_amounts_have_four_digits() -> None:
         ({"sharing": "best"}, "sharing='best' needs favourable='lower'"),
         ({"sharing": "best", "favourable": "low"}, "favourable must be 'lower' or 'higher', got 'low'"),
         ({"favourable": "lower"}, "favourable is only used with sharing='best'"),
-        ({"text": {"title": "x"}}, "text must be a pucboost.LetterText, got dict"),
+        ({"text": {"title": "x"}}, "text must be a pucboost.letters.LetterText, got dict"),
         (
-            {"text": puc.LetterText(groups={"blod": "x"})},
+            {"text": puc.letters.LetterText(groups={"blod": "x"})},
             "names the group 'blod', but the groups of the model are .*Did",
         ),
-        ({"text": puc.LetterText(groups={"blood": "app"})}, "groups 'app' and 'blood' are both called 'app'"),
+        ({"text": puc.letters.LetterText(groups={"blood": "app"})}, "groups 'app' and 'blood' are both called 'app'"),
         ({"target_class": 1}, "target_class is 1, but it has one value per person"),
     ],
 )
@@ -178,7 +178,7 @@ def test_bad_tables() -> None:
     with pytest.raises(ValueError, match="no column 'age', which the model was trained on"):
         puc.letter(booster, X[:1].drop(columns="age"))
     with pytest.raises(ValueError, match="references must have one entry per row of X, 3; got 2"):
-        puc.letters(booster, X[:3], references=["a", "b"])
+        puc.letters.for_each(booster, X[:3], references=["a", "b"])
     with pytest.raises(ValueError, match="The model has no consent schema"):
         puc.letter(lgb.train({**LIGHTGBM.quiet}, lgb.Dataset(X, X["age"]), 2), X[:1])
 
@@ -205,9 +205,9 @@ def test_too_many_shared_groups() -> None:
     with pytest.raises(
         ValueError, match=r"Row 1 shares 13 groups, so there are 2\^13 choices; a letter has room for 10"
     ):
-        puc.letters(booster, some)
+        puc.letters.for_each(booster, some)
     some[1, 1 : r + 1 - MAX_SHARED] = np.nan
-    few, most = puc.letters(booster, some)
+    few, most = puc.letters.for_each(booster, some)
     assert (len(few.quotes), len(most.quotes), len(most.withheld)) == (8, 1024, 3)
     assert sum(most.values) == pytest.approx(most.quotes[-1] - most.quotes[0])
     assert len(most.to_html()) < 300_000

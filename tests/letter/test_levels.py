@@ -34,7 +34,7 @@ def test_every_choice_a_person_has_and_no_other(priced: tuple[Any, pd.DataFrame]
     booster, X = priced
     best = {} if favourable is None else {"sharing": "best", "favourable": favourable}
     quotes, values = puc.quote(booster, X[:80]), puc.sharing_value(booster, X[:80])
-    letters = puc.letters(booster, X[:80], **best)
+    letters = puc.letters.for_each(booster, X[:80], **best)
     assert len({letter.shared for letter in letters}) > 4
     for letter, (_, quoted), (_, moved) in zip(letters, quotes.iterrows(), values.iterrows(), strict=True):
         told = quoted.dropna()
@@ -58,8 +58,8 @@ def test_the_bonus_is_the_best_of_less(priced: tuple[Any, pd.DataFrame]) -> None
     booster, X = priced
     everything = X[X[COLUMNS[1:]].notna().all(axis=1)][:5]
     plain, bonus = (
-        puc.letters(booster, everything),
-        puc.letters(booster, everything, sharing="best", favourable="lower"),
+        puc.letters.for_each(booster, everything),
+        puc.letters.for_each(booster, everything, sharing="best", favourable="lower"),
     )
     for one, best in zip(plain, bonus, strict=True):
         quoted = dict(zip(one.subsets, one.quotes, strict=True))

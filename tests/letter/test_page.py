@@ -18,7 +18,7 @@ import pucboost as puc
 from pucboost._letter.letters import render_html
 
 
-def letter(*groups: str, text: puc.LetterText = TEXT, **given: str) -> puc.Letter:
+def letter(*groups: str, text: puc.letters.LetterText = TEXT, **given: str) -> puc.letters.Letter:
     booster, X = priced()
     return puc.letter(booster, sharing(X, *groups), text=text, **given)
 
@@ -239,10 +239,10 @@ def test_language_and_direction() -> None:
 )
 def test_hostile_names_and_words(hostile: str) -> None:
     braced = hostile.replace("{", "{{").replace("}", "}}")
-    number = puc.LetterNumber(prefix=hostile, suffix=hostile)
+    number = puc.letters.LetterNumber(prefix=hostile, suffix=hostile)
     names = {group: f"{hostile} {group}" for group in GROUPS}
     texts = dict.fromkeys(("sender", "title", "intro", "contact", "promise", "choose", "table_heading"), braced)
-    own = puc.LetterText(quantity=hostile, groups=names, number=number, **texts)
+    own = puc.letters.LetterText(quantity=hostile, groups=names, number=number, **texts)
     made = letter("app", "blood", text=own, reference=hostile)
     page = made.to_html()
     plain = letter("app", "blood", text=replace(TEXT, sender="s", contact="c"), reference="r").to_html()

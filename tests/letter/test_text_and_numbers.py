@@ -28,15 +28,15 @@ from pucboost._letter.letters import LONGEST, file_name
     ],
 )
 def test_numbers(given: dict[str, Any], value: float, shown: str) -> None:
-    assert puc.LetterNumber(**given).show(value) == shown
+    assert puc.letters.LetterNumber(**given).show(value) == shown
 
 
 def test_differences_are_those_of_the_numbers_shown() -> None:
     """412.4 and 400.6 are shown as 412 and 401, so they are 11 apart, not 12."""
-    whole = puc.LetterNumber(decimals=0, prefix="€")
+    whole = puc.letters.LetterNumber(decimals=0, prefix="€")
     assert whole.difference(412.4, 400.6) == "€11"
     assert (whole.compare(412.4, 411.6), whole.compare(412.6, 411.6), whole.compare(400, 412)) == (0, 1, -1)
-    percent = puc.LetterNumber(100, 1, suffix="%", difference_suffix=" points")
+    percent = puc.letters.LetterNumber(100, 1, suffix="%", difference_suffix=" points")
     assert percent.difference(0.2, 0.123) == "7.7 points"
 
 
@@ -55,7 +55,7 @@ def test_differences_are_those_of_the_numbers_shown() -> None:
 )
 def test_bad_number_formats(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        puc.LetterNumber(**given)
+        puc.letters.LetterNumber(**given)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_bad_number_formats(given: dict[str, Any], message: str) -> None:
 )
 def test_bad_texts(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        puc.LetterText(**given)
+        puc.letters.LetterText(**given)
 
 
 def test_texts_are_filled_and_braces_written_twice() -> None:
-    text = puc.LetterText(quantity="price {x}", title="{{{quantity}}}", list_and=" & ")
+    text = puc.letters.LetterText(quantity="price {x}", title="{{{quantity}}}", list_and=" & ")
     assert text.fill("title") == "{price {x}}"
     assert [text.listing(list(some)) for some in ("a", "ab", "abc")] == ["a", "a & b", "a, b & c"]
 
@@ -99,26 +99,28 @@ def test_texts_are_filled_and_braces_written_twice() -> None:
 def translated(**given: Any) -> dict[str, Any]:
     """All texts in another language, as far as a test can speak one."""
     texts = {
-        one.name: getattr(puc.LetterText(), one.name).replace(" ", " ⸱ ") + "…"
-        for one in fields(puc.LetterText)
+        one.name: getattr(puc.letters.LetterText(), one.name).replace(" ", " ⸱ ") + "…"
+        for one in fields(puc.letters.LetterText)
         if one.metadata
     }
-    return {"lang": "fr-CA", "quantity": "prix", "number": puc.LetterNumber(), **texts, **given}
+    return {"lang": "fr-CA", "quantity": "prix", "number": puc.letters.LetterNumber(), **texts, **given}
 
 
 def test_a_letter_is_in_one_language() -> None:
-    assert puc.LetterText(**translated()).lang == "fr-CA"
-    assert puc.LetterText(**translated(list_comma=", ", sender="", contact="")).list_comma == ", "  # no words in them
-    assert puc.LetterText(lang="en-GB").promise == puc.LetterText().promise
+    assert puc.letters.LetterText(**translated()).lang == "fr-CA"
+    assert (
+        puc.letters.LetterText(**translated(list_comma=", ", sender="", contact="")).list_comma == ", "
+    )  # no words in them
+    assert puc.letters.LetterText(lang="en-GB").promise == puc.letters.LetterText().promise
     with pytest.raises(ValueError, match="these are the English ones: promise"):
-        puc.LetterText(**translated(promise=puc.LetterText().promise))
+        puc.letters.LetterText(**translated(promise=puc.letters.LetterText().promise))
     with pytest.raises(ValueError, match="these are the English ones: number"):
-        puc.LetterText(**translated(number=None))
+        puc.letters.LetterText(**translated(number=None))
 
 
 def test_the_promise_is_what_consent_promises() -> None:
     """Exactly this, and no more: nothing about being better off, and nothing about single people."""
-    assert puc.LetterText().promise == (
+    assert puc.letters.LetterText().promise == (
         "If you keep something to yourself, you are treated like everybody with the same remaining data who shares at "
         "least as much as you; nothing is concluded from the fact that you kept it."
     )
@@ -127,19 +129,19 @@ def test_the_promise_is_what_consent_promises() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        puc.LetterText(),
-        puc.LetterText(
+        puc.letters.LetterText(),
+        puc.letters.LetterText(
             quantity='a "price"\\\n\x7f\u2028é',
             groups={"blood sugar": "your 'test'", "ünï.x": "b"},
-            number=puc.LetterNumber(100, 1, ",", ".", "€", "%", " p"),
+            number=puc.letters.LetterNumber(100, 1, ",", ".", "€", "%", " p"),
         ),
-        puc.LetterText(**translated()),
+        puc.letters.LetterText(**translated()),
     ],
 )
-def test_files_keep_everything(tmp_path: Path, text: puc.LetterText) -> None:
+def test_files_keep_everything(tmp_path: Path, text: puc.letters.LetterText) -> None:
     path = tmp_path / "letter.toml"
     assert text.to_toml(path) == path.read_text(encoding="utf-8")
-    assert puc.LetterText.from_toml(path) == text
+    assert puc.letters.LetterText.from_toml(path) == text
     assert {one.name for one in fields(text) if one.metadata} <= set(tomllib.loads(text.to_toml()))
 
 
@@ -159,15 +161,15 @@ def test_files_keep_everything(tmp_path: Path, text: puc.LetterText) -> None:
 def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "letter.toml").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        puc.LetterText.from_toml(tmp_path / "letter.toml")
+        puc.letters.LetterText.from_toml(tmp_path / "letter.toml")
 
 
 def test_files_in_other_encodings(tmp_path: Path) -> None:
     (tmp_path / "letter.toml").write_bytes("title = 'für'".encode("latin-1"))
     with pytest.raises(ValueError, match=r"letter\.toml is not a TOML file in UTF-8"):
-        puc.LetterText.from_toml(tmp_path / "letter.toml")
+        puc.letters.LetterText.from_toml(tmp_path / "letter.toml")
     with pytest.raises(FileNotFoundError):
-        puc.LetterText.from_toml(tmp_path / "nothing.toml")
+        puc.letters.LetterText.from_toml(tmp_path / "nothing.toml")
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_quotes_and_sharing_values(kit: EngineKit) -> None:
     greedy = puc.predict(model, X_TEST, sharing="best", max_subsets=1, search="greedy")
     assert (greedy >= best).all()
     assert (greedy <= given).all()
-    found = puc.monotonicity(model, X_TEST)
+    found = puc.sharing_effects(model, X_TEST)
     assert found.people == 600
     np.testing.assert_allclose(found.share_worse_than_withheld, (given > BEFORE).mean())
 

@@ -170,14 +170,17 @@ def test_xgboost_with_other_trees_does_not_pass_for_protected(change: Any, tmp_p
     if change is not grown_in_place:
         assert type(booster) is xgb.Booster
         assert not hasattr(booster, "consent")
-    with pytest.warns(puc.ProtectionLostWarning, match="continued or refreshed it on rows as they were"):
+    with pytest.warns(puc.warnings.ProtectionLostWarning, match="continued or refreshed it on rows as they were"):
         assert puc.consent_of(booster) is None
     booster.save_model(tmp_path / "model.json")
     with pytest.raises(ValueError, match=r"model.json' has a consent schema, but other trees"):
         puc.load_model(tmp_path / "model.json")
-    with pytest.warns(puc.ProtectionLostWarning), pytest.raises(ValueError, match="has no consent schema"):
+    with pytest.warns(puc.warnings.ProtectionLostWarning), pytest.raises(ValueError, match="has no consent schema"):
         puc.predict(booster, X)
-    with pytest.warns(puc.ProtectionLostWarning), pytest.warns(UserWarning, match="init_model has no consent schema"):
+    with (
+        pytest.warns(puc.warnings.ProtectionLostWarning),
+        pytest.warns(UserWarning, match="init_model has no consent schema"),
+    ):
         puc.train({**XGBOOST.params, "optional": GROUPS}, puc.Dataset(X, y), 2, init_model=booster)
 
 

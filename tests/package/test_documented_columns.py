@@ -35,7 +35,7 @@ def people() -> tuple[pd.DataFrame, Any, Any]:
 def test_penalty(people: Any) -> None:
     X, y, booster = people
     report = puc.audit(booster, X, y, margin=0.5, folds=3)
-    assert list(report.penalty.columns) == listed(puc.AuditReport.penalty)
+    assert list(report.penalty.columns) == listed(puc.typing.AuditReport.penalty)
 
 
 def test_quote(people: Any) -> None:
@@ -74,7 +74,7 @@ def test_sharing_value(people: Any) -> None:
 
 def test_monotonicity(people: Any) -> None:
     X, _, booster = people
-    assert [field.name for field in fields(puc.monotonicity(booster, X))] == listed(puc.monotonicity)
+    assert [field.name for field in fields(puc.sharing_effects(booster, X))] == listed(puc.sharing_effects)
 
 
 def test_rounds_of_a_strategic_world() -> None:

@@ -59,7 +59,9 @@ def test_another_version_is_said_once(kit: EngineKit, monkeypatch: Any) -> None:
     monkeypatch.setattr(_persistence, "__version__", "0.0.9")
     content = pickle.dumps(model)
     monkeypatch.undo()
-    with pytest.warns(puc.PickledByAnotherVersionWarning, match=r"pickled by pucboost 0\.0\.9, and this is") as caught:
+    with pytest.warns(
+        puc.warnings.PickledByAnotherVersionWarning, match=r"pickled by pucboost 0\.0\.9, and this is"
+    ) as caught:
         again = [pickle.loads(content), pickle.loads(content)]
     assert len(caught) == 1
     assert again[0].consent_ == model.consent_
@@ -67,7 +69,7 @@ def test_another_version_is_said_once(kit: EngineKit, monkeypatch: Any) -> None:
 
 def test_what_a_later_version_has_pickled_is_refused() -> None:
     with (
-        pytest.warns(puc.PickledByAnotherVersionWarning),
+        pytest.warns(puc.warnings.PickledByAnotherVersionWarning),
         pytest.raises(ValueError, match=r"pucboost 99.0 as a 'Marvel', which pucboost .* does not know"),
     ):
         _persistence.restore("Marvel", "99.0", {})

@@ -1,4 +1,4 @@
-"""``balance``: one loading for everybody, in the model itself, which an audit takes out."""
+"""``load_to_balance``: one loading for everybody, in the model itself, which an audit takes out."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_book_balances(kit: EngineKit, loss: str) -> None:
     booster, y = train(kit, loss), OUTCOMES[loss]
     text = kit.model(booster)
     for sharing in ("as_given", "best", "withheld"):
-        loaded = puc.balance(booster, X, y, sharing=sharing)
+        loaded = puc.load_to_balance(booster, X, y, sharing=sharing)
         assert puc.predict(loaded, X, sharing=sharing).sum() == pytest.approx(y.sum(), rel=1e-5)
     assert puc.predict(booster, X, sharing="best").sum() < 0.97 * y.sum()
     assert kit.model(booster) == text  # the model given is not changed
@@ -57,7 +57,7 @@ def test_the_book_balances(kit: EngineKit, loss: str) -> None:
 @every_engine
 def test_the_same_for_everybody_in_quotes_and_files(kit: EngineKit, tmp_path: Path) -> None:
     booster = train(kit, "poisson", calibrate_masks=True)
-    loaded = puc.balance(booster, X, COUNT, sharing="best")
+    loaded = puc.load_to_balance(booster, X, COUNT, sharing="best")
     factor = np.exp(loaded.puc_summary.loading)
     assert factor > 1.05
     before, after = (puc.quote(model, X.head(200)).to_numpy(dtype=float) for model in (booster, loaded))
@@ -68,7 +68,7 @@ def test_the_same_for_everybody_in_quotes_and_files(kit: EngineKit, tmp_path: Pa
     again = puc.load_model(tmp_path / "model.json")
     assert again.puc_summary.loading == loaded.puc_summary.loading
     np.testing.assert_array_equal(puc.predict(again, X), puc.predict(loaded, X))
-    twice = puc.balance(loaded, X, 2 * COUNT, sharing="best")
+    twice = puc.load_to_balance(loaded, X, 2 * COUNT, sharing="best")
     assert twice.puc_summary.loading == pytest.approx(loaded.puc_summary.loading + np.log(2), abs=1e-5)
 
 
@@ -76,21 +76,21 @@ def test_the_same_for_everybody_in_quotes_and_files(kit: EngineKit, tmp_path: Pa
 def test_weights_and_exposure(kit: EngineKit) -> None:
     rng = np.random.default_rng(1)
     weight, exposure = rng.uniform(0.5, 2, len(X)), rng.uniform(0.1, 3, len(X))
-    loaded = puc.balance(train(kit, "poisson"), X, COUNT, sample_weight=weight)
+    loaded = puc.load_to_balance(train(kit, "poisson"), X, COUNT, sample_weight=weight)
     assert weight @ puc.predict(loaded, X) == pytest.approx(weight @ COUNT, rel=1e-5)
     params = {**kit.params, "objective": kit.objectives["poisson"], "optional": OPTIONAL}
     rate = puc.train(params, puc.Dataset(X, COUNT * exposure, exposure=exposure), 20)
-    loaded = puc.balance(rate, X, COUNT * exposure, exposure=exposure)
+    loaded = puc.load_to_balance(rate, X, COUNT * exposure, exposure=exposure)
     assert exposure @ puc.predict(loaded, X) == pytest.approx(exposure @ COUNT, rel=1e-5)
     with pytest.raises(ValueError, match="The model has an exposure, but this book has none"):
-        puc.balance(rate, X, COUNT)
+        puc.load_to_balance(rate, X, COUNT)
 
 
 @every_engine
 def test_early_stopping_stays_where_it_was(kit: EngineKit) -> None:
     params = {**kit.params, "objective": kit.objectives["poisson"], "optional": OPTIONAL, "learning_rate": 0.5}
     booster = puc.train({**params, "early_stopping_round": 2}, (X, COUNT), 40, [people(300, seed=3)])
-    loaded = puc.balance(booster, X, COUNT)
+    loaded = puc.load_to_balance(booster, X, COUNT)
     ratio = np.asarray(kit.predict(loaded, X)) / puc.predict(booster, X)
     np.testing.assert_allclose(ratio, np.exp(loaded.puc_summary.loading), rtol=1e-5)
 
@@ -99,7 +99,7 @@ def test_estimators() -> None:
     model = puc.PUCClassifier(optional=OPTIONAL, n_estimators=10, n_jobs=1)
     model.fit(X, np.where(COUNT > 0, "claim", "none"))
     before = model.predict_proba(X)
-    loaded = puc.balance(model, X, np.where(COUNT > 0, "claim", "none"))
+    loaded = puc.load_to_balance(model, X, np.where(COUNT > 0, "claim", "none"))
     assert loaded.predict_proba(X)[:, 1].mean() == pytest.approx((COUNT == 0).mean(), abs=1e-5)
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
@@ -114,7 +114,7 @@ def test_an_audit_judges_without_the_loading(wrap: bool) -> None:
         model = puc.train(
             {"objective": "poisson", "optional": OPTIONAL, "verbosity": -1, "num_threads": 1}, (X, COUNT), 20
         )
-    loaded = puc.balance(model, X, 2 * COUNT)
+    loaded = puc.load_to_balance(model, X, 2 * COUNT)
     plain, seen = (puc.audit(one, held_out, y, margin=0.3, folds=3, num_threads=1) for one in (model, loaded))
     for one, other in zip(plain.penalties, seen.penalties, strict=True):
         assert (one.estimate is None) == (other.estimate is None)
@@ -128,7 +128,7 @@ def test_an_audit_of_the_other_class_judges_without_the_loading() -> None:
     held_out, y = people(1_000, seed=7)
     claim = np.where(COUNT > 0, "claim", "none")
     model = puc.PUCClassifier(optional=OPTIONAL, n_estimators=10, n_jobs=1).fit(X, claim)
-    loaded = puc.balance(model, X, np.where(COUNT > 1, "claim", "none"))
+    loaded = puc.load_to_balance(model, X, np.where(COUNT > 1, "claim", "none"))
     assert loaded.booster_.puc_summary.loading > 0.5
     asked = {"margin": 0.3, "folds": 3, "num_threads": 1, "target_class": "claim"}
     plain, seen = (puc.audit(one, held_out, np.where(y > 0, "claim", "none"), **asked) for one in (model, loaded))
@@ -137,7 +137,7 @@ def test_an_audit_of_the_other_class_judges_without_the_loading() -> None:
 
 @every_engine
 def test_explanations_add_up(kit: EngineKit) -> None:
-    loaded = puc.balance(train(kit, "poisson", 5), X, COUNT)
+    loaded = puc.load_to_balance(train(kit, "poisson", 5), X, COUNT)
     boosters = boosters_of(loaded)
     rows = X.head(50).to_numpy()
     shares = boosters.contributions(loaded, rows, np.zeros(50))
@@ -147,24 +147,26 @@ def test_explanations_add_up(kit: EngineKit) -> None:
 def test_what_is_refused() -> None:
     given = {"optional": OPTIONAL, "verbosity": -1, "num_threads": 1}
     poisson = puc.train({**given, "objective": "poisson"}, (X, COUNT), 3)
-    loaded = puc.balance(poisson, X, COUNT)
-    with pytest.raises(ValueError, match=re.escape("init_model has a loading (balance), which further trees")):
+    loaded = puc.load_to_balance(poisson, X, COUNT)
+    with pytest.raises(ValueError, match=re.escape("init_model has a loading (load_to_balance), which further trees")):
         puc.train({**given, "objective": "poisson"}, (X, COUNT), 3, init_model=loaded)
-    with pytest.raises(ValueError, match=re.escape("The booster has a loading (balance). Refit the model it was made")):
+    with pytest.raises(
+        ValueError, match=re.escape("The booster has a loading (load_to_balance). Refit the model it was made")
+    ):
         puc.refit(loaded, X, COUNT)
-    with pytest.raises(ValueError, match="balance with objective 'quantile': a book balances in means"):
-        puc.balance(puc.train({**given, "objective": "quantile"}, (X, COUNT), 3), X, COUNT)
+    with pytest.raises(ValueError, match="load_to_balance with objective 'quantile': a book balances in means"):
+        puc.load_to_balance(puc.train({**given, "objective": "quantile"}, (X, COUNT), 3), X, COUNT)
     with pytest.raises(ValueError, match="people who share nothing are promised the anchor's"):
-        puc.balance(puc.train({**given, "objective": "poisson", "anchor": "base"}, (X, COUNT), 3), X, COUNT)
+        puc.load_to_balance(puc.train({**given, "objective": "poisson", "anchor": "base"}, (X, COUNT), 3), X, COUNT)
     with pytest.raises(ValueError, match="too far apart for a loading"):
-        puc.balance(poisson, X, 1_000 * COUNT)
+        puc.load_to_balance(poisson, X, 1_000 * COUNT)
     with pytest.raises(ValueError, match="with its usual link"):
-        puc.balance(
+        puc.load_to_balance(
             puc.train({**given, "objective": "binary", "sigmoid": 2.0}, (X, OUTCOMES["binary"]), 3), X, COUNT > 0
         )
     with pytest.raises(ValueError, match="All weights are 0, so there is nothing to balance"):
-        puc.balance(poisson, X, COUNT, sample_weight=np.zeros(len(COUNT)))
+        puc.load_to_balance(poisson, X, COUNT, sample_weight=np.zeros(len(COUNT)))
     with pytest.raises(TypeError, match="balance the last step"):
-        puc.balance(object(), X, COUNT)
+        puc.load_to_balance(object(), X, COUNT)
     with pytest.raises(ValueError, match="has no consent schema"):
-        puc.balance(puc.train({"verbosity": -1}, (X, COUNT), 3), X, COUNT)
+        puc.load_to_balance(puc.train({"verbosity": -1}, (X, COUNT), 3), X, COUNT)

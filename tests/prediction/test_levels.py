@@ -157,7 +157,7 @@ def test_sharing_values_and_monotonicity_of_a_model() -> None:
         wanted = naive_ideals.shapley_values(told, mask, NEEDS)
         found = values.iloc[i, 1:-1]
         assert [found.iloc[g] for g in range(4)] == pytest.approx([wanted.get(g, 0.0) for g in range(4)])
-    found = puc.monotonicity(booster, X, favourable="lower")
+    found = puc.sharing_effects(booster, X, favourable="lower")
     given = puc.predict(booster, X)
     assert found.share_worse_than_best == pytest.approx((given > quotes.min(axis=1)).mean())
     assert found.largest_loss_against_best == pytest.approx((given - quotes.min(axis=1)).max())

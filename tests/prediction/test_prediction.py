@@ -222,7 +222,7 @@ def test_sharing_values_are_symmetric() -> None:
 
 def test_monotonicity() -> None:
     booster = model()
-    found = puc.monotonicity(booster, X)
+    found = puc.sharing_effects(booster, X)
     quotes, given = puc.quote(booster, X), puc.predict(booster, X)
     assert found.people == 900
     assert found.share_worse_than_withheld == pytest.approx((given > quotes["nothing"]).mean())
@@ -231,7 +231,7 @@ def test_monotonicity() -> None:
     assert found.largest_loss_against_best == pytest.approx((given - quotes.min(axis=1)).max())
     assert found.share_worse_with_bonus == 0
     assert 0 < found.share_worse_than_withheld < 1
-    higher = puc.monotonicity(booster, X, favourable="higher")
+    higher = puc.sharing_effects(booster, X, favourable="higher")
     assert higher.share_worse_than_withheld == pytest.approx((given < quotes["nothing"]).mean())
 
 
@@ -263,7 +263,7 @@ def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
             "favourable must be 'lower' or 'higher', got 'down'",
         ),
         (lambda b: puc.predict(b, X, search="random"), ValueError, "search must be 'exact' or 'greedy'"),
-        (lambda b: puc.monotonicity(b, X, favourable=None), ValueError, "favourable must be"),
+        (lambda b: puc.sharing_effects(b, X, favourable=None), ValueError, "favourable must be"),
         (
             lambda b: puc.quote(b, X[:, :5]),
             ValueError,

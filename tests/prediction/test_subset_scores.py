@@ -68,7 +68,7 @@ QUESTIONS = {
     "best": lambda b, X, **given: puc.predict(b, X, sharing="best", return_subset=True, **given),
     "greedy": lambda b, X, **given: puc.predict(b, X, sharing="best", search="greedy", max_subsets=2, **given),
     "sharing_value": puc.sharing_value,
-    "monotonicity": puc.monotonicity,
+    "sharing_effects": puc.sharing_effects,
 }
 
 
@@ -206,7 +206,7 @@ def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pyt
     assert read == []
     puc.predict(booster, more, num_threads=1)
     assert read == [1]
-    puc.monotonicity(booster, X, num_threads=1)  # 400 people are asked about several times; trees are read once
+    puc.sharing_effects(booster, X, num_threads=1)  # 400 people are asked about several times; trees are read once
     assert read == [1, 1]
 
 

@@ -72,7 +72,7 @@ def test_everything_else_takes_every_container(container: str, engine: str) -> N
     for sharing in ("withheld", "best"):
         expected = puc.predict(booster, plain, sharing=sharing)
         np.testing.assert_array_equal(puc.predict(booster, table, sharing=sharing), expected)
-    assert puc.monotonicity(booster, table) == puc.monotonicity(booster, plain)
+    assert puc.sharing_effects(booster, table) == puc.sharing_effects(booster, plain)
     params = {**ENGINES[engine], "metric": "auc"}
     losses = [puc.cv(params, dataset(t), 3, nfold=2)["valid auc-mean"] for t in (table, plain)]
     assert losses[0] == losses[1]

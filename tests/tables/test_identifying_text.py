@@ -25,7 +25,7 @@ def warned(column: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn_of_identifying_text(row_source(pd.DataFrame({"x": np.arange(float(N)), "text": column})))
-    assert all(one.category is puc.IdentifyingTextWarning for one in caught)
+    assert all(one.category is puc.warnings.IdentifyingTextWarning for one in caught)
     return [str(one.message) for one in caught]
 
 
@@ -79,14 +79,16 @@ def test_one_warning_where_a_model_is_trained() -> None:
         lambda: puc.cv(params, puc.Dataset(X, X["a"]), 2, nfold=2, stratified=False),
         lambda: puc.PUCRegressor(optional=["bmi"], n_estimators=2, n_jobs=1).fit(X, X["a"]),
     ):
-        with pytest.warns(puc.IdentifyingTextWarning, match=r"'who' has 400 .* coarser\. Column 'income' .*") as caught:
+        with pytest.warns(
+            puc.warnings.IdentifyingTextWarning, match=r"'who' has 400 .* coarser\. Column 'income' .*"
+        ) as caught:
             train()
-        mine = [one for one in caught if one.category is puc.IdentifyingTextWarning]
+        mine = [one for one in caught if one.category is puc.warnings.IdentifyingTextWarning]
         assert len(mine) == 1
         assert mine[0].filename == __file__
 
 
-@pytest.mark.filterwarnings("default::pucboost.IdentifyingTextWarning")
+@pytest.mark.filterwarnings("default::pucboost.warnings.IdentifyingTextWarning")
 def test_commands_refuse_decimal_commas_and_warn_of_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "a.csv"
     rows = [f'{i},"{i},5",{PEOPLE[i]},{i % 2}' for i in range(N)]

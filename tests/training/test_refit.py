@@ -67,7 +67,7 @@ def test_consent_summary_and_sketch_are_those_of_the_refit(kit: EngineKit, tmp_p
     assert again.puc_summary.source_rows == 400
     assert (again.puc_summary.augmentation, again.puc_summary.seed) == ("exhaustive", 3)
     assert again.puc_summary.training_sketch != booster.puc_summary.training_sketch
-    assert puc.refit(booster, others, y_others, training_sketch=False).puc_summary.training_sketch is None
+    assert puc.refit(booster, others, y_others, keep_row_hashes=False).puc_summary.training_sketch is None
     puc.save_model(again, tmp_path / "model")
     np.testing.assert_array_equal(puc.predict(puc.load_model(tmp_path / "model"), X), puc.predict(again, X))
     with pytest.raises(TypeError, match="would learn what silence says"):

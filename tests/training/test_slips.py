@@ -20,7 +20,7 @@ def test_lightgbm_itself_trains_on_a_dataset_with_optional_columns() -> None:
     """The likeliest slip of all: lgb.train where puc.train was meant."""
     X, y = make_table(200)
     for train in (lgb.train, lambda params, data, rounds: lgb.cv(params, data, rounds, nfold=2, stratified=False)):
-        with pytest.warns(puc.ProtectionLostWarning, match="LightGBM itself trains on this Dataset") as caught:
+        with pytest.warns(puc.warnings.ProtectionLostWarning, match="LightGBM itself trains on this Dataset") as caught:
             train(QUIET, puc.Dataset(X, y, optional=OPTIONAL), 2)
         assert [one.filename for one in caught] == [__file__]
     lgb.train(QUIET, puc.Dataset(X, y), 2)  # nothing optional, nothing lost

@@ -66,7 +66,7 @@ def train_xgboost(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> xgb.Booster:
     return booster
 
 
-def train_anchored(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> puc.AnchoredModel:
+def train_anchored(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> puc.typing.AnchoredModel:
     """An anchored model is neither."""
     params = {"objective": "binary", "optional": ["steps"], "anchor": "base", "verbosity": -1}
     model = puc.train(params, (X, y), 5)
@@ -91,7 +91,7 @@ def ask_the_model(X: pd.DataFrame, y: np.ndarray[Any, Any], sharing: Sharing = "
     print(prediction.mean(), used["steps"].mean())
     assert_type(puc.quote(booster, X, subsets=["nothing", "all"]), pd.DataFrame)
     assert_type(puc.sharing_value(booster, X), pd.DataFrame)
-    print(puc.monotonicity(booster, X, favourable="higher").share_worse_than_best)
+    print(puc.sharing_effects(booster, X, favourable="higher").share_worse_than_best)
     X_augmented, y_augmented, weight, source_row = puc.augment(X, y, optional=["steps"], augmentation="exhaustive")
     print(X_augmented.shape, y_augmented.mean(), weight.sum(), source_row.max())
 
@@ -111,7 +111,7 @@ def audit_the_model(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
     booster = puc.train({"objective": "binary", "optional": ["steps"], "verbosity": -1}, (X, y), 5)
     X_test, y_test = people(1)
     report = puc.audit(booster, X_test, y_test, margin=0.5, favourable="lower", folds=3, level=0.9)
-    assert_type(report, puc.AuditReport)
+    assert_type(report, puc.typing.AuditReport)
     assert_type(report.passed, bool)
     assert_type(report.penalty, pd.DataFrame)
     print(report.verdict, report.to_html()[:9], report.to_json()[:1])
@@ -125,7 +125,7 @@ def estimators_and_metrics(X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
     assert_type(model.predict_proba(X), np.ndarray[Any, Any])
     assert_type(model.quote(X), pd.DataFrame)
     print(model.classes_.tolist(), model.consent_.group_names, model.booster_.consent, model.best_iteration_)
-    assert_type(model.audit(X, y, margin=0.5, folds=3, train_data=(X, y)), puc.AuditReport)
+    assert_type(model.audit(X, y, margin=0.5, folds=3, train_data=(X, y)), puc.typing.AuditReport)
     regressor = puc.PUCRegressor(optional={"app": ["steps"]}, augmentation="fixed", n_estimators=5).fit(X, y)
     assert_type(regressor.predict(X), np.ndarray[Any, Any])
     assert_type(puc.metrics.puc_score(model, X, y, metric="neg_log_loss"), float)
@@ -142,7 +142,7 @@ def simulate() -> None:
 def what_checkers_refuse(booster: TrainedModel, X: pd.DataFrame, y: np.ndarray[Any, Any]) -> None:
     """Never run."""
     puc.predict(booster, X, sharing="bets")  # type: ignore[call-overload]
-    puc.monotonicity(booster, X, favourable="smaller")  # type: ignore[arg-type]
+    puc.sharing_effects(booster, X, favourable="smaller")  # type: ignore[arg-type]
     puc.augment(X, y, optional=["steps"], augmentation="balance")  # type: ignore[arg-type]
     puc.PUCClassifier(engine="forest")  # type: ignore[arg-type]
     puc.Dataset(X, y, optionals=["steps"])  # type: ignore[arg-type]

@@ -153,7 +153,7 @@ def test_every_training_keeps_the_people_themselves(params: dict[str, Any]) -> N
     models = [puc.train({**given, "num_threads": n}, puc.Dataset(X, y), 2) for n in (1, 2)]
     expected = sketch(X, y, 3)
     assert [model.puc_summary.training_sketch for model in models] == [expected, expected]
-    without = puc.train({**given, "training_sketch": False}, puc.Dataset(X, y), 2)
+    without = puc.train({**given, "keep_row_hashes": False}, puc.Dataset(X, y), 2)
     assert without.puc_summary.training_sketch is None
 
 
@@ -171,5 +171,5 @@ def test_each_fold_keeps_its_own_people() -> None:
 
 def test_only_true_and_false_are_allowed() -> None:
     X, y = make_table(50)
-    with pytest.raises(ValueError, match="training_sketch must be True or False, got 'no'"):
-        puc.train({"optional": OPTIONAL, "training_sketch": "no"}, puc.Dataset(X, y), 2)
+    with pytest.raises(ValueError, match="keep_row_hashes must be True or False, got 'no'"):
+        puc.train({"optional": OPTIONAL, "keep_row_hashes": "no"}, puc.Dataset(X, y), 2)

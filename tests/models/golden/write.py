@@ -81,7 +81,7 @@ def models(X: pd.DataFrame, y: Any) -> dict[str, Any]:
         "native.txt": puc.train({**binary, "engine": "native"}, data["all"](), 6),
         "lightgbm_calibrated.txt": puc.train({**binary, "calibrate_masks": True}, data["all"](), 6),
         "xgboost_calibrated.json": puc.train({**xgboost, "calibrate_masks": True}, data["all"](), 6),
-        "lightgbm_balanced.txt": puc.balance(puc.train(rates, data["numbers"](), 6), numbers, y),
+        "lightgbm_balanced.txt": puc.load_to_balance(puc.train(rates, data["numbers"](), 6), numbers, y),
     }
 
 
