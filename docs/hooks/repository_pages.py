@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 SHOWN = {
     "README.md": "index.md",
     "CHANGELOG.md": "project/changelog.md",
+    "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
     "CODE_OF_CONDUCT.md": "project/conduct.md",
