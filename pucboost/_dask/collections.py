@@ -10,7 +10,7 @@ import dask
 import numpy as np
 from distributed import Client, Future, wait
 
-from .._virtual.plan import is_empty
+from .._virtual.shared_plan import is_empty
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._prediction.quotes import predict as predict_table
 from .._prediction.quotes import quote as quote_table
-from .._virtual.plan import is_empty
+from .._virtual.shared_plan import is_empty
 from .collections import is_collection, partitions_of
 
 

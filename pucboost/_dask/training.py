@@ -17,8 +17,7 @@ from .._engines.names import MAIN_NAME
 from .._models.files import load_model
 from .._training.request import OWN_KEYS, Settings, check_is_of, check_known, check_same_consent, split_params
 from .._training.steps import MEMORY_SHARE
-from .._virtual.plan import PartCount, PartFacts
-from .._virtual.shared_plan import SharedPlan, check_rows_per_worker
+from .._virtual.shared_plan import PartCount, PartFacts, SharedPlan, check_rows_per_worker
 from .checkpoints import last_checkpoint, prepare_place, write_checkpoint
 from .collections import Part, is_collection, parts_of
 from .meeting import Meeting

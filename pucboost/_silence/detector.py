@@ -4,27 +4,29 @@ Five things are looked for in every group:
 
 1. **Nobody withholds it**: fewer than one in a thousand, among at least 200 people. Whatever an imputer or encoder made
    of silence, this remains, and nothing else does for good imputers. In a smaller table nobody may withhold by chance.
-2. **A spike** in a column of numbers (:mod:`.columns`), or values that a CSR matrix does not store, so that they are 0.
+2. **A spike** in a column of numbers (:mod:`.signs`), or values that a CSR matrix does not store, so that they are 0.
    The latter count where nobody withholds otherwise, or where the stored ones are measurements on both sides of 0;
    counts and amounts above 0 are stored that way by everybody.
-3. **A word** for silence among the categories of a column (:mod:`.words`).
+3. **A word** for silence among the categories of a column.
 4. **One-hot columns**: a 0/1 column whose name ends in such a word, or people with 0 in all columns of a group in which
    everybody else has a single 1. The latter is what ``drop="first"`` does too, so it counts only where nobody withholds
    the group otherwise; the same holds for the category "none".
-5. **A base column** that tells who withholds the group, by its name or by its values (:mod:`.base_columns`).
+5. **A base column** that tells who withholds the group, by its name or by its values.
 
 What is certain enough to be said of a group that people do withhold must be rare in honest tables, because then silence
 seems to be encoded for some only. Where nobody withholds, there is a finding anyway, and the others explain it.
 
-Sharing is counted over all people, everything else in a sample of at most :data:`SAMPLE` rows, evenly spread.
+Encoded silence is suspected, never proved, and honest columns that look like it are spared where they are known; tests
+have a list of them. Sharing is counted over all people, everything else in a sample of at most :data:`SAMPLE` rows,
+evenly spread.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -74,17 +76,6 @@ def find_encoded_silence(
 ) -> list[EncodedSilence]:
     """Return where silence seems to be imputed or encoded, group by group.
 
-    Parameters
-    ----------
-    source
-        The people.
-    consent
-        What is optional.
-    shared
-        Mask of the groups each person shares.
-    zero_as_missing
-        Whether zeros are missing.
-
     Examples
     --------
     >>> import numpy as np
@@ -117,18 +108,25 @@ def find_encoded_silence(
         by_few = withheld * WITHHELD_BY_FEW < source.n_rows
         if by_few and source.n_rows >= MIN_PEOPLE:
             found.append(EncodedSilence(group, NOBODY, withheld, source.n_rows))
-        mine = slice(consent.group_start[g], consent.group_start[g + 1])
-        values[silent[rows], mine] = np.nan  # with available= there may be something unstored
-        one_hot = _OneHot(consent, group, values[:, mine])
+        start = consent.group_start[g]
+        mine = values[:, start : consent.group_start[g + 1]]
+        mine[silent[rows]] = np.nan  # with available= there may be something unstored
+        given = ~np.isnan(mine)
+        binary = ((mine == 0) | (mine == 1) | ~given).all(axis=0) & given.any(axis=0)
         for place, position in enumerate(consent.groups[group]):
-            column = _Column(group, consent.feature_names[position], values[:, mine][:, place])
+            name, column = consent.feature_names[position], mine[:, place]
             if position in categories:
-                found += column.words(categories[position], by_few)
-            elif one_hot.is_binary[place]:
-                found += one_hot.named(column)
+                signs = _words(column, categories[position], by_few)
+            elif binary[place]:
+                signs = _named(column, name, consent.feature_names)
             else:
-                found += column.spikes(None if stored is None else stored[:, mine][:, place], by_few)
-        found += one_hot.all_zero() if by_few else []
+                signs = _numbers(column, None if stored is None else stored[:, start + place], by_few)
+            found += [
+                EncodedSilence(group, kind, people, len(rows), name, value, reason)
+                for kind, people, value, reason in signs
+            ]
+        if by_few and len(binary) > 1 and binary.all():
+            found += _all_zero(group, mine)
     return found
 
 
@@ -144,33 +142,35 @@ def _sample(n_rows: int, n_columns: int) -> Array:
     return np.asarray(start[:-1] + (within * np.diff(start)).astype(np.int64))
 
 
-class _Column:
-    """One optional column in the sample."""
+Sign: TypeAlias = tuple[str, int, str, str]
+"""Kind, number of people, value, reason."""
 
-    def __init__(self, group: str, name: str, values: Array) -> None:
-        self.group, self.name, self.values = group, name, values
 
-    def finding(self, kind: str, people: int, value: str, reason: str) -> EncodedSilence:
-        return EncodedSilence(self.group, kind, people, len(self.values), self.name, value, reason)
+def _words(values: Array, categories: list[str], by_few: bool) -> Iterator[Sign]:
+    for code, category in enumerate(categories):
+        if stands_for_silence(category, categories) or (by_few and may_stand_for_silence(category)):
+            people = int((values == code).sum())
+            if people:
+                yield "word", people, repr(category), "a word for silence"
 
-    def words(self, categories: list[str], by_few: bool) -> Iterator[EncodedSilence]:
-        """Categories that are words for silence."""
-        for code, category in enumerate(categories):
-            if stands_for_silence(category, categories) or (by_few and may_stand_for_silence(category)):
-                people = int((self.values == code).sum())
-                if people:
-                    yield self.finding("word", people, repr(category), "a word for silence")
 
-    def spikes(self, stored: Array | None, by_few: bool) -> Iterator[EncodedSilence]:
-        """Numbers that stand for silence, and values that a sparse matrix does not store."""
-        given = ~np.isnan(self.values)
-        unstored = None if stored is None else given & ~stored
-        if unstored is not None and _are_silence(self.values[given & ~unstored], unstored, by_few):
-            reason = "because it is not stored in the CSR matrix: say with available= if that is silence"
-            yield self.finding("unstored", int(unstored.sum()), "0", reason)
-            given &= ~unstored
-        for spike in find_spikes(self.values[given]):
-            yield self.finding(spike.rule, spike.count, f"{spike.value:.6g}", _REASONS[spike.rule])
+def _named(values: Array, name: str, all_names: Collection[str]) -> Iterator[Sign]:
+    """A 0/1 column whose name means that a 1 stands for silence."""
+    people = int((values == 1).sum())
+    if people and name_says_silence(name, all_names):
+        yield "indicator", people, "1", "and its name says that this stands for silence"
+
+
+def _numbers(values: Array, stored: Array | None, by_few: bool) -> Iterator[Sign]:
+    """Numbers that stand for silence, and values that a sparse matrix does not store."""
+    given = ~np.isnan(values)
+    unstored = None if stored is None else given & ~stored
+    if unstored is not None and _are_silence(values[given & ~unstored], unstored, by_few):
+        reason = "because it is not stored in the CSR matrix: say with available= if that is silence"
+        yield "unstored", int(unstored.sum()), "0", reason
+        given &= ~unstored
+    for spike in find_spikes(values[given]):
+        yield spike.rule, spike.count, f"{spike.value:.6g}", _REASONS[spike.rule]
 
 
 def _are_silence(stored: Array, unstored: Array, by_few: bool) -> bool:
@@ -184,54 +184,23 @@ def _are_silence(stored: Array, unstored: Array, by_few: bool) -> bool:
     return bool(both_sides and len(np.unique(stored)) > len(stored) / 2)
 
 
-class _OneHot:
-    """The 0/1 columns of a group, if it has any."""
-
-    def __init__(self, consent: Consent, group: str, values: Array) -> None:
-        self._group, self._values = group, values
-        self._names = [consent.feature_names[c] for c in consent.groups[group]]
-        self._all_names = consent.feature_names
-        given = ~np.isnan(values)
-        self.is_binary = ((values == 0) | (values == 1) | ~given).all(axis=0) & given.any(axis=0)
-
-    def named(self, column: _Column) -> Iterator[EncodedSilence]:
-        """A column whose name says that a 1 stands for silence."""
-        people = int((column.values == 1).sum())
-        if people and name_says_silence(column.name, self._all_names):
-            yield column.finding("indicator", people, "1", "and its name says that this stands for silence")
-
-    def all_zero(self) -> Iterator[EncodedSilence]:
-        """People with 0 everywhere, where all others have a single 1."""
-        if self.is_binary.sum() < 2 or not self.is_binary.all():
-            return
-        ones = np.nansum(self._values, axis=1)[~np.isnan(self._values).all(axis=1)]
-        zero = int((ones == 0).sum())
-        if len(ones) >= MIN_VALUES and ones.max() == 1 and MIN_SPIKE <= zero <= len(ones) / 2:
-            reason = "as encoders write silence, unless it is the category they drop"
-            yield EncodedSilence(self._group, "all zero", zero, len(ones), None, "0 in all its columns", reason)
-
-
-# --------------------------------------------------------------------------------------------------
-# One warning per table about silence that seems to be imputed or encoded.
+def _all_zero(group: str, values: Array) -> Iterator[EncodedSilence]:
+    """People with 0 in all 0/1 columns of a group, where all others have a single 1."""
+    ones = np.nansum(values, axis=1)[~np.isnan(values).all(axis=1)]
+    zero = int((ones == 0).sum())
+    if len(ones) >= MIN_VALUES and ones.max() == 1 and MIN_SPIKE <= zero <= len(ones) / 2:
+        reason = "as encoders write silence, unless it is the category they drop"
+        yield EncodedSilence(group, "all zero", zero, len(ones), None, "0 in all its columns", reason)
 
 
 def warn_of_encoded_silence(
     source: RowSource, consent: Consent, shared: Array, expect_shared: Any, *, zero_as_missing: bool = False
 ) -> None:
-    """Warn if silence seems to be imputed or encoded in a table that a model will be trained on.
+    """Warn once if silence seems to be imputed or encoded in a table that a model will be trained on.
 
-    Parameters
-    ----------
-    source, consent
-        The table, and what is optional in it.
-    shared
-        Mask of the groups each person shares.
-    expect_shared
-        As in ``train``: groups of which nothing is to be said.
-    zero_as_missing
-        Whether zeros count as missing.
+    ``shared`` has the mask of each person, and nothing is reported of the groups in ``expect_shared``, as in ``train``.
     """
-    expected = groups_named(expect_shared, consent)
+    expected = _groups_named(expect_shared, consent)
     if len(expected) == consent.n_groups:  # also if there are none
         return
     findings = find_encoded_silence(source, consent, shared, zero_as_missing=zero_as_missing)
@@ -255,7 +224,7 @@ def _in_words(findings: list[EncodedSilence]) -> str:
     )
 
 
-def groups_named(expect_shared: Any, consent: Consent) -> frozenset[str]:
+def _groups_named(expect_shared: Any, consent: Consent) -> frozenset[str]:
     """Return the groups that ``expect_shared`` names, by their names or by the position of a column; else raise."""
     if expect_shared is None:
         return frozenset()

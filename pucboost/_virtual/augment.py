@@ -12,7 +12,7 @@ from .._consent import Consent, OptionalColumns
 from .._silence.detector import warn_of_encoded_silence
 from .._tables.containers import as_weight, eager, is_frame, row_source
 from .._tables.sources import RowSource, check_no_mask
-from .plan import Augmentation, MaskPlan, check_augmentation, plan_masks
+from .plan import Augmentation, check_augmentation, plan_masks
 from .rows import MaskedRows
 
 
@@ -92,8 +92,7 @@ def augment(
         raise ValueError("optional must be a list of columns or a dict group -> columns, got None.")
     consent = Consent.of(optional, source)
     consent.warn_without_base()
-    check_fill_value(fill_value, source, consent)
-    labels, user_weight = _labels_and_weights(y, sample_weight, source.n_rows)
+    labels, user_weight = checked_labels(y, sample_weight, fill_value, source, consent)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
     warn_of_encoded_silence(source, consent, shared, expect_shared)
     consent.warn_of_lacking(source, available, num_threads=num_threads)
@@ -101,54 +100,42 @@ def augment(
     plan = plan_masks(
         shared, augmentation, copies=copies, seed=seed, num_threads=num_threads, nesting=consent.nesting, **limit
     )
-    given: dict[str, Any] = {"fill_value": fill_value, "indicators": indicators, "num_threads": num_threads}
-    return augmented(X, source, consent, plan, labels, user_weight, **given)
-
-
-def _labels_and_weights(y: Any, sample_weight: Any, n_rows: int) -> tuple[Array, Array | None]:
-    check_no_mask(y, "y")
-    labels = np.asarray(y)
-    if labels.ndim == 0 or len(labels) != n_rows:
-        raise ValueError(f"y must have one entry for each of the {n_rows} rows of X, got shape {labels.shape}.")
-    return labels, None if sample_weight is None else as_weight(sample_weight, "sample_weight", n_rows)
-
-
-def augmented(
-    X: Any,
-    source: RowSource,
-    consent: Consent,
-    plan: MaskPlan,
-    y: Any,
-    sample_weight: Any = None,
-    *,
-    fill_value: float = math.nan,
-    indicators: bool = False,
-    num_threads: int | None = None,
-) -> tuple[Any, Array, Array, Array]:
-    """Return the virtual rows of a plan in the kind of container that X is, with labels, weights and source rows."""
-    check_fill_value(fill_value, source, consent)
-    labels, user_weight = _labels_and_weights(y, sample_weight, source.n_rows)
     rows = MaskedRows(source, consent, plan, num_threads=num_threads, fill_value=fill_value)
-    table = rows.materialise(indicators)
-    source_row = plan.spread(np.arange(source.n_rows))
-    weight = plan.weights(user_weight)
-    all_names = [*source.names, *(f"{group}_shared" for group in consent.group_names if indicators)]
-    return (
-        _like(X, table, source, all_names),
-        labels[source_row],
-        np.ones(len(plan), dtype=np.float32) if weight is None else weight,
-        source_row,
-    )
+    return augmented(X, rows, labels, user_weight, indicators)
 
 
-def check_fill_value(fill_value: float, source: RowSource, consent: Consent) -> None:
-    """Raise for a number in a category column, where it would be read as the category with that code."""
+def checked_labels(
+    y: Any, sample_weight: Any, fill_value: float, source: RowSource, consent: Consent
+) -> tuple[Array, Array | None]:
+    """Return labels and weights, one per row of the table; raise if these or ``fill_value`` do not fit it."""
     coded = [j for j in source.coded if j in consent.group_columns]
-    if coded and not math.isnan(fill_value):
+    if coded and not math.isnan(fill_value):  # it would be read as the category with that code
         raise ValueError(
             f"fill_value={fill_value!r} cannot stand for a withheld category in column "
             f"{consent.feature_names[coded[0]]!r}; leave fill_value out, or encode the column as numbers first."
         )
+    check_no_mask(y, "y")
+    labels = np.asarray(y)
+    if labels.ndim == 0 or len(labels) != source.n_rows:
+        raise ValueError(f"y must have one entry for each of the {source.n_rows} rows of X, got shape {labels.shape}.")
+    return labels, None if sample_weight is None else as_weight(sample_weight, "sample_weight", source.n_rows)
+
+
+def augmented(
+    X: Any,
+    rows: MaskedRows,
+    labels: Array,
+    user_weight: Array | None,
+    indicators: bool,
+) -> tuple[Any, Array, Array, Array]:
+    """Return virtual rows in the kind of container that X is, with labels, weights and source rows."""
+    source, plan = rows.source, rows.plan
+    names = [*source.names, *(f"{group}_shared" for group in rows.consent.group_names if indicators)]
+    source_row = plan.spread(np.arange(source.n_rows))
+    weight = plan.weights(user_weight)
+    if weight is None:
+        weight = np.ones(len(plan), dtype=np.float32)
+    return _like(X, rows.materialise(indicators), source, names), labels[source_row], weight, source_row
 
 
 def _like(original: Any, table: Array, source: RowSource, names: list[str]) -> Any:

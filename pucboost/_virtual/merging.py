@@ -1,4 +1,8 @@
-"""Hashes that stand for rows: equal rows, equal hashes, whatever holds them and however they are read."""
+"""Equal rows: merged into one, and recognised by the audit.
+
+Hashes stand for rows: equal rows have equal hashes, whatever container holds them and however they are read. By them
+virtual rows that are equal after masking are merged (128 bits), and a model keeps a few of its people's (64 bits).
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,8 @@ def _bits(labels: Array) -> Array:
     return (_as_float32(np.asarray(labels)) + np.float32(0)).view(np.uint32).astype(np.uint64)
 
 
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------- sketch
+#
 # A sketch of the people a model was trained on, by which an audit recognises them.
 #
 # The k smallest hashes of a table are a random sample of its distinct rows that anybody can draw again: a row of
@@ -108,20 +113,10 @@ class RowSketch:
     ) -> RowSketch:
         """Sketch a table with one row per person, as they share it; a pure function of its rows and the seed.
 
-        Rows of weight 0 were not trained on and are left out. The salt is a hash of the seed and of the counts that the
-        sketch holds anyway: the same training gives the same sketch, and sketches of tables with other counts cannot be
-        compared. A hash of the rows themselves would tell whoever knows all labels but a few what these are.
-
-        Parameters
-        ----------
-        people
-            The table.
-        seed
-            Seed of the training.
-        size
-            How many hashes to keep at most; None keeps them all.
-        one_in
-            Keep no more than the hash of one row in so many.
+        Keep at most ``size`` hashes (None: all), and no more than that of one row in ``one_in``. Rows of weight 0 were
+        not trained on and are left out. The salt is a hash of the seed and of the counts that the sketch holds anyway:
+        the same training gives the same sketch, and sketches of tables with other counts cannot be compared. A hash of
+        the rows themselves would tell whoever knows all labels but a few what these are.
         """
         hashes, shared = hash_people(people), shared_counts(people.rows.plan.available, people.rows.threads)
         weight = people.table.weight
@@ -135,7 +130,8 @@ class RowSketch:
             counts.append(int(times.sum()))
             unique.append(int((times == 1).sum()))
         rows = np.concatenate(distinct)
-        salt = _salt(seed, counts, unique)
+        digest = hashlib.sha256(repr((seed_bits(seed), counts, unique)).encode()).digest()
+        salt = int.from_bytes(digest[:8], "little")
         salted = hash_again(rows, salt, people.rows.threads)
         few = len(salted) if size is None else min(size, max(1, len(salted) // one_in))
         kept = salted if len(salted) <= few else np.partition(salted, few - 1)[:few]
@@ -167,24 +163,19 @@ class RowSketch:
 def _distinct(hashes: Array) -> tuple[Array, Array]:
     """Return the distinct hashes in ascending order, and how often each occurs."""
     ordered = np.sort(hashes)
-    starts = (
-        np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else np.array([], int)
-    )
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
     return ordered[starts], np.diff(np.append(starts, len(ordered)))
 
 
-def _salt(seed: int, people: list[int], unique: list[int]) -> int:
-    digest = hashlib.sha256(repr((seed_bits(seed), people, unique)).encode()).digest()
-    return int.from_bytes(digest[:8], "little")
-
-
-# --------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------- merging
+#
 # Merge virtual rows that are equal after masking into one, with the sum of their weights and the mean of their
 # labels.
 #
 # For a loss that is linear in the label, Σ_i w_i·ℓ(s, y_i) = W·ℓ(s, ȳ) + const with W = Σ w_i and ȳ = Σ w_i·y_i / W.
 # The gradient and hessian of the merged row are the sums over its parts, so the trees are those of the table before
-# merging, up to rounding. Class labels have no mean, so only rows with the same class are merged.
+# merging, up to rounding. Class labels have no mean, so only rows with the same class are merged. People are merged
+# first: equal people have equal copies, so this does most of the work before any copy exists.
 
 
 logger = logging.getLogger("pucboost")
@@ -194,7 +185,7 @@ WORTHWHILE = 0.5
 """``"auto"`` compacts if at most this share of a sample of rows is distinct."""
 
 
-def check_compactable(objective: Objective | None, table: SourceTable) -> None:
+def _check_compactable(objective: Objective | None, table: SourceTable) -> None:
     """Raise if merging rows would change the model."""
     if objective is None:
         raise ValueError(
@@ -213,13 +204,14 @@ def wants_compaction(compact: Any, objective: Objective | None, table: SourceTab
     """Return ``compact`` if it is True or False; decide ``"auto"`` by the share of distinct rows in a sample."""
     if compact is False or compact is None:
         return False
-    if compact is True:
-        check_compactable(objective, table)
-        return True
     try:
-        check_compactable(objective, table)
+        _check_compactable(objective, table)
     except ValueError:
+        if compact is True:
+            raise
         return False
+    if compact is True:
+        return True
     n = table.source.n_rows
     rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
     sample = replace(table.subset(rows), available=None)
@@ -276,10 +268,7 @@ def _people_cells(table: SourceTable, extra: Array, threads: int) -> tuple[int, 
 def merge_people(
     table: SourceTable, shared: Array, objective: Objective | None, num_threads: int | None
 ) -> tuple[SourceTable, Array]:
-    """Merge people with equal rows; return the smaller table and the masks of its rows.
-
-    Equal people have equal copies, so this does most of the work before any copy exists.
-    """
+    """Merge people with equal rows; return the smaller table and the masks of its rows."""
     n = table.source.n_rows
     n_cells, cell = _people_cells(table, _extra(table, shared, objective), thread_count(num_threads))
     first = _first_of_each(cell, n_cells)

@@ -8,6 +8,11 @@ differ by d from everybody's, a tree can do no better for the silent than the me
     f = (N·E[Y] + m·(E[Y] + d)) / (N + m),    too much by d·m / (N + m),
 
 and no number of trees makes up for it. As one category, rare ones have enough rows to go left.
+
+Pooling happens in the source of a table, inside the engine, so that sketches and anchors see what people gave.
+Afterwards every set of categories in the model's text that has the one gets all of them. How many people make a
+category frequent follows from the rows per person that a tree sees with the group unmasked, half to all of one. A wider
+margin cost sharers something and gave the silent nothing. XGBoost tells all categories apart.
 """
 
 from __future__ import annotations
@@ -70,34 +75,9 @@ class PooledColumn:
         return cls(members, first)
 
     def pool(self, values: Array) -> None:
-        """Write the one category in place of all others."""
         whole = np.where(are_categories(values), values, -1).astype(np.int64)
         place = np.minimum(np.searchsorted(self.members, whole), len(self.members) - 1)
         values[self.members[place] == whole] = self.stands_for_all
-
-
-class _PooledSource(DerivedSource):
-    """Rows in which the rare categories of some columns are one."""
-
-    def __init__(self, whole: RowSource, columns: Mapping[int, PooledColumn]) -> None:
-        super().__init__(whole, whole.n_rows)
-        self._pooled = columns
-
-    def present(self, rows: Array, columns: Array) -> Array:
-        return self._whole.present(rows, columns)
-
-    def window(self, lo: int, hi: int) -> Array:
-        return _with_one(self._whole.window(lo, hi), self._pooled)
-
-    def take(self, rows: Array) -> Array:
-        return _with_one(self._whole.take(rows), self._pooled)
-
-
-def _with_one(block: Array, columns: Mapping[int, PooledColumn]) -> Array:
-    block = block.copy(order="K")
-    for column, pooled in columns.items():
-        pooled.pool(block[:, column])
-    return block
 
 
 @dataclass(frozen=True)
@@ -114,14 +94,12 @@ class RareCategories:
         least: Callable[[int], float],
         most: Mapping[int, int] | None = None,
     ) -> RareCategories:
-        """Find them in what the people of a virtual table share.
+        """Find them in what the people of a virtual table share, in those ``categorical`` columns that are optional.
 
         Parameters
         ----------
-        virtual
-            The virtual table.
-        categorical
-            Positions of columns of categories; those that are not optional do not matter.
+        virtual, categorical
+            The virtual table, and positions of columns of categories.
         least
             How many people must share a category of a group so that it is not rare, by the number of the group.
         most
@@ -152,20 +130,8 @@ class RareCategories:
     ) -> RareCategories:
         """Find them for workers that train together, in the sample of virtual rows that all of them have.
 
-        Only columns whose categories the table names are looked at: what is not in the sample is rare, too.
-
-        Parameters
-        ----------
-        virtual
-            The virtual table of a part.
-        categorical
-            Positions of columns of categories.
-        sample
-            The sample of the whole table.
-        in_tree
-            How many rows a category needs among those that a tree grows on.
-        in_sample
-            How many it needs in the sample.
+        Only columns whose categories the table names are looked at: what is not in the sample is rare, too. A category
+        needs ``in_tree`` rows among those that a tree grows on, and ``in_sample`` rows in the sample.
         """
         source, consent = virtual.table.source, virtual.rows.consent
         weight = sample.weight.astype(np.float64)
@@ -194,6 +160,45 @@ class RareCategories:
         return virtual.reading(lambda source: _PooledSource(source, self.columns))
 
 
+def _counted(people: VirtualTable, columns: list[int]) -> dict[int, tuple[Array, Array]]:
+    """Return the categories of each column, and how many people share each; LightGBM cuts off fractions."""
+    seen: dict[int, list[tuple[Array, Array]]] = {j: [] for j in columns}
+    for _, batch in people.rows.batches():
+        for j, parts in seen.items():
+            values = batch[:, j]
+            parts.append(np.unique(values[are_categories(values)].astype(np.int64), return_counts=True))
+    counted = {}
+    for j, parts in seen.items():
+        categories, place = np.unique(np.concatenate([values for values, _ in parts]), return_inverse=True)
+        counts = np.bincount(place, np.concatenate([counts for _, counts in parts]), len(categories))
+        counted[j] = categories, counts.astype(np.int64)
+    return counted
+
+
+class _PooledSource(DerivedSource):
+    """Rows in which the rare categories of some columns are one."""
+
+    def __init__(self, whole: RowSource, columns: Mapping[int, PooledColumn]) -> None:
+        super().__init__(whole, whole.n_rows)
+        self._pooled = columns
+
+    def present(self, rows: Array, columns: Array) -> Array:
+        return self._whole.present(rows, columns)
+
+    def window(self, lo: int, hi: int) -> Array:
+        return _with_one(self._whole.window(lo, hi), self._pooled)
+
+    def take(self, rows: Array) -> Array:
+        return _with_one(self._whole.take(rows), self._pooled)
+
+
+def _with_one(block: Array, columns: Mapping[int, PooledColumn]) -> Array:
+    block = block.copy(order="K")
+    for column, pooled in columns.items():
+        pooled.pool(block[:, column])
+    return block
+
+
 @dataclass(frozen=True)
 class RowsPerPerson:
     """How many virtual rows show a group of somebody who shares it."""
@@ -213,18 +218,3 @@ class RowsPerPerson:
         sharers = max(1, int(np.count_nonzero(virtual.people_as_given().rows.plan.available & bit)))
         share = float(weights[shown].sum()) / max(float(weights.sum()), 1e-300)
         return cls(len(virtual) * float(shown.mean()) / sharers, virtual.rows_per_tree * share / sharers)
-
-
-def _counted(people: VirtualTable, columns: list[int]) -> dict[int, tuple[Array, Array]]:
-    """Return the categories of each column, and how many people share each; LightGBM cuts off fractions."""
-    seen: dict[int, list[tuple[Array, Array]]] = {j: [] for j in columns}
-    for _, batch in people.rows.batches():
-        for j, parts in seen.items():
-            values = batch[:, j]
-            parts.append(np.unique(values[are_categories(values)].astype(np.int64), return_counts=True))
-    counted = {}
-    for j, parts in seen.items():
-        categories, place = np.unique(np.concatenate([values for values, _ in parts]), return_inverse=True)
-        counts = np.bincount(place, np.concatenate([counts for _, counts in parts]), len(categories))
-        counted[j] = categories, counts.astype(np.int64)
-    return counted

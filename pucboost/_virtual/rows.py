@@ -182,15 +182,7 @@ class MaskedRows:
 
 
 class SelectedRows(MaskedRows):
-    """Some of the rows of a virtual table, in any order.
-
-    Parameters
-    ----------
-    whole
-        The virtual table.
-    selection
-        Numbers of the rows to keep.
-    """
+    """Some of the rows of a virtual table, by their numbers, in any order."""
 
     def __init__(self, whole: MaskedRows, selection: Array) -> None:
         super().__init__(
@@ -203,19 +195,15 @@ class SelectedRows(MaskedRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns)."""
         return len(self.selection), self.source.n_columns
 
     def read_into(self, start: int, out: Array, masks_out: Array | None = None) -> Array:
-        """Write the selected rows start, start + 1, … into ``out`` (and their masks), and return it."""
         return self._take_into(self.selection[start : start + len(out)], out, masks_out)
 
     def take(self, index: Array) -> Array:
-        """Return the selected rows with the given numbers."""
         return super().take(self.selection[index])
 
     def masks_at(self, index: Array) -> Array:
-        """Return the masks of the selected rows with the given numbers."""
         return super().masks_at(self.selection[index])
 
 
@@ -320,27 +308,21 @@ class SelectedTable(VirtualTable):
         return len(np.unique(owners))
 
     def label(self) -> Array:
-        """Return the label of every row."""
         return super().label()[self.selection]
 
     def weight(self, scale: float = 1.0) -> Array | None:
-        """Return the weight of every row."""
         return self._pick(super().weight(scale))
 
     def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """Return the copy weight of every row."""
         return self._pick(super().copy_weight(scale))
 
     def user_weight(self) -> Array | None:
-        """Return the user weight of every row."""
         return self._pick(super().user_weight())
 
     def init_score(self) -> Array | None:
-        """Return the initial scores of every row."""
         return self._pick(super().init_score())
 
     def source_rows(self) -> Array:
-        """Return the number of the source row that each row comes from."""
         return super().source_rows()[self.selection]
 
     def _pick(self, values: Array | None) -> Array | None:
@@ -349,7 +331,7 @@ class SelectedTable(VirtualTable):
 
 @dataclass(frozen=True)
 class MergedTable(VirtualTable):
-    """Virtual rows after equal ones were merged; ``people`` and the total weight are still those before merging."""
+    """Virtual rows merged into cells of equal ones; ``people`` and the total weight are those before merging."""
 
     merged: ClassVar[bool] = True
     cell_label: Array
@@ -360,32 +342,25 @@ class MergedTable(VirtualTable):
 
     @property
     def people(self) -> int:
-        """Number of source rows before merging."""
         return self.n_people
 
     def reading(self, other: Callable[[RowSource], RowSource]) -> Self:
-        """Return the same cells of another source."""
         cells = super().reading(other)
         return cells if self.before is None else replace(cells, before=self.before.reading(other))
 
     def people_as_given(self) -> VirtualTable:
-        """Return the people themselves, before any were merged."""
         return super().people_as_given() if self.before is None else self.before
 
     def label(self) -> Array:
-        """Return the mean label of each cell."""
         return self.cell_label
 
     def weight(self, scale: float = 1.0) -> Array | None:
-        """Return the total weight of each cell."""
         return np.asarray(self.cell_weight * scale, dtype=np.float32)
 
     def copy_weight(self, scale: float = 1.0) -> Array | None:
-        """Raise: cells have no separate copy weights. Only callable objectives need them, and those are refused."""
-        raise NotImplementedError
+        raise NotImplementedError("Only callable objectives need copy weights of their own, and those are refused.")
 
     def init_score(self) -> None:
-        """Return None: cells have no initial scores."""
         return
 
 

@@ -1,8 +1,20 @@
-"""Ids that stay with rows, as 64-bit numbers."""
+"""One plan for the parts of a table, wherever they are: each gets its slice, bit for bit.
+
+A plan made part by part breaks the method as soon as parts differ: where everybody shares everything, τ of the balanced
+allocation is another than where nobody does, and so is the weight of a copy. So parts exchange a few numbers, and every
+part then makes its own slice of the plan that the whole table would have. Masks hash the place of a row in the whole
+table, or an id that stays with it whatever happens to the table.
+
+Two rounds of small messages suffice. First each part reports how many of its people stand for how many virtual rows,
+and what its columns hold (:class:`PartFacts`). With the copies that follow from all histograms together, each part
+counts its virtual rows, and adds some of them for the engine's bins (:class:`PartCount`). A second round is needed
+because V is only known when copies are rounded.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,67 +26,66 @@ from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.compiling import run_in_ranges, thread_count
 from .._tables.containers import as_vector, as_weight, eager, row_source
-from .._tables.sources import Categories, ColumnTypes, RowSource, check_no_mask
-from .augment import augmented
+from .._tables.sources import Categories, ColumnTypes, RowSource
+from .augment import augmented, checked_labels
 from .plan import (
     ENGINE_MAX_ROWS,
-    MAX_MASKS_TOLD,
+    MIN_PEOPLE_OF_MASK,
     Allocation,
     Augmentation,
     BinSample,
     MaskPlan,
-    PartCount,
-    PartFacts,
-    all_sizes,
     allocate,
     check_max_virtual_rows,
-    checked_facts,
-    common_columns,
-    is_empty,
-    masks_in,
     plan_slice,
     size_classes,
 )
 from .rows import MaskedRows, VirtualTable
 
-
-def as_ids(values: Any, n_rows: int) -> Array:
-    """Return one 64-bit number for each row; texts are hashed.
-
-    Parameters
-    ----------
-    values
-        Whole numbers or texts, one for each row. Rows with the same id get the same masks if they share the same.
-    n_rows
-        Number of rows.
-    """
-    import pandas as pd
-
-    given = pd.Series(np.asarray(values) if not hasattr(values, "dtype") else values).reset_index(drop=True)
-    if len(given) != n_rows:
-        raise ValueError(f"row_id must have one entry for each of the {n_rows:,} rows, got {len(given):,}.")
-    if given.isna().any():
-        raise ValueError(f"row_id is missing in row {int(given.isna().to_numpy().argmax())}; every row needs one.")
-    if pd.api.types.is_integer_dtype(given.dtype):
-        return given.to_numpy().astype(np.uint64)
-    if pd.api.types.is_string_dtype(given.dtype):
-        return np.asarray(pd.util.hash_array(given.to_numpy(dtype=object), categorize=False), dtype=np.uint64)
-    raise ValueError(f"row_id must be whole numbers or texts, got dtype {given.dtype}.")
-
-
-# --------------------------------------------------------------------------------------------------
-# One plan for the parts of a table, wherever they are: each gets its slice, bit for bit.
-#
-# A plan made part by part breaks the method as soon as parts differ: where everybody shares everything, τ of the
-# balanced allocation is another than where nobody does, and so is the weight of a copy. So parts tell each other a
-# few numbers (``part_facts.py``), and every part then makes its own slice of the plan that the whole table would
-# have. Masks hash the place of a row in the whole table, or an id that stays with it whatever happens to the table.
-
-
 BIN_SAMPLE_ROWS = 200_000
 """From how many virtual rows the bins are made, as in LightGBM."""
 
 _HASHED_AT_ONCE = 1 << 20
+
+MAX_MASKS_TOLD = 4_096
+"""How many distinct masks a part tells the others of."""
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What the others must know of a part before anything is agreed on."""
+
+    n_rows: int
+    how_many: tuple[int, ...] = ()
+    """How many rows stand for each of the ``sizes``."""
+    sizes: tuple[int, ...] = ()
+    """For how many virtual rows people stand, in ascending order: 2^0 … 2^64 where no group needs another."""
+    positives: int = 0
+    """How many labels are above 0."""
+    masks_seen: tuple[int, ...] | None = ()
+    """The sets of groups that people share, as masks; None if there are too many."""
+    mask_people: tuple[int, ...] = ()
+    """How many people share each of these sets."""
+    consent: Consent | None = None
+    columns: ColumnTypes | None = None
+    """None for a part without rows."""
+    lacking: int = 0
+    """How many people have values in a group, but not in the one that it needs."""
+
+
+@dataclass(frozen=True)
+class PartCount:
+    """The virtual rows of a part."""
+
+    virtual_rows: int
+    complete_rows: int
+    weight: float
+    """Σ of the weights of its virtual rows, up to a constant that all parts have in common."""
+    squares: float
+    by_row_id: bool
+    sample: BinSample
+    order: Array
+    """By which the sample of all parts is sorted, so that it does not depend on how the table is cut."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +294,9 @@ class SharedPlan:
     def _sample_of(self, plan: MaskPlan, threads: int) -> tuple[Array, Array]:
         """Return which virtual rows of a part are sampled, and their hashes: those of the smallest hashes.
 
-        Whether a row is among them is a pure function of its id and copy, and not of the other rows of its part.
+        Whether a row is among them is a pure function of its id and copy, and not of the other rows of its part. All
+        workers make their bins from one sample: LightGBM's own way bins each feature on one machine, from that
+        machine's rows, and loses a column that nobody shares there.
         """
         rate = min(1.0, BIN_SAMPLE_ROWS / self.allocation.expected_rows)
         last = np.uint64(min(2**64 - 1, int(rate * 2**64)))
@@ -294,7 +307,8 @@ class SharedPlan:
             rows = np.searchsorted(plan.offsets, numbers, side="right") - 1
             names, copies = ids[rows], (numbers - plan.offsets[rows]).astype(np.uint64)
             bits = np.empty(len(numbers), dtype=np.uint64)
-            _hash(np.uint64(plan.seed), names, copies, bits, threads)
+            given = (np.uint64(plan.seed), kernel.STREAM_BINS, names, copies)
+            run_in_ranges(lambda lo, hi, g=given, out=bits: kernel.hash_pairs(*g, lo, hi, out), len(numbers), threads)  # type: ignore[misc]
             chosen.append(numbers[bits <= last])
             order.append(bits[bits <= last])
         return np.concatenate(chosen), np.concatenate(order)
@@ -400,15 +414,97 @@ class SharedPlan:
         """
         X = eager(X)
         source = self.read(X)
-        check_no_mask(y, "y")
+        labels, weight = checked_labels(y, sample_weight, fill_value, source, self.consent)
         plan = self._slice(PlanPart._of(self, part, row_id), source, available, thread_count(num_threads))
-        given: dict[str, Any] = {"fill_value": fill_value, "indicators": indicators, "num_threads": num_threads}
-        return augmented(X, source, self.consent, plan, y, sample_weight, **given)
+        rows = MaskedRows(source, self.consent, plan, num_threads=num_threads, fill_value=fill_value)
+        return augmented(X, rows, labels, weight, indicators)
 
 
-def _hash(seed: Any, ids: Array, copies: Array, bits_out: Array, threads: int) -> None:
-    stream = kernel.STREAM_BINS
-    run_in_ranges(lambda lo, hi: kernel.hash_pairs(seed, stream, ids, copies, lo, hi, bits_out), len(ids), threads)
+def checked_facts(part: Any, number: int) -> PartFacts:
+    """Return the facts of a part if they fit together; raise if another version of pucboost has made them."""
+    if not isinstance(part, PartFacts):
+        raise TypeError(f"Item {number} of facts must be what SharedPlan.facts returns, got {type(part).__name__!r}.")
+    fits = sum(part.how_many) == part.n_rows and len(part.sizes) == len(part.how_many)
+    fits = fits and len(part.masks_seen or ()) == len(part.mask_people)
+    if not fits or (part.n_rows and (part.consent is None or part.columns is None)):
+        raise ValueError(
+            f"The facts of part {number} do not fit together. Were they made by another version of pucboost? Use the "
+            "same one in every worker."
+        )
+    return part
+
+
+def is_empty(X: Any) -> bool:
+    return getattr(X, "shape", (1,))[0] == 0
+
+
+def all_sizes(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], Array]:
+    """Return for how many virtual rows people of any part stand, in ascending order, and how many people do."""
+    total: dict[int, int] = {}
+    for part in parts:
+        for size, count in zip(part.sizes, part.how_many, strict=True):
+            total[size] = total.get(size, 0) + count
+    return tuple(sorted(total)), np.array([total[size] for size in sorted(total)])
+
+
+def masks_in(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:
+    """Return the masks that enough people of all parts have for a model to keep them; None if there are too many."""
+    people: Counter[int] = Counter()
+    for part in parts:
+        if part.masks_seen is None:
+            return None
+        people.update(dict(zip(part.masks_seen, part.mask_people, strict=True)))
+    kept = tuple(sorted(mask for mask, n in people.items() if n >= MIN_PEOPLE_OF_MASK))
+    return kept if len(kept) <= MAX_MASKS_TOLD else None
+
+
+def common_columns(parts: Sequence[PartFacts]) -> ColumnTypes:
+    """Return the column types of the whole table; a category column has the categories of all parts.
+
+    Declared categories keep their order if all parts declare the same. All others are sorted: the same whatever the
+    order of the parts.
+    """
+    given = [part.columns for part in parts if part.columns is not None]
+    first = given[0]
+    for number, columns in enumerate(given):
+        if columns.names != first.names:
+            raise ValueError(
+                f"Part {number} has the columns {list(columns.names or ())}, the first one {list(first.names or ())}. "
+                "Give every part the same columns in the same order."
+            )
+    lists: dict[int, list[Sequence[Any]]] = {}
+    for columns in given:
+        for j, values in zip(columns.coded, columns.pandas_categorical or (), strict=True):
+            lists.setdefault(j, []).append(values)
+    categorical = {j for columns in given for j in columns.categorical}
+    names = range(max(lists, default=-1) + 1) if first.names is None else first.names
+    merged = {j: _union(found, names[j], j in categorical) for j, found in sorted(lists.items())}
+    return ColumnTypes(
+        names=first.names,
+        coded=tuple(merged),
+        categorical=tuple(sorted(categorical)),
+        never_numbers=tuple(sorted({j for columns in given for j in columns.never_numbers})),
+        pandas_categorical=None if first.pandas_categorical is None and not merged else list(merged.values()),
+        has_other_integer_labels=first.has_other_integer_labels,
+    )
+
+
+def _union(lists: list[Sequence[Any]], name: Any, unordered: bool) -> list[Any]:
+    if all(list(values) == list(lists[0]) for values in lists):
+        return list(lists[0])
+    if not unordered:
+        raise ValueError(
+            f"Column {name!r} has ordered categories, but they differ between parts, so their order is not known. "
+            "Give every part the same categories."
+        )
+    values = {value for found in lists for value in found}
+    try:
+        return sorted(values)
+    except TypeError:
+        raise ValueError(
+            f"Column {name!r} has categories of several types in different parts. Make it one type, for example with "
+            "astype(str)."
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -433,13 +529,16 @@ class PlanPart:
             raise ValueError(f"The plan was counted {there} row_id, and is used {here} it: the masks would be others.")
         return cls(plan, listed, row_id)
 
+    @property
+    def _named(self) -> str:
+        return ", ".join(map(str, self.numbers or ()))
+
     def ids(self, n_rows: int) -> Array:
         """Return by which numbers the rows are hashed."""
         if self.numbers is not None:
             wanted = sum(self.plan.part_rows[number] for number in self.numbers)
             if wanted != n_rows:
-                named = ", ".join(map(str, self.numbers))
-                raise ValueError(f"Part {named} of the plan has {wanted:,} rows, but the table has {n_rows:,}.")
+                raise ValueError(f"Part {self._named} of the plan has {wanted:,} rows, but the table has {n_rows:,}.")
         if self.row_id is not None:
             return as_ids(self.row_id, n_rows)
         starts = np.concatenate([[0], np.cumsum(self.plan.part_rows)])
@@ -450,7 +549,7 @@ class PlanPart:
         """Return the slice for people who share these groups."""
         whole, nesting = self.plan.allocation, self.plan.consent.nesting
         sizes, place = size_classes(shared, nesting, whole.sizes, threads)
-        if whole.scheme == "exhaustive":  # before I copies of anybody are thought of
+        if whole.scheme == "exhaustive":  # before I copies of anybody are counted
             check_rows_per_worker(sum(n * size for n, size in zip(np.bincount(place).tolist(), sizes, strict=False)))
         total = self.plan.virtual_rows if virtual_rows is None else virtual_rows
         ids = self.ids(len(shared))
@@ -459,16 +558,14 @@ class PlanPart:
         if self.numbers is not None and self.plan.part_virtual is not None:
             counted = sum(self.plan.part_virtual[number] for number in self.numbers)
             if counted != len(plan):
-                named = ", ".join(map(str, self.numbers))
                 raise ValueError(
-                    f"Part {named} of the plan has {counted:,} virtual rows, but {len(plan):,} here: these are not the "
-                    "people that were counted. Do the rows come in the same order each time they are read?"
+                    f"Part {self._named} of the plan has {counted:,} virtual rows, but {len(plan):,} here: these are "
+                    "not the people that were counted. Do the rows come in the same order each time they are read?"
                 )
         return plan
 
 
 def check_rows_per_worker(virtual_rows: int) -> None:
-    """Raise if engines cannot count so many rows."""
     if virtual_rows > ENGINE_MAX_ROWS:
         raise ValueError(
             f"A worker would have {virtual_rows:,} virtual rows, more than the {ENGINE_MAX_ROWS:,} that engines "
@@ -504,3 +601,22 @@ class PartTable(VirtualTable):
     def bin_sample(self) -> BinSample | None:
         """The same virtual rows in every worker."""
         return self.part.plan.bins
+
+
+def as_ids(values: Any, n_rows: int) -> Array:
+    """Return one 64-bit number for each row, from whole numbers or texts, which are hashed.
+
+    Rows with the same id get the same masks if they share the same.
+    """
+    import pandas as pd
+
+    given = pd.Series(np.asarray(values) if not hasattr(values, "dtype") else values).reset_index(drop=True)
+    if len(given) != n_rows:
+        raise ValueError(f"row_id must have one entry for each of the {n_rows:,} rows, got {len(given):,}.")
+    if given.isna().any():
+        raise ValueError(f"row_id is missing in row {int(given.isna().to_numpy().argmax())}; every row needs one.")
+    if pd.api.types.is_integer_dtype(given.dtype):
+        return given.to_numpy().astype(np.uint64)
+    if pd.api.types.is_string_dtype(given.dtype):
+        return np.asarray(pd.util.hash_array(given.to_numpy(dtype=object), categorize=False), dtype=np.uint64)
+    raise ValueError(f"row_id must be whole numbers or texts, got dtype {given.dtype}.")

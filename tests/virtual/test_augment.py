@@ -1,3 +1,5 @@
+"""The virtual table for other learners: containers, labels and errors."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -21,14 +23,11 @@ def test_fill_value_and_indicators() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dtype_is_kept(dtype: Any) -> None:
-    X, y = make_table(100, dtype=dtype)
-    X_aug, y_aug, weight, _ = puc.augment(X, y.astype(np.int8), optional=[3, 4, 5])
-    assert (X_aug.dtype, y_aug.dtype, weight.dtype) == (dtype, np.int8, np.float32)
-
-
-def test_labels_of_any_type() -> None:
+def test_types_are_kept() -> None:
+    for dtype in (np.float32, np.float64):
+        X, y = make_table(100, dtype=dtype)
+        X_aug, y_aug, weight, _ = puc.augment(X, y.astype(np.int8), optional=[3, 4, 5])
+        assert (X_aug.dtype, y_aug.dtype, weight.dtype) == (dtype, np.int8, np.float32)
     X, _ = make_table(4)
     _, y_aug, _, source = puc.augment(X, ["a", "b", "c", "d"], optional=[5], augmentation="exhaustive")
     assert y_aug.tolist() == [["a", "b", "c", "d"][i] for i in source]
@@ -60,9 +59,8 @@ def test_polars_and_arrow_stay_what_they_are(library: str) -> None:
     np.testing.assert_array_equal(back, expected)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_bad_input() -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
         (
             {"X": pd.DataFrame(np.ones((60, 6)), columns=[6, 5, 4, 3, 2, 1])},
             "optional names column 3, but the table has integer labels that are not positions",
@@ -75,12 +73,11 @@ def test_polars_and_arrow_stay_what_they_are(library: str) -> None:
         ({"sample_weight": [1.0]}, "sample_weight must have one value for each of the 60 rows"),
         ({"available": np.zeros((60, 3), bool)}, "available says that row"),
         ({"augmentation": "exhaustive", "max_virtual_rows": 61}, "more than max_virtual_rows = 61"),
-    ],
-)
-def test_bad_input(change: dict[str, Any], message: str) -> None:
+    ]
     X, y = make_table(60)
-    with pytest.raises(ValueError, match=message):
-        puc.augment(**{"X": X, "y": y, "optional": [3, 4, 5], **change})
+    for change, message in bad:
+        with pytest.raises(ValueError, match=message):
+            puc.augment(**{"X": X, "y": y, "optional": [3, 4, 5], **change})
 
 
 def test_fill_value_is_no_category() -> None:

@@ -67,24 +67,24 @@ def people(objective: str, n: int = 6_000) -> tuple[Any, Any, Any]:
     return X, y, rng.uniform(0.5, 2, n)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("objective", ["l2", "binary", "poisson", "gamma", "tweedie", "multiclass"])
 @every_engine
-def test_same_predictions_as_unmerged(kit: EngineKit, objective: str, weighted: bool) -> None:
+def test_same_predictions_as_unmerged(kit: EngineKit) -> None:
     """Against the materialised exhaustive table, every tree on all its rows, at the same total weight."""
-    X, y, w = people(objective)
-    weight = w if weighted else None
-    params = {"objective": kit.objectives[objective], **kit.small_trees, **kit.leaf_hessian(5)}
-    if objective == "multiclass":
-        params["num_class"] = 3
-    X_aug, y_aug, w_aug, _ = puc.augment(X, y, optional=GROUPS, augmentation="exhaustive", sample_weight=weight)
-    w_aug = w_aug * (len(y) if weight is None else weight.sum()) / w_aug.sum()
-    table = kit.predict(kit.fit_alone({**kit.params, **params}, X_aug, y_aug, 15, weight=w_aug), X)
-    ours = kit.fit(X, y, 15, {"weight": weight}, optional=GROUPS, augmentation="exhaustive", compact=True, **params)
-    merged = kit.predict(ours, X)
-    # Sums of float32 gradients in another order; a near-tie between two splits may fall the other way for a few rows.
-    assert np.quantile(np.abs(merged - table) / np.abs(table), 0.95) < 2e-3
-    np.testing.assert_allclose(merged.mean(axis=0), table.mean(axis=0), rtol=1e-3)
+    losses = ("l2", "binary", "poisson", "gamma", "tweedie", "multiclass")
+    for objective, weighted in [("l2", False), *((loss, True) for loss in losses)]:
+        X, y, w = people(objective)
+        weight = w if weighted else None
+        params = {"objective": kit.objectives[objective], **kit.small_trees, **kit.leaf_hessian(5)}
+        if objective == "multiclass":
+            params["num_class"] = 3
+        X_aug, y_aug, w_aug, _ = puc.augment(X, y, optional=GROUPS, augmentation="exhaustive", sample_weight=weight)
+        w_aug = w_aug * (len(y) if weight is None else weight.sum()) / w_aug.sum()
+        table = kit.predict(kit.fit_alone({**kit.params, **params}, X_aug, y_aug, 15, weight=w_aug), X)
+        params |= {"optional": GROUPS, "augmentation": "exhaustive", "compact": True}
+        merged = kit.predict(kit.fit(X, y, 15, {"weight": weight}, **params), X)
+        # Sums of float32 gradients in another order; a near-tie between two splits may fall the other way for a few.
+        assert np.quantile(np.abs(merged - table) / np.abs(table), 0.95) < 2e-3
+        np.testing.assert_allclose(merged.mean(axis=0), table.mean(axis=0), rtol=1e-3)
 
 
 def test_binary_family_shrinks_to_its_cells(caplog: Any) -> None:
@@ -144,15 +144,16 @@ def test_min_data_in_leaf_counts_people() -> None:
     assert leaves(booster, "count").min() < 50  # rows
 
 
-@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
-def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights(scale: float) -> None:
+def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights() -> None:
     X, y, _ = people("l2")
     params = {**QUIET, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
-    nearly_equal = np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)
-    booster = puc.train({**params, "min_sum_hessian_in_leaf": 0}, puc.Dataset(X, y, weight=nearly_equal), 8)
-    weight = leaves(booster, "weight") / scale
-    np.testing.assert_allclose(weight, leaves_of_the_table(X, y, 300, 8), rtol=2e-3)
-    assert 300 <= weight.min() < 330
+    expected = leaves_of_the_table(X, y, 300, 8)
+    for scale in (0.01, 1.0, 100.0):
+        nearly_equal = np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)
+        booster = puc.train({**params, "min_sum_hessian_in_leaf": 0}, puc.Dataset(X, y, weight=nearly_equal), 8)
+        weight = leaves(booster, "weight") / scale
+        np.testing.assert_allclose(weight, expected, rtol=2e-3)
+        assert 300 <= weight.min() < 330
 
 
 def test_min_data_in_leaf_counts_people_by_their_hessian_at_the_start() -> None:
@@ -174,22 +175,22 @@ def was_merged(booster: Any, n_people: int, n_distinct: int) -> bool:
 
 
 @every_engine
-@pytest.mark.parametrize(("n_distinct", "merge"), [(100, True), (999, True), (1_000, True), (1_001, False)])
-def test_auto_merges_if_at_most_half_of_the_rows_are_distinct(kit: EngineKit, n_distinct: int, merge: bool) -> None:
-    X = np.random.default_rng(0).normal(size=(n_distinct, 3))[np.arange(2_000) % n_distinct]
-    booster = kit.fit(X, X[:, 0], 2, objective=kit.objectives["l2"], optional=[2], compact="auto")
-    assert was_merged(booster, 2_000, n_distinct) == merge
+def test_auto_merges_if_at_most_half_of_the_rows_are_distinct(kit: EngineKit) -> None:
+    for n_distinct, merge in [(100, True), (1_000, True), (1_001, False)]:
+        X = np.random.default_rng(0).normal(size=(n_distinct, 3))[np.arange(2_000) % n_distinct]
+        booster = kit.fit(X, X[:, 0], 2, objective=kit.objectives["l2"], optional=[2], compact="auto")
+        assert was_merged(booster, 2_000, n_distinct) == merge
 
 
-@pytest.mark.parametrize(("repeated", "merge"), [(slice(0, None, 10), True), (slice(1, None, 10), False)])
-def test_auto_decides_by_a_sample_of_rows(repeated: slice, merge: bool, monkeypatch: Any) -> None:
+def test_auto_decides_by_a_sample_of_rows(monkeypatch: Any) -> None:
     """One row in ten is looked at: the first, the eleventh, … Only those, or only others, are all equal here."""
     monkeypatch.setattr(compaction, "SAMPLE_ROWS", 200)
-    X = np.random.default_rng(0).normal(size=(1_991, 3))
-    X[repeated] = 1.0
-    params = {**QUIET, "objective": "l2", "optional": [2], "compact": "auto"}
-    n_distinct = 1_991 - len(X[repeated]) + 1
-    assert was_merged(puc.train(params, puc.Dataset(X, X[:, 0]), 2), 1_991, n_distinct) == merge
+    for start, merge in [(0, True), (1, False)]:
+        X = np.random.default_rng(0).normal(size=(1_991, 3))
+        X[start::10] = 1.0
+        params = {**QUIET, "objective": "l2", "optional": [2], "compact": "auto"}
+        n_distinct = 1_991 - len(X[start::10]) + 1
+        assert was_merged(puc.train(params, puc.Dataset(X, X[:, 0]), 2), 1_991, n_distinct) == merge
 
 
 @every_engine
@@ -233,27 +234,27 @@ def absolute(preds: Any, data: Any) -> tuple[Any, Any]:
     return np.sign(preds - data.get_label()), np.ones_like(preds)
 
 
-@pytest.mark.parametrize(
-    ("params", "dataset", "message"),
-    [
+def test_refused() -> None:
+    X, y, _ = people("binary")
+    refused: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"objective": "quantile"}, {}, "compact with objective 'quantile': its loss is not linear in the label"),
         ({"objective": "huber"}, {}, "compact needs a built-in loss whose rows can be merged"),
         ({"objective": absolute}, {}, "compact needs a built-in loss whose rows can be merged"),
         ({"objective": "l2"}, {"init_score": np.zeros(6_000)}, "compact with init_score"),
         ({"objective": "l2", "compact": "yes"}, {}, "compact must be True, False or 'auto', got 'yes'"),
-    ],
-)
-def test_refused(params: dict[str, Any], dataset: dict[str, Any], message: str) -> None:
-    X, y, _ = people("l2")
-    with pytest.raises(ValueError, match=message):
-        puc.train({**QUIET, "optional": GROUPS, "compact": True, **params}, puc.Dataset(X, y, **dataset), 2)
-
-
-def test_training_metric_of_merged_rows_is_refused() -> None:
-    X, y, _ = people("binary")
+    ]
+    given = {**QUIET, "objective": "binary", "optional": GROUPS, "compact": True}
+    for params, dataset, message in refused:
+        with pytest.raises(ValueError, match=message):
+            puc.train({**given, **params}, puc.Dataset(X, y, **dataset), 2)
     data = puc.Dataset(X, y)
     with pytest.raises(ValueError, match="The training set among valid_sets: metrics cannot read the mean labels"):
-        puc.train({**QUIET, "objective": "binary", "optional": GROUPS, "compact": True}, data, 2, valid_sets=[data])
+        puc.train(given, data, 2, valid_sets=[data])
+    with pytest.raises(ValueError, match="eval_train_metric: metrics cannot read the mean labels"):
+        puc.cv(given, data, 2, eval_train_metric=True)
+    soft = puc.Dataset(X, y * 0.5)
+    with pytest.raises(ValueError, match=r"LightGBM's objective 'binary' would read it as 1\. Use 'cross_entropy'"):
+        puc.train({**given, "compact": False}, soft, 2)
 
 
 def test_categories_are_used_by_merged_rows() -> None:
@@ -279,26 +280,9 @@ def test_fixed_draws_as_many_rows_as_people() -> None:
     np.testing.assert_allclose(merged.predict(X).mean(), apart.predict(X).mean(), rtol=0.02)
 
 
-def test_training_metric_in_cv_is_refused() -> None:
-    X, y, _ = people("binary")
-    with pytest.raises(ValueError, match="eval_train_metric: metrics cannot read the mean labels"):
-        puc.cv(
-            {**QUIET, "objective": "binary", "optional": GROUPS, "compact": True},
-            puc.Dataset(X, y),
-            2,
-            eval_train_metric=True,
-        )
-
-
 def test_objective_on_the_dataset_is_not_the_objective() -> None:
     """LightGBM ignores it there, too."""
     X, y, _ = people("binary")
     data = puc.Dataset(X, y, params={"objective": "binary"})
     booster = puc.train({**QUIET, "optional": GROUPS, "compact": True}, data, 2)
     assert "objective=regression" in booster.model_to_string()
-
-
-def test_soft_labels_with_binary_are_refused() -> None:
-    X, y, _ = people("binary")
-    with pytest.raises(ValueError, match=r"LightGBM's objective 'binary' would read it as 1\. Use 'cross_entropy'"):
-        puc.train({**QUIET, "objective": "binary", "optional": [2]}, puc.Dataset(X, y * 0.5), 2)

@@ -20,7 +20,8 @@ from pucboost._tables.containers import row_source
 def people(n: int = 600, share: float = 0.3, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     """A base column, an optional number and an optional category, withheld by a share of the people."""
     rng = np.random.default_rng(seed)
-    table = pd.DataFrame({"age": rng.integers(18, 80, n), "z": rng.normal(120, 15, n)})
+    z = rng.gamma(25.0, 5.0, n) if seed % 2 else rng.normal(120, 15, n)
+    table = pd.DataFrame({"age": rng.integers(18, 80, n), "z": z})
     table["job"] = rng.choice(["office", "field", "home"], n)
     y = (table["z"] / 15 + rng.normal(size=n) > 8).astype(int).to_numpy()
     table.loc[rng.random(n) < share, "z"] = np.nan

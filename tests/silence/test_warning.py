@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from audit_tools import TEASER
 from cli_tools import run
-from encoded_silence.encodings import ENCODINGS, people
 from engine_kits import EngineKit, every_engine
 from scipy import sparse
+from silence.encodings import ENCODINGS, people
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from tools import make_table
@@ -41,43 +41,45 @@ def only_message(call: Callable[[], Any]) -> str:
 
 
 @every_engine
-@pytest.mark.parametrize("imputer", [{}, {"strategy": "median"}, {"strategy": "constant", "fill_value": -999}])
-def test_an_imputer_in_a_pipeline(kit: EngineKit, imputer: dict[str, Any]) -> None:
+def test_an_imputer_in_a_pipeline(kit: EngineKit) -> None:
     table, y = people()
     model = puc.PUCClassifier(optional=["z"], engine=kit.name, **SMALL)
-    pipeline = make_pipeline(SimpleImputer(**imputer).set_output(transform="pandas"), model)
-    text = only_message(lambda: pipeline.fit(table[["age", "z"]], y))
-    assert text.startswith("Silence may have been imputed or encoded, and then the silent are not protected: ")
-    assert "group 'z' is withheld by nobody in training (0 of 600 people); column 'z' is " in text
-    assert text.endswith('set the parameter expect_shared=["z"].')
+    for imputer in (SimpleImputer(strategy="median"), SimpleImputer(strategy="constant", fill_value=-999)):
+        pipeline = make_pipeline(imputer.set_output(transform="pandas"), model)
+        text = only_message(lambda pipeline=pipeline: pipeline.fit(table[["age", "z"]], y))
+        assert text.startswith("Silence may have been imputed or encoded, and then the silent are not protected: ")
+        assert "group 'z' is withheld by nobody in training (0 of 600 people); column 'z' is " in text
+        assert text.endswith('set the parameter expect_shared=["z"].')
     assert said(lambda: model.fit(table[["age", "z"]], y)) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["most frequent", "word 'declined'", "one-hot with nan", "one-hot with zeros", "unstored"]
-)
-def test_other_encodings(name: str) -> None:
-    encoding = ENCODINGS[name]
+def test_other_encodings() -> None:
     table, y = people()
-    text = only_message(lambda: puc.PUCClassifier(optional=encoding.optional, **SMALL).fit(encoding.encode(table), y))
-    value = encoding.value(table)
-    assert value is None or f"is {value} for " in text
+    for name in ("most frequent", "word 'declined'", "one-hot with nan", "one-hot with zeros", "unstored"):
+        encoding = ENCODINGS[name]
+        model, X = puc.PUCClassifier(optional=encoding.optional, **SMALL), encoding.encode(table)
+        text = only_message(lambda model=model, X=X: model.fit(X, y))
+        value = encoding.value(table)
+        assert value is None or f"is {value} for " in text
 
 
 @every_engine
-@pytest.mark.parametrize("augmentation", ["balanced", "none"])
-@pytest.mark.parametrize("function", [puc.train, puc.cv])
-def test_train_and_cv_say_it_once(kit: EngineKit, function: Any, augmentation: str) -> None:
+def test_train_and_cv_warn_once(kit: EngineKit) -> None:
     """Not for every fold, nor for validation sets; also where no protection was asked for."""
     X, y = make_table(600)
     filled = np.nan_to_num(X, nan=-99.0)
-    params = {**kit.params, "optional": [4, 5], "augmentation": augmentation, "objective": "binary"}
-    more = {"nfold": 3} if function is puc.cv else {"valid_sets": [puc.Dataset(filled[:300], y[:300])]}
-    text = only_message(lambda: function(params, puc.Dataset(filled, y), 3, **more))
-    assert "groups 'Column_4', 'Column_5' are withheld by nobody in training (0 of 600 people)" in text
-    assert "column 'Column_4' is -99 for " in text
-    assert "column 'Column_5' is -99 for " in text
-    assert said(lambda: function(params, puc.Dataset(X, y), 3, **more)) == []
+    for function, augmentation in ((puc.train, "balanced"), (puc.train, "none"), (puc.cv, "balanced")):
+        params = {**kit.params, "optional": [4, 5], "augmentation": augmentation, "objective": "binary"}
+        more = {"nfold": 3} if function is puc.cv else {"valid_sets": [puc.Dataset(filled[:300], y[:300])]}
+
+        def call(X: Any, function: Any = function, params: Any = params, more: Any = more) -> Any:
+            return function(params, puc.Dataset(X, y), 3, **more)
+
+        text = only_message(lambda call=call: call(filled))
+        assert "groups 'Column_4', 'Column_5' are withheld by nobody in training (0 of 600 people)" in text
+        assert "column 'Column_4' is -99 for " in text
+        assert "column 'Column_5' is -99 for " in text
+        assert said(lambda call=call: call(X)) == []
 
 
 def test_other_ways_to_train() -> None:
@@ -92,12 +94,8 @@ def test_other_ways_to_train() -> None:
     assert said(lambda: puc.train({**params, "zero_as_missing": True}, puc.Dataset(zeros, y), 3)) == []
     available = ~np.isnan(X[:, [5]])
     assert said(lambda: puc.train(params, puc.Dataset(zeros, y, available=available), 3)) == []
-
-
-def test_nothing_is_said_where_nothing_is_optional() -> None:
-    X, y = make_table(600)
-    params = {"objective": "binary", "verbosity": -1, "num_threads": 1}
-    assert said(lambda: puc.train({**params, "expect_shared": []}, puc.Dataset(np.nan_to_num(X), y), 3)) == []
+    nothing = {**params, "optional": None, "expect_shared": []}
+    assert said(lambda: puc.train(nothing, puc.Dataset(filled, y), 3)) == []
 
 
 @every_engine
@@ -125,14 +123,6 @@ def test_groups_that_are_really_shared(kit: EngineKit) -> None:
     assert said(lambda: model.fit(filled, y)) == []
 
 
-def test_it_can_be_turned_off() -> None:
-    X, y = make_table(600)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", category=puc.warnings.EncodedSilenceWarning)
-        puc.PUCClassifier(optional=[5], **SMALL).fit(np.nan_to_num(X), y)
-
-
 def test_the_model_is_the_same_with_and_without_the_warning() -> None:
     X, y = make_table(600)
     filled = np.nan_to_num(X, nan=-99.0)
@@ -147,15 +137,8 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     table = table.assign(z=table["z"].fillna(-999), job=table["job"].fillna("prefer not to say"), claim=y)
     table.to_csv(tmp_path / "people.csv", index=False)
     options = ["--label", "claim", "--optional", "z", "--optional", "job", "--rounds", 3, "--quiet"]
-    arguments = [
-        "train",
-        tmp_path / "people.csv",
-        *options,
-        "--param",
-        "num_threads=1",
-        "--out",
-        tmp_path / "model.txt",
-    ]
+    options += ["--param", "num_threads=1", "--out", tmp_path / "model.txt"]
+    arguments = ["train", tmp_path / "people.csv", *options]
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         assert run(*arguments) == 0
@@ -206,16 +189,16 @@ def test_text_and_categories_of_a_frame() -> None:
     assert "'z'" not in text
 
 
-@pytest.mark.parametrize("augmentation", ["balanced", "none"])
-def test_augment_says_it_as_train_does(augmentation: Any) -> None:
+def test_augment_warns_as_train_does() -> None:
     table, y = people()
     filled = table[["age", "z"]].fillna({"z": -999.0})
 
     def augment(X: Any, **options: Any) -> Any:
-        return puc.augment(X, y, optional=["z"], augmentation=augmentation, **options)
+        return puc.augment(X, y, optional=["z"], **options)
 
     text = only_message(lambda: augment(filled))
-    params = {"optional": ["z"], "augmentation": augmentation, "verbosity": -1}
+    assert text == only_message(lambda: augment(filled, augmentation="none"))
+    params = {"optional": ["z"], "verbosity": -1}
     assert text == only_message(lambda: puc.train(params, (filled, y), 2))
     assert "column 'z' is -999 for " in text
     assert said(lambda: augment(filled, expect_shared=["z"])) == []
@@ -259,30 +242,23 @@ def test_audits_note_base_columns_that_tell() -> None:
     assert "which compares people with equal base columns, does not see it" in note
 
 
-@pytest.mark.parametrize(
-    ("told", "shown", "who"),
-    [
-        (
-            lambda z: 2 * z[0] + z[1],
-            "is one of 2, 3 for",
-            "withhold 'z'",
-        ),  # unanswered questions: the first group has two
-        (lambda z: z[0] & z[1], "is 1 for", "share nothing"),
-        (lambda z: z[0] | z[1], "is 1 for", "withhold something"),
-        (lambda z: np.where(z[0], 5 + z[1], np.arange(len(z[0])) % 4), "is one of 5, 6 for", "withhold 'z'"),
-    ],
-)
-def test_base_columns_whose_values_part_the_silent_from_the_others(told: Any, shown: str, who: str) -> None:
+def test_base_columns_whose_values_part_the_silent_from_the_others() -> None:
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"age": rng.normal(size=800), "z": rng.normal(size=800), "w": rng.normal(size=800)})
     y = (rng.random(800) < 0.5).astype(int)
     X = X.mask(rng.random((800, 3)) < [0, 0.4, 0.4])
     params = {"optional": ["z", "w"], "verbosity": -1, "num_threads": 1}
-    silent = X["z"].isna().to_numpy().astype(int), X["w"].isna().to_numpy().astype(int)
-    text = only_message(lambda: puc.train(params, (X.assign(told=told(silent)), y), 2))
-    assert "base column 'told' " in text
-    assert shown in text
-    assert f"exactly those who {who}: leave it out" in text
-    # Columns that only go with silence, or have many values, say nothing.
-    honest = X.assign(often=(rng.random(800) < 0.2 + 0.6 * silent[0]).astype(int), many=np.arange(800.0))
+    z, w = X["z"].isna().to_numpy().astype(int), X["w"].isna().to_numpy().astype(int)
+    for told, shown, who in [
+        (2 * z + w, "is one of 2, 3 for", "withhold 'z'"),  # unanswered questions: the first group has two
+        (z & w, "is 1 for", "share nothing"),
+        (z | w, "is 1 for", "withhold something"),
+        (np.where(z, 5 + w, np.arange(800) % 4), "is one of 5, 6 for", "withhold 'z'"),
+    ]:
+        text = only_message(lambda told=told: puc.train(params, (X.assign(told=told), y), 2))
+        assert "base column 'told' " in text
+        assert shown in text
+        assert f"exactly those who {who}: leave it out" in text
+    # Columns that only go with silence, or have many values, are no reason to warn.
+    honest = X.assign(often=(rng.random(800) < 0.2 + 0.6 * z).astype(int), many=np.arange(800.0))
     assert said(lambda: puc.train(params, (honest, y), 2)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,16 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from encoded_silence.encodings import ENCODINGS, JOBS, findings, people
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from silence.encodings import ENCODINGS, JOBS, findings, people
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pucboost._consent import Consent
 from pucboost._silence import detector
 from pucboost._silence.detector import find_encoded_silence
-from pucboost._silence.signs import NOBODY, describe, find_spikes
+from pucboost._silence.signs import NOBODY, _part, describe, find_spikes
 from pucboost._tables.sources import ArraySource, SubsetSource
 
 
@@ -51,11 +52,13 @@ def test_part_of_silence_encoded_is_found_too() -> None:
     """Where some people withhold properly, and others by a code or a word."""
     table, _ = people(2_000)
     half = np.arange(2_000) % 2 == 0
-    for column, value, said in (("z", -999.0, "-999"), ("z", table["z"].mean(), None), ("job", "unknown", "'unknown'")):
+    mean = table["z"].mean()
+    codes = [("z", float(code), f"{code}") for code in (-1, -9, -99, -999, 9999)]
+    for column, value, said in (*codes, ("z", mean, f"{mean:.6g}"), ("job", "unknown", "'unknown'")):
         mixed = table.assign(**{column: table[column].where(table[column].notna() | half, value)})
         [one] = findings(mixed, ["z", "job"])
         assert (one.group, one.column) == (column, column)
-        assert said in (None, one.value)
+        assert one.value == said
 
 
 def honest_columns(n: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -106,9 +109,8 @@ def honest_columns(n: int, rng: np.random.Generator) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("n", [100, 1_000, 20_000])
-def test_honest_columns_raise_no_alarm(n: int) -> None:
-    for seed in range(3):
+def test_honest_columns_raise_no_alarm() -> None:
+    for n, seed in product((100, 1_000, 20_000), range(3)):
         rng = np.random.default_rng(seed)
         table = pd.DataFrame(honest_columns(n, rng))
         names = list(table.columns)
@@ -118,14 +120,51 @@ def test_honest_columns_raise_no_alarm(n: int) -> None:
         assert found == [], describe(found)
 
 
-@pytest.mark.parametrize("n", [1_000, 20_000])
-def test_shared_by_everybody_is_all_that_is_said_of_honest_columns(n: int) -> None:
+def test_shared_by_everybody_is_all_that_is_said_of_honest_columns() -> None:
     """No value is blamed, but for a word that is a word for missing values in Python."""
-    table = pd.DataFrame(honest_columns(n, np.random.default_rng(0)))
-    found = findings(table.assign(base=1.0), list(table.columns))
-    assert {one.column for one in found if one.kind != NOBODY} == {"other debts"}
-    assert sum(one.kind == NOBODY for one in found) == table.shape[1]
-    assert describe(found).startswith("groups 'age in years', 'hours per week, mostly 40', ")
+    for n in (1_000, 20_000):
+        table = pd.DataFrame(honest_columns(n, np.random.default_rng(0)))
+        found = findings(table.assign(base=1.0), list(table.columns))
+        assert {one.column for one in found if one.kind != NOBODY} == {"other debts"}
+        assert sum(one.kind == NOBODY for one in found) == table.shape[1]
+        assert describe(found).startswith("groups 'age in years', 'hours per week, mostly 40', ")
+
+
+HONEST = {
+    "measurement": lambda rng, n: rng.normal(120, 15, n),
+    "rounded measurement": lambda rng, n: np.round(rng.normal(120, 15, n)),
+    "standard scores": lambda rng, n: rng.normal(0, 1, n),
+    "income": lambda rng, n: np.round(rng.lognormal(10, 0.6, n), -2),
+    "amount, often none": lambda rng, n: np.where(rng.random(n) < 0.4, 0.0, rng.lognormal(5, 1, n)),
+    "count": lambda rng, n: rng.poisson(2.0, n).astype(float),
+    "rating": lambda rng, n: rng.integers(1, 6, n).astype(float),
+    "scale 0 to 10": lambda rng, n: rng.integers(0, 11, n).astype(float),
+    "share": lambda rng, n: rng.beta(2, 5, n),
+    "hours": lambda rng, n: np.where(rng.random(n) < 0.3, 40.0, 5 * np.round(rng.normal(7.5, 1.6, n))),
+    "yes or no": lambda rng, n: rng.integers(0, 2, n).astype(float),
+    "year": lambda rng, n: rng.integers(1950, 2024, n).astype(float),
+    "change": lambda rng, n: np.where(rng.random(n) < 0.3, 0.0, rng.normal(0, 5, n)),
+}
+
+
+@settings(max_examples=60)
+@given(
+    kind=st.sampled_from(sorted(HONEST)),
+    seed=st.integers(0, 10**6),
+    n=st.integers(300, 900),
+    share=st.floats(0.05, 0.6),
+    by_value=st.booleans(),
+)
+def test_honest_columns_withheld_at_random_or_by_value(
+    kind: str, seed: int, n: int, share: float, by_value: bool
+) -> None:
+    """Withheld at random, or the more, the larger the value."""
+    rng = np.random.default_rng(seed)
+    values, age = HONEST[kind](rng, n), rng.integers(18, 90, n).astype(float)
+    rank = np.argsort(np.argsort(values)) / n if by_value else np.full(n, 0.5)
+    X = np.column_stack([age, np.where(rng.random(n) < 2 * share * rank, np.nan, values)])
+    assume(np.isnan(X[:, 1]).sum() > 5)
+    assert findings(X, [1]) == []
 
 
 def test_how_many_must_withhold() -> None:
@@ -279,11 +318,11 @@ def test_sparse_matrices() -> None:
     assert findings(sparse.csr_matrix(counts), [2]) == []
 
 
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
-def test_words_in_every_container(make: Any) -> None:
+def test_words_in_every_container() -> None:
     table, _ = people(500)
-    [nobody, word] = findings(make(table.assign(job=table["job"].fillna("Unknown"))), ["job"])
-    assert (nobody.group, word.value) == ("job", "'Unknown'")
+    for make in (pd.DataFrame, pl.from_pandas, pa.Table.from_pandas):
+        [nobody, word] = findings(make(table.assign(job=table["job"].fillna("Unknown"))), ["job"])
+        assert (nobody.group, word.value) == ("job", "'Unknown'")
 
 
 def test_many_columns_and_categories() -> None:
@@ -312,18 +351,18 @@ class Counting(ArraySource):
         raise AssertionError("the whole table is read")
 
 
-@pytest.mark.parametrize(("n", "width"), [(500, 3), (20_001, 3), (300_000, 3), (3_000, 2_000)])
-def test_cost_is_bounded(n: int, width: int) -> None:
-    X = np.zeros((n, width), dtype=np.float32)
-    X[:, -1] = np.random.default_rng(0).normal(size=n)
-    X[::3, -1] = -999
-    source = Counting(X)
-    consent = Consent.declare([width - 1], source.names)
-    [nobody, code] = find_encoded_silence(source, consent, np.ones(n, dtype=np.uint64))
-    assert nobody.of == n
-    assert source.rows == code.of == min(n, detector.SAMPLE)
-    assert source.largest * width * 4 <= max(4 << 20, width * 4)
-    assert code.share == pytest.approx(1 / 3, abs=0.02)
+def test_cost_is_bounded() -> None:
+    for n, width in [(500, 3), (20_001, 3), (300_000, 3), (3_000, 2_000)]:
+        X = np.zeros((n, width), dtype=np.float32)
+        X[:, -1] = np.random.default_rng(0).normal(size=n)
+        X[::3, -1] = -999
+        source = Counting(X)
+        consent = Consent.declare([width - 1], source.names)
+        [nobody, code] = find_encoded_silence(source, consent, np.ones(n, dtype=np.uint64))
+        assert nobody.of == n
+        assert source.rows == code.of == min(n, detector.SAMPLE)
+        assert source.largest * width * 4 <= max(4 << 20, width * 4)
+        assert code.share == pytest.approx(1 / 3, abs=0.02)
 
 
 def test_sample_is_deterministic_and_spread() -> None:
@@ -344,3 +383,23 @@ def test_rows_of_another_table() -> None:
     part = SubsetSource(ArraySource(X), np.arange(0, 900, 2))
     assert [one.people for one in find_encoded_silence(part, consent, np.ones(450, dtype=np.uint64))] == [0, 150]
     assert find_encoded_silence(part, Consent({}, ("a", "b")), np.zeros(450, dtype=np.uint64)) == []
+
+
+VALUES = st.sampled_from([np.nan, -np.inf, np.inf, 0.0, -0.0, 1.0, 2.0, 3.0])
+
+
+def naive(left: list[float], right: list[float], most: int) -> bool:
+    here, there = ({None if np.isnan(value) else value for value in side} for side in (left, right))
+    return not here & there and len(here) + len(there) <= most
+
+
+@given(
+    columns=st.lists(
+        st.tuples(st.lists(VALUES, min_size=4, max_size=4), st.lists(VALUES, min_size=3, max_size=3)), min_size=1
+    ),
+    most=st.integers(1, 7),
+)
+def test_columns_that_part_people(columns: list[tuple[list[float], list[float]]], most: int) -> None:
+    """For all columns at once; a naive twin goes column by column."""
+    left, right = (np.array([pair[side] for pair in columns]).T for side in (0, 1))
+    assert _part(left, right, most).tolist() == [naive(*pair, most) for pair in columns]
