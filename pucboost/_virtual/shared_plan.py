@@ -307,8 +307,7 @@ class SharedPlan:
             rows = np.searchsorted(plan.offsets, numbers, side="right") - 1
             names, copies = ids[rows], (numbers - plan.offsets[rows]).astype(np.uint64)
             bits = np.empty(len(numbers), dtype=np.uint64)
-            given = (np.uint64(plan.seed), kernel.STREAM_BINS, names, copies)
-            run_in_ranges(lambda lo, hi, g=given, out=bits: kernel.hash_pairs(*g, lo, hi, out), len(numbers), threads)  # type: ignore[misc]
+            _hash_pairs(np.uint64(plan.seed), names, copies, bits, threads)
             chosen.append(numbers[bits <= last])
             order.append(bits[bits <= last])
         return np.concatenate(chosen), np.concatenate(order)
@@ -505,6 +504,11 @@ def _union(lists: list[Sequence[Any]], name: Any, unordered: bool) -> list[Any]:
             f"Column {name!r} has categories of several types in different parts. Make it one type, for example with "
             "astype(str)."
         ) from None
+
+
+def _hash_pairs(seed: Any, ids: Array, copies: Array, bits_out: Array, threads: int) -> None:
+    stream = kernel.STREAM_BINS
+    run_in_ranges(lambda lo, hi: kernel.hash_pairs(seed, stream, ids, copies, lo, hi, bits_out), len(ids), threads)
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,17 @@ E[Y | b, A = a, z_a], the limit of a model that also reads the silence.
 
 from __future__ import annotations
 
-from .families import (
-    BinaryFamily,
-    DiscreteFamily,
-    Family,
-    LogisticFamily,
-    Sample,
+from .families import BinaryFamily, DiscreteFamily, Family, LogisticFamily, Sample, squared_puc_gap
+from .withholding import (
+    Response,
+    Round,
+    StrategicWorld,
+    best_response,
     paper_strength,
-    squared_puc_gap,
+    play,
     withhold_sigmoid,
     withhold_strategic,
 )
-from .strategic import Response, Round, StrategicWorld, best_response, play
 
 __all__ = [
     "BinaryFamily",

@@ -1,56 +1,21 @@
-"""The check that all modules of the package use."""
+"""Families of distributions with known truth, of binary, discrete or continuous features, and the distance to it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from .._prediction.quotes import Favourable
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise ValueError with the message unless the condition holds."""
-    if not condition:
-        raise ValueError(message)
-
-
-# --------------------------------------------------------------------------------------------------
-# Log odds of the label: sums of evidence, and the probabilities they stand for.
-
-
 FloatArray = npt.NDArray[np.float64]
-
-
-def expit(x: FloatArray) -> FloatArray:
-    """Return 1 / (1 + exp(−x)) without overflow, and without a warning for NaN and infinities."""
-    return np.asarray(np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x))))
-
-
-def log_ratio(likelihood: FloatArray) -> FloatArray:
-    """Return log(p(· | Y=1) / p(· | Y=0)), y being the last axis; infinite where one class is ruled out."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.log(likelihood[..., 1]) - np.log(likelihood[..., 0])
-
-
-def total_log_odds(start: float | FloatArray, *evidence: FloatArray) -> FloatArray:
-    """Sum log odds over features; NaN where both classes are ruled out, so that the row has probability zero."""
-    with np.errstate(invalid="ignore"):
-        return np.asarray(start + sum(part.sum(axis=1) for part in evidence))
-
-
-# --------------------------------------------------------------------------------------------------
-# What families of distributions with known truth have in common, and the distance to that truth.
-
-
 BoolArray = npt.NDArray[np.bool_]
 Draw = tuple[FloatArray, FloatArray, FloatArray, BoolArray]
+
+MAX_STATES = 2**24
+"""The joint table of a DiscreteFamily is held in memory as float64: this many states are 128 MB."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,236 +131,6 @@ def squared_puc_gap(prediction: npt.ArrayLike, family: Family, X: npt.ArrayLike)
     return float(np.mean((f - truth) ** 2))
 
 
-# --------------------------------------------------------------------------------------------------
-# Parameters of families: checked and kept read-only, or drawn at random.
-
-
-def keep(family: Any, **parameters: FloatArray) -> None:
-    """Set fields of a frozen dataclass."""
-    for name, parameter in parameters.items():
-        object.__setattr__(family, name, parameter)
-
-
-def parameter(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -> FloatArray:
-    """Return a read-only copy of a family's parameter; None in the shape means any length of at least 1."""
-    array = np.array(value, dtype=np.float64)
-    fits = array.ndim == len(shape) and all(
-        length >= 1 and wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
-    )
-    wanted_text = ", ".join("any" if wanted is None else str(wanted) for wanted in shape)
-    require(fits, f"{name} must have shape ({wanted_text}), got {array.shape}")
-    require(bool(np.isfinite(array).all()), f"{name} must be finite")
-    array.setflags(write=False)
-    return array
-
-
-def probabilities(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -> FloatArray:
-    """Return a read-only copy of a parameter whose entries are probabilities."""
-    array = parameter(name, value, shape)
-    outside = array[(array < 0) | (array > 1)]
-    if outside.size:
-        raise ValueError(f"{name} must lie in [0, 1], got {outside[0]}")
-    return array
-
-
-def parameter_rng(n_base: int, n_optional: int, seed: int) -> np.random.Generator:
-    """Return the generator that draws a family's parameters, after checking its sizes."""
-    require(n_base >= 1, f"n_base must be at least 1, got {n_base}")
-    require(n_optional >= 1, f"n_optional must be at least 1, got {n_optional}")
-    return np.random.default_rng(seed)
-
-
-def shrink(count: int, free: int) -> float:
-    """Return the factor that gives a sum of `count` effects the spread of a sum of `free` ones."""
-    return float(min(1.0, np.sqrt(free / count)))
-
-
-def effects(rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> FloatArray:
-    """Draw effects, as many of either sign, none near zero; the more there are, the smaller they get."""
-    sign = float(rng.choice([-1, 1])) * rng.permutation(np.resize([-1.0, 1.0], shape[0]))
-    return sign.reshape(shape) * rng.uniform(low, high, shape) * shrink(shape[0], 3)
-
-
-# --------------------------------------------------------------------------------------------------
-# Ways of withholding the columns of a real table.
-
-
-Table = TypeVar("Table")
-
-
-def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int, optional: Any = None) -> Table:
-    """Withhold values at random; higher (or lower) ones more often.
-
-    P(A = 0 | z) = σ(λ (z − mean(z))), independently for each column, as in the paper's real-data experiments.
-
-    Parameters
-    ----------
-    X : float ndarray or pandas DataFrame
-        Not changed. Values already missing stay missing and do not count in the mean.
-    strength : dict
-        Column (name in a DataFrame, position in an array) to λ.
-    seed : int
-        What happens to a column depends only on the seed and its position, not on the other columns.
-    optional
-        As in :func:`pucboost.train`, if some groups need others: whoever withholds a group then also withholds those
-        that are not shared without it.
-
-    Returns
-    -------
-    A new table of the same kind, NaN where withheld; in a DataFrame, columns not named keep their type.
-
-    Examples
-    --------
-    >>> X = np.arange(6.0).reshape(3, 2)
-    >>> withhold_sigmoid(X, {1: 1000.0}, seed=0)[[0, 2]]
-    array([[ 0.,  1.],
-           [ 4., nan]])
-    """
-    columns = {}
-    for column, lam in strength.items():
-        z, position = read_column(X, column)
-        require(bool(np.isfinite(lam)), f"strength of column {column!r} must be finite, got {lam}")
-        centre = z[~np.isnan(z)].mean() if not np.isnan(z).all() else 0.0
-        draw = np.random.default_rng([seed, position]).random(len(z))
-        columns[column] = np.where(draw < expit(lam * (z - centre)), np.nan, z)
-    withheld = with_columns(X, columns)
-    return withheld if optional is None else _without_lacking(withheld, optional)
-
-
-def _without_lacking(X: Table, optional: Any) -> Table:
-    """Return a table without groups that are not shared without another one, which is withheld."""
-    from .._consent import Consent
-    from .._tables.containers import row_source
-
-    source = row_source(X)
-    consent = Consent.of(optional, source)
-    lacking = consent.lacking(source)
-    columns = {}
-    for position in np.flatnonzero(consent.column_bits):
-        name = cast(Any, X).columns[position] if is_pandas(X) else int(position)
-        columns[name] = np.where((lacking & consent.column_bits[position]) != 0, np.nan, read_column(X, name)[0])
-    return with_columns(X, columns)
-
-
-def paper_strength(X: Any, signs: Mapping[Any, str | int]) -> dict[Any, float]:
-    """Return the paper's λ_i = ± 1 / std(z_i) for `withhold_sigmoid`.
-
-    Parameters
-    ----------
-    X : float ndarray or pandas DataFrame
-    signs : dict
-        Column to "+" (or 1: higher values are withheld more often) or "-" (or -1: lower values are).
-
-    Examples
-    --------
-    >>> paper_strength(np.array([[1.0], [3.0]]), {0: "-"})
-    {0: -1.0}
-    """
-    strength = {}
-    for column, sign in signs.items():
-        z, _ = read_column(X, column)
-        require(sign in ("+", "-", 1, -1), f"sign of column {column!r} must be '+' or '-', got {sign!r}")
-        present = z[~np.isnan(z)]
-        require(np.unique(present).size > 1, f"column {column!r} is constant, so 1 / std is undefined")
-        strength[column] = float((1 if sign in ("+", 1) else -1) / present.std())
-    return strength
-
-
-def withhold_strategic(
-    X: Table,
-    columns: Sequence[Any] | str | int,
-    prediction_with: npt.ArrayLike,
-    prediction_without: npt.ArrayLike,
-    favourable: Favourable = "lower",
-) -> Table:
-    """Let each person withhold what would worsen their own prediction.
-
-    The columns form one bundle, shared or withheld together, because one pair of predictions decides:
-
-    A = 1  ⇔  f(b, z) ≤ f(b)   if lower is favourable (a premium; the paper's theorem on strategic actions),
-    A = 1  ⇔  f(b, z) ≥ f(b)   if higher is (a score or the chance of the positive outcome; its experiments).
-
-    For separate decisions, call the function once per column, each time with its own predictions.
-
-    Parameters
-    ----------
-    X : float ndarray or pandas DataFrame
-        Not changed. Values already missing stay missing.
-    columns : sequence of names or positions, or a single one
-    prediction_with, prediction_without : arrays of shape (n,)
-        Each person's prediction if the bundle is shared, and if it is withheld.
-    favourable : "lower" or "higher"
-
-    Returns
-    -------
-    A new table of the same kind, NaN where withheld.
-
-    Examples
-    --------
-    >>> withhold_strategic(np.array([[7.0], [8.0]]), [0], [0.1, 0.9], [0.5, 0.5])
-    array([[ 7.],
-           [nan]])
-    """
-    require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
-    names: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
-    values = {column: read_column(X, column)[0] for column in names}
-    n = len(cast(Any, X))
-    shared = _predictions("prediction_with", prediction_with, n)
-    silent = _predictions("prediction_without", prediction_without, n)
-    withheld = shared > silent if favourable == "lower" else shared < silent
-    return with_columns(X, {column: np.where(withheld, np.nan, z) for column, z in values.items()})
-
-
-def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
-    array = np.asarray(value, dtype=np.float64)
-    require(array.shape == (n,), f"{name} must have one entry per row of X: ({n},), got {array.shape}")
-    require(not np.isnan(array).any(), f"{name} must not be NaN")
-    return array
-
-
-def is_pandas(X: Any) -> bool:
-    """Return whether a table is a pandas DataFrame."""
-    return hasattr(X, "columns") and hasattr(X, "iloc")
-
-
-def read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
-    """Return a float64 copy of a column, and its position."""
-    if is_pandas(X):
-        found = np.flatnonzero([name == column for name in X.columns])
-        if len(found) == 0:
-            raise KeyError(f"unknown column {column!r}; the table has {list(X.columns)}")
-        require(len(found) == 1, f"column {column!r} occurs {len(found)} times in the table")
-        position, data = int(found[0]), X.iloc[:, found[0]]
-    else:
-        require(isinstance(X, np.ndarray) and X.ndim == 2, "X must be a DataFrame or a 2-d ndarray")
-        if not isinstance(column, int | np.integer) or not 0 <= column < X.shape[1]:
-            raise KeyError(f"unknown column {column!r}; the array has columns 0 to {X.shape[1] - 1}")
-        position, data = int(column), X[:, column]
-    require(getattr(data.dtype, "kind", "O") in "biuf", f"column {column!r} is not numeric: {data.dtype}")
-    # Nullable pandas types hold pd.NA, which only to_numpy turns into NaN.
-    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if is_pandas(X) else data
-    z = np.array(plain, dtype=np.float64)
-    require(not np.isinf(z).any(), f"column {column!r} has infinite values")
-    return z, position
-
-
-def with_columns(X: Table, columns: Mapping[Any, FloatArray]) -> Table:
-    """Return a copy of a table with some columns replaced."""
-    result: Any = cast(Any, X).copy()
-    if isinstance(result, np.ndarray) and result.dtype.kind != "f":
-        result = result.astype(np.float64)
-    for column, z in columns.items():
-        if isinstance(result, np.ndarray):
-            result[:, column] = z
-        else:
-            result[column] = z
-    return cast(Table, result)
-
-
-# --------------------------------------------------------------------------------------------------
-# Binary features, independent given the label.
-
-
 @dataclass(frozen=True, eq=False)
 class BinaryFamily(Family):
     """Naive Bayes with binary features and independent availability.
@@ -428,11 +163,10 @@ class BinaryFamily(Family):
     p_share: FloatArray
 
     def __post_init__(self) -> None:
-        """Check the parameters and keep read-only copies."""
         require(0 < self.prior < 1, f"prior must lie in (0, 1), got {self.prior}")
-        keep(self, p_base=probabilities("p_base", self.p_base, (None, 2)))
-        keep(self, p_value=probabilities("p_value", self.p_value, (None, 2)))
-        keep(self, p_share=probabilities("p_share", self.p_share, (len(self.p_value), 2, 2)))
+        _keep(self, p_base=_probabilities("p_base", self.p_base, (None, 2)))
+        _keep(self, p_value=_probabilities("p_value", self.p_value, (None, 2)))
+        _keep(self, p_share=_probabilities("p_share", self.p_share, (len(self.p_value), 2, 2)))
 
     @classmethod
     def paper(cls, prior: float = 0.6) -> BinaryFamily:
@@ -449,13 +183,13 @@ class BinaryFamily(Family):
     @classmethod
     def random(cls, n_base: int, n_optional: int, seed: int) -> BinaryFamily:
         """Return a family whose availability depends on value and label; effects shrink with n_optional."""
-        rng = parameter_rng(n_base, n_optional, seed)
+        rng = _parameter_rng(n_base, n_optional, seed)
         half = np.array([-0.5, 0.5])  # for levels 0 and 1, so that an effect is a difference of log odds
         r = (n_optional, 1, 1)
-        base = rng.normal(0, 0.8, (n_base, 1)) + effects(rng, 0.3, 1.2, (n_base, 1)) * half
-        value = rng.normal(0, 0.5, (n_optional, 1)) + effects(rng, 0.8, 2.0, (n_optional, 1)) * half
-        share = rng.normal(0.2, 0.3, r) + effects(rng, 0.8, 2.0, r) * half
-        share = share + effects(rng, 0.4, 1.5, r) * half[:, None]
+        base = rng.normal(0, 0.8, (n_base, 1)) + _effects(rng, 0.3, 1.2, (n_base, 1)) * half
+        value = rng.normal(0, 0.5, (n_optional, 1)) + _effects(rng, 0.8, 2.0, (n_optional, 1)) * half
+        share = rng.normal(0.2, 0.3, r) + _effects(rng, 0.8, 2.0, r) * half
+        share = share + _effects(rng, 0.4, 1.5, r) * half[:, None]
         return cls(float(rng.uniform(0.4, 0.6)), expit(base), expit(value), expit(share))
 
     def _sizes(self) -> tuple[int, int]:
@@ -472,21 +206,13 @@ class BinaryFamily(Family):
         return base.astype(np.float64), y.astype(np.float64), z.astype(np.float64), available
 
     def _truth(self, base: FloatArray, z: FloatArray, read_silence: bool) -> FloatArray:
-        by_base = np.where(base == 1, log_ratio(self.p_base), log_ratio(1 - self.p_base))
+        by_base = np.where(base == 1, _log_ratio(self.p_base), _log_ratio(1 - self.p_base))
         value = np.stack([1 - self.p_value, self.p_value], axis=1)
-        by_level = log_ratio(value * self.p_share)
+        by_level = _log_ratio(value * self.p_share)
         shared = np.where(z == 1, by_level[:, 1], by_level[:, 0])
-        withheld = log_ratio((value * (1 - self.p_share)).sum(axis=1)) if read_silence else 0.0
+        withheld = _log_ratio((value * (1 - self.p_share)).sum(axis=1)) if read_silence else 0.0
         by_optional = np.where(np.isnan(z), withheld, shared)
-        return expit(total_log_odds(np.log(self.prior / (1 - self.prior)), by_base, by_optional))
-
-
-# --------------------------------------------------------------------------------------------------
-# Discrete features with dependent values and dependent availability.
-
-
-# The joint table of a DiscreteFamily is held in memory as float64: 2**24 states are 128 MB.
-MAX_STATES = 2**24
+        return expit(_total_log_odds(np.log(self.prior / (1 - self.prior)), by_base, by_optional))
 
 
 @dataclass(frozen=True, eq=False)
@@ -521,13 +247,12 @@ class DiscreteFamily(Family):
     share: FloatArray
 
     def __post_init__(self) -> None:
-        """Check the parameters and keep read-only copies."""
-        keep(self, cell=probabilities("cell", self.cell, (None,) * max(1, np.ndim(self.cell))))
-        keep(self, share=probabilities("share", self.share, (None, None, 2, 2)))
+        _keep(self, cell=_probabilities("cell", self.cell, (None,) * max(1, np.ndim(self.cell))))
+        _keep(self, share=_probabilities("share", self.share, (None, None, 2, 2)))
         cells, (r, k) = self.cell.size, self.share.shape[:2]
         _check_states(cells, r, k)
-        keep(self, value=probabilities("value", self.value, (r, cells, k, k)))
-        keep(self, label=probabilities("label", self.label, (cells, *(k,) * r)))
+        _keep(self, value=_probabilities("value", self.value, (r, cells, k, k)))
+        _keep(self, label=_probabilities("label", self.label, (cells, *(k,) * r)))
         total, totals = self.cell.sum(), self.value.sum(axis=-1)
         require(bool(abs(total - 1) < 1e-9), f"cell must sum to 1, got {total}")
         require(bool(np.all(abs(totals - 1) < 1e-9)), "value must sum to 1 over its last axis")
@@ -555,16 +280,16 @@ class DiscreteFamily(Family):
         nested : bool
             Let people share an optional feature only with the one before it: ordered consent.
         """
-        rng = parameter_rng(n_base, n_optional, seed)
+        rng = _parameter_rng(n_base, n_optional, seed)
         require(levels >= 1, f"levels must be at least 1, got {levels}")
         require(optional_levels >= 2, f"optional_levels must be at least 2, got {optional_levels}")
         cells, r, k = levels**n_base, n_optional, optional_levels
         _check_states(cells, r, k)
         position = np.linspace(-1, 1, k)
-        carried = effects(rng, 0.5, 1.0, (r, 1, 1, 1)) * position[:, None]
+        carried = _effects(rng, 0.5, 1.0, (r, 1, 1, 1)) * position[:, None]
         tilt = rng.normal(0, 0.5, (r, cells, 1, 1)) + carried + rng.normal(0, 0.2, (r, cells, k, 1))
         value = np.exp(tilt * position)
-        slope = effects(rng, 1.2, 2.0, (r,))
+        slope = _effects(rng, 1.2, 2.0, (r,))
         label = rng.normal(0, 0.8, (cells,) + (1,) * r)
         for i in range(r):
             own = slope[i] * position.reshape((k,) + (1,) * (r - i - 1))
@@ -665,10 +390,6 @@ def _check_states(cells: int, r: int, k: int) -> None:
     require(states <= MAX_STATES, f"n_optional = {r} makes {states} states, more than {MAX_STATES}")
 
 
-# --------------------------------------------------------------------------------------------------
-# Continuous features whose true PUC prediction is logistic.
-
-
 @dataclass(frozen=True, eq=False)
 class LogisticFamily(Family):
     """Continuous features whose PUC prediction is logistic for every set shared (the paper's C1–C5).
@@ -718,11 +439,10 @@ class LogisticFamily(Family):
     _values_exist_when_withheld: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check the parameters and keep read-only copies."""
-        keep(self, w=parameter("w", self.w, (None,)), lam=parameter("lam", self.lam, (None,)))
+        _keep(self, w=_parameter("w", self.w, (None,)), lam=_parameter("lam", self.lam, (None,)))
         n, r = len(self.w), len(self.lam)
-        keep(self, U=parameter("U", self.U, (r, n)), V=parameter("V", self.V, (r, n)))
-        keep(self, tau0=parameter("tau0", self.tau0, (r,)), tau1=parameter("tau1", self.tau1, (r,)))
+        _keep(self, U=_parameter("U", self.U, (r, n)), V=_parameter("V", self.V, (r, n)))
+        _keep(self, tau0=_parameter("tau0", self.tau0, (r,)), tau1=_parameter("tau1", self.tau1, (r,)))
         require(bool(np.isfinite(self.t)), f"t must be finite, got {self.t}")
         require(0 < self.eta < np.inf, f"eta must be positive and finite, got {self.eta}")
         require(0 < self.base_variance < np.inf, f"base_variance must be positive, got {self.base_variance}")
@@ -749,11 +469,11 @@ class LogisticFamily(Family):
         Effects shrink with the square root of the number of features that add up in the log odds; otherwise
         nearly all predictions would be 0 or 1 once there are many optional features.
         """
-        rng = parameter_rng(n_base, n_optional, seed)
+        rng = _parameter_rng(n_base, n_optional, seed)
         w = rng.normal(size=n_base)
-        U = rng.normal(0, 0.3, (n_optional, n_base)) * shrink(n_optional, 3) * shrink(n_base, 2)
-        V = rng.normal(0, 0.4, (n_optional, n_base)) * shrink(n_base, 2)
-        lam, tau = effects(rng, 0.4, 1.1, (n_optional,)), effects(rng, 0.2, 0.5, (n_optional,))
+        U = rng.normal(0, 0.3, (n_optional, n_base)) * _shrink(n_optional, 3) * _shrink(n_base, 2)
+        V = rng.normal(0, 0.4, (n_optional, n_base)) * _shrink(n_base, 2)
+        lam, tau = _effects(rng, 0.4, 1.1, (n_optional,)), _effects(rng, 0.2, 0.5, (n_optional,))
         return cls(0.6 * w / np.linalg.norm(w), float(rng.uniform(-0.5, 0.5)), U, V, lam, -tau, tau)
 
     def _sizes(self) -> tuple[int, int]:
@@ -779,5 +499,78 @@ class LogisticFamily(Family):
         slope = (self.tau1 - self.tau0) / self.eta**2
         value = slope * (z - base @ self.V.T) + (self.tau0**2 - self.tau1**2) / (2 * self.eta**2)
         shared = base @ self.U.T + self.lam + value
-        withheld = log_ratio(1 - np.stack(self._share(base), axis=-1)) if read_silence else 0.0
-        return expit(total_log_odds(base @ self.w + self.t, np.where(np.isnan(z), withheld, shared)))
+        withheld = _log_ratio(1 - np.stack(self._share(base), axis=-1)) if read_silence else 0.0
+        return expit(_total_log_odds(base @ self.w + self.t, np.where(np.isnan(z), withheld, shared)))
+
+
+# ------------------------------------------------------------------------------- log odds of the label
+
+
+def expit(x: FloatArray) -> FloatArray:
+    """Return 1 / (1 + exp(−x)) without overflow, and without a warning for NaN and infinities."""
+    return np.asarray(np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x))))
+
+
+def _log_ratio(likelihood: FloatArray) -> FloatArray:
+    """Return log(p(· | Y=1) / p(· | Y=0)), y being the last axis; infinite where one class is ruled out."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(likelihood[..., 1]) - np.log(likelihood[..., 0])
+
+
+def _total_log_odds(start: float | FloatArray, *evidence: FloatArray) -> FloatArray:
+    """Sum log odds over features; NaN where both classes are ruled out, so that the row has probability zero."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(start + sum(part.sum(axis=1) for part in evidence))
+
+
+# ------------------------------------------------------------------------------- parameters, checked or drawn
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise ValueError with the message unless the condition holds."""
+    if not condition:
+        raise ValueError(message)
+
+
+def _keep(family: Any, **parameters: FloatArray) -> None:
+    for name, parameter in parameters.items():
+        object.__setattr__(family, name, parameter)
+
+
+def _parameter(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -> FloatArray:
+    """Return a read-only copy of a family's parameter; None in the shape means any length of at least 1."""
+    array = np.array(value, dtype=np.float64)
+    fits = array.ndim == len(shape) and all(
+        length >= 1 and wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
+    )
+    wanted_text = ", ".join("any" if wanted is None else str(wanted) for wanted in shape)
+    require(fits, f"{name} must have shape ({wanted_text}), got {array.shape}")
+    require(bool(np.isfinite(array).all()), f"{name} must be finite")
+    array.setflags(write=False)
+    return array
+
+
+def _probabilities(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -> FloatArray:
+    array = _parameter(name, value, shape)
+    outside = array[(array < 0) | (array > 1)]
+    if outside.size:
+        raise ValueError(f"{name} must lie in [0, 1], got {outside[0]}")
+    return array
+
+
+def _parameter_rng(n_base: int, n_optional: int, seed: int) -> np.random.Generator:
+    """Return the generator that draws a family's parameters, after checking its sizes."""
+    require(n_base >= 1, f"n_base must be at least 1, got {n_base}")
+    require(n_optional >= 1, f"n_optional must be at least 1, got {n_optional}")
+    return np.random.default_rng(seed)
+
+
+def _shrink(count: int, free: int) -> float:
+    """Return the factor that gives a sum of `count` effects the spread of a sum of `free` ones."""
+    return float(min(1.0, np.sqrt(free / count)))
+
+
+def _effects(rng: np.random.Generator, low: float, high: float, shape: tuple[int, ...]) -> FloatArray:
+    """Draw effects, as many of either sign, none near zero; the more there are, the smaller they get."""
+    sign = float(rng.choice([-1, 1])) * rng.permutation(np.resize([-1.0, 1.0], shape[0]))
+    return sign.reshape(shape) * rng.uniform(low, high, shape) * _shrink(shape[0], 3)

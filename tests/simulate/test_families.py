@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import norm
 
+from pucboost import Levels
 from pucboost.simulate import BinaryFamily, DiscreteFamily, LogisticFamily, squared_puc_gap
 
 FAMILIES = {
@@ -154,26 +155,20 @@ def discrete_joint(f):
     return joint
 
 
-@pytest.mark.parametrize(
-    ("family", "enumerate_joint", "levels", "k"),
-    [
+def test_predictions_match_slow_enumeration():
+    for family, enumerate_joint, levels, k in [
         (BinaryFamily.random(2, 2, seed=1), binary_joint, (2, 2), 2),
         (DiscreteFamily.random(2, 2, seed=2, optional_levels=3), discrete_joint, (3, 3), 3),
         (DiscreteFamily.random(1, 3, seed=3, levels=2), discrete_joint, (2,), 2),
-    ],
-    ids=["binary", "discrete r=2", "discrete r=3"],
-)
-def test_predictions_match_slow_enumeration(family, enumerate_joint, levels, k):
-    joint = enumerate_joint(family)
-    assert sum(joint.values()) == pytest.approx(1)
-    for base in itertools.product(*map(range, levels)):
-        for z in itertools.product([*range(k), None], repeat=family.n_optional):
-            row = np.array([[*base, *(np.nan if v is None else v for v in z)]])
-            assert family.puc_prediction(row)[0] == pytest.approx(condition(joint, base, z, False), abs=1e-12)
-            assert family.unrestricted_prediction(row)[0] == pytest.approx(condition(joint, base, z, True), abs=1e-12)
-            assert family.base_prediction(row)[0] == pytest.approx(
-                condition(joint, base, (None,) * len(z), False), abs=1e-12
-            )
+    ]:
+        joint = enumerate_joint(family)
+        assert sum(joint.values()) == pytest.approx(1)
+        for base in itertools.product(*map(range, levels)):
+            for z in itertools.product([*range(k), None], repeat=family.n_optional):
+                row = np.array([[*base, *(np.nan if v is None else v for v in z)]])
+                truth = [condition(joint, base, *of) for of in ((z, False), (z, True), ((None,) * len(z), False))]
+                predict = (family.puc_prediction, family.unrestricted_prediction, family.base_prediction)
+                assert [one(row)[0] for one in predict] == pytest.approx(truth, abs=1e-12)
 
 
 def logistic_mass(f, b, z, mask, y):
@@ -189,27 +184,58 @@ def logistic_mass(f, b, z, mask, y):
     return p
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_logistic_predictions_match_the_densities(seed):
-    plain = LogisticFamily.random(2, 3, seed)
-    family = LogisticFamily(
-        plain.w, 0.3, plain.U, plain.V, plain.lam, plain.tau0, plain.tau1 + 0.2, eta=0.7, sharing=0.8
-    )
-    X = family.sample(30, seed).X
-    puc, unrestricted = family.puc_prediction(X), family.unrestricted_prediction(X)
-    for row, f_puc, f_all in zip(X, puc, unrestricted, strict=True):
-        b, z = row[:2], [None if np.isnan(v) else v for v in row[2:]]
-        a = tuple(int(v is not None) for v in z)
-        supersets = [m for m in itertools.product((0, 1), repeat=3) if all(x <= v for x, v in zip(a, m, strict=True))]
-        for prediction, masks in ((f_puc, supersets), (f_all, [a])):
-            mass = [sum(logistic_mass(family, b, z, m, y) for m in masks) for y in (0, 1)]
-            assert prediction == pytest.approx(mass[1] / sum(mass), rel=1e-9)
+def test_logistic_predictions_match_the_densities():
+    for seed in range(3):
+        plain = LogisticFamily.random(2, 3, seed)
+        family = LogisticFamily(
+            plain.w, 0.3, plain.U, plain.V, plain.lam, plain.tau0, plain.tau1 + 0.2, eta=0.7, sharing=0.8
+        )
+        X = family.sample(30, seed).X
+        puc, unrestricted = family.puc_prediction(X), family.unrestricted_prediction(X)
+        for row, f_puc, f_all in zip(X, puc, unrestricted, strict=True):
+            b, z = row[:2], [None if np.isnan(v) else v for v in row[2:]]
+            a = tuple(int(v is not None) for v in z)
+            supersets = [
+                m for m in itertools.product((0, 1), repeat=3) if all(x <= v for x, v in zip(a, m, strict=True))
+            ]
+            for prediction, masks in ((f_puc, supersets), (f_all, [a])):
+                mass = [sum(logistic_mass(family, b, z, m, y) for m in masks) for y in (0, 1)]
+                assert prediction == pytest.approx(mass[1] / sum(mass), rel=1e-9)
 
 
 def test_base_prediction_of_the_logistic_family_is_logistic():
     family = LogisticFamily.paper()
     X = family.sample(100, seed=0).X
     np.testing.assert_allclose(family.base_prediction(X), expit(X[:, 1] - 1.5 * X[:, 0]), rtol=1e-12)
+
+
+# ---- levels
+
+
+def test_nested_families_share_one_after_the_other():
+    family = DiscreteFamily.random(1, 3, seed=0, nested=True)
+    assert family.is_nested
+    assert family.optional == {"z": Levels([1], [2], [3])}
+    available = family.sample(2_000, seed=0).available
+    assert set(map(tuple, available.astype(int).tolist())) == {(0, 0, 0), (1, 0, 0), (1, 1, 0), (1, 1, 1)}
+    free = DiscreteFamily.random(1, 3, seed=0)
+    assert not free.is_nested
+    assert free.optional == [1, 2, 3]
+
+
+def test_the_truth_of_levels_is_a_mean_over_all_who_share_at_least_as_much():
+    """E[Y | b, A ⊇ a, z_a] by counting people of a large sample."""
+    family = DiscreteFamily.random(1, 2, seed=1, nested=True, levels=2)
+    many = family.sample(200_000, seed=0)
+    assert many.Z is not None
+    for level in range(3):
+        row = np.full((1, 3), np.nan)
+        for values in itertools.product((0.0, 1.0), repeat=1 + level):
+            row[0, : 1 + level] = values
+            like = (many.X[:, 0] == values[0]) & many.available[:, :level].all(axis=1)
+            like &= (many.Z[:, :level] == values[1:]).all(axis=1)
+            truth = family.puc_prediction(row)[0]
+            assert abs(many.y[like].mean() - truth) < 4 * np.sqrt(truth * (1 - truth) / like.sum())
 
 
 # ---- limits
@@ -223,13 +249,13 @@ def test_where_availability_says_nothing_both_truths_agree():
     assert np.abs(family.puc_prediction(X) - family.base_prediction(X)).max() > 0.3
 
 
-@pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES)
-def test_who_shares_everything_has_no_silence_to_read(make):
-    family = make()
-    sample = family.sample(5000, seed=1)
-    X = sample.X[sample.available.all(axis=1)]
-    assert len(X) > 20
-    np.testing.assert_allclose(family.unrestricted_prediction(X), family.puc_prediction(X), rtol=1e-12)
+def test_who_shares_everything_has_no_silence_to_read():
+    for make in FAMILIES.values():
+        family = make()
+        sample = family.sample(5000, seed=1)
+        X = sample.X[sample.available.all(axis=1)]
+        assert len(X) > 20
+        np.testing.assert_allclose(family.unrestricted_prediction(X), family.puc_prediction(X), rtol=1e-12)
 
 
 def test_full_sharing_of_the_likelier_class_lets_silence_reveal_the_label():
@@ -280,35 +306,35 @@ def test_label_effect_zero_makes_sharing_blind_to_the_label():
 # ---- samples
 
 
-@pytest.mark.parametrize("make", FAMILIES.values(), ids=FAMILIES)
-def test_sample_layout_and_purity(make):
-    family = make()
-    one, two, other = family.sample(300, seed=7), family.sample(300, seed=7), family.sample(300, seed=8)
-    n, r = family.n_base, family.n_optional
-    assert (one.X.shape, one.y.shape, one.available.shape) == ((300, n + r), (300,), (300, r))
-    assert (one.X.dtype, one.y.dtype, one.available.dtype) == (np.float64, np.float64, np.bool_)
-    np.testing.assert_array_equal(np.isnan(one.X), np.column_stack([np.zeros((300, n), bool), ~one.available]))
-    assert set(one.y) == {0.0, 1.0}
-    for a, b in ((one.X, two.X), (one.y, two.y)):
-        np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(one.y, other.y)
-    assert family.optional == list(range(n, n + r))
-    assert family.feature_names[0] == "b1"
-    assert family.feature_names[n:] == [f"z{i + 1}" for i in range(r)]
-    if isinstance(family, LogisticFamily):
-        assert one.Z is None
-    else:
-        assert np.isfinite(one.Z).all()
-        np.testing.assert_array_equal(one.Z[one.available], one.X[:, n:][one.available])
-    assert family.sample(0, seed=0).X.shape == (0, n + r)
-    assert family.puc_prediction(np.empty((0, n + r))).shape == (0,)
+def test_sample_layout_and_purity():
+    for make in FAMILIES.values():
+        family = make()
+        one, two, other = family.sample(300, seed=7), family.sample(300, seed=7), family.sample(300, seed=8)
+        n, r = family.n_base, family.n_optional
+        assert (one.X.shape, one.y.shape, one.available.shape) == ((300, n + r), (300,), (300, r))
+        assert (one.X.dtype, one.y.dtype, one.available.dtype) == (np.float64, np.float64, np.bool_)
+        np.testing.assert_array_equal(np.isnan(one.X), np.column_stack([np.zeros((300, n), bool), ~one.available]))
+        assert set(one.y) == {0.0, 1.0}
+        for a, b in ((one.X, two.X), (one.y, two.y)):
+            np.testing.assert_array_equal(a, b)
+        assert not np.array_equal(one.y, other.y)
+        assert family.optional == list(range(n, n + r))
+        assert family.feature_names[0] == "b1"
+        assert family.feature_names[n:] == [f"z{i + 1}" for i in range(r)]
+        if isinstance(family, LogisticFamily):
+            assert one.Z is None
+        else:
+            assert np.isfinite(one.Z).all()
+            np.testing.assert_array_equal(one.Z[one.available], one.X[:, n:][one.available])
+        assert family.sample(0, seed=0).X.shape == (0, n + r)
+        assert family.puc_prediction(np.empty((0, n + r))).shape == (0,)
 
 
-@pytest.mark.parametrize("kind", [BinaryFamily, LogisticFamily, DiscreteFamily])
-def test_random_families_are_pure_in_the_seed(kind):
-    X = kind.random(2, 3, seed=1).sample(200, seed=0).X
-    np.testing.assert_array_equal(X, kind.random(2, 3, seed=1).sample(200, seed=0).X)
-    assert not np.array_equal(X, kind.random(2, 3, seed=2).sample(200, seed=0).X, equal_nan=True)
+def test_random_families_are_pure_in_the_seed():
+    for kind in (BinaryFamily, LogisticFamily, DiscreteFamily):
+        X = kind.random(2, 3, seed=1).sample(200, seed=0).X
+        np.testing.assert_array_equal(X, kind.random(2, 3, seed=1).sample(200, seed=0).X)
+        assert not np.array_equal(X, kind.random(2, 3, seed=2).sample(200, seed=0).X, equal_nan=True)
 
 
 def test_paper_parameters_show_in_the_samples():
@@ -379,88 +405,58 @@ def test_families_keep_their_own_parameters():
 B, L, D = BinaryFamily.paper(), LogisticFamily.paper(), DiscreteFamily.random(1, 2, seed=0)
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
-    [
-        (lambda: BinaryFamily.paper(prior=1.0), r"prior must lie in \(0, 1\), got 1.0"),
-        (
-            lambda: BinaryFamily(0.5, [[0.1, 1.2]], B.p_value, B.p_share),
-            r"p_base must lie in \[0, 1\], got 1.2",
-        ),
-        (
-            lambda: BinaryFamily(0.5, B.p_base, [0.1, 0.2], B.p_share),
-            r"p_value must have shape \(any, 2\), got \(2,\)",
-        ),
-        (
-            lambda: BinaryFamily(0.5, np.ones((0, 2)), B.p_value, B.p_share),
-            r"p_base must have shape \(any, 2\), got \(0, 2\)",
-        ),
-        (
-            lambda: BinaryFamily(0.5, B.p_base, B.p_value, B.p_share[:2]),
-            r"p_share must have shape \(3, 2, 2\), got \(2, 2, 2\)",
-        ),
-        (
-            lambda: LogisticFamily(L.w, 0, L.U.T, L.V, L.lam, L.tau0, L.tau1),
-            r"U must have shape \(3, 2\), got \(2, 3\)",
-        ),
-        (
-            lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0[:2], L.tau1),
-            r"tau0 must have shape \(3\), got \(2,\)",
-        ),
-        (lambda: LogisticFamily(L.w * np.nan, 0, L.U, L.V, L.lam, L.tau0, L.tau1), "w must be finite"),
-        (lambda: LogisticFamily(L.w, np.inf, L.U, L.V, L.lam, L.tau0, L.tau1), "t must be finite, got inf"),
-        (
-            lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0, L.tau1, eta=0),
-            "eta must be positive and finite, got 0",
-        ),
-        (
-            lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0, L.tau1, base_variance=-1),
-            "base_variance must be positive",
-        ),
-        (
-            lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0, L.tau1, sharing=1.1),
-            r"sharing must lie in \(0, 1\], got 1.1",
-        ),
-        (lambda: DiscreteFamily(D.cell / 2, D.value, D.label, D.share), "cell must sum to 1, got 0.5"),
-        (lambda: DiscreteFamily(D.cell, D.value / 2, D.label, D.share), "value must sum to 1"),
-        (
-            lambda: DiscreteFamily(D.cell, D.value, D.label[:2], D.share),
-            r"label must have shape \(3, 2, 2\), got \(2, 2, 2\)",
-        ),
-        (lambda: DiscreteFamily(D.cell, D.value, D.label, D.share - 1), r"share must lie in \[0, 1\], got -"),
-        (lambda: DiscreteFamily(0.5, D.value, D.label, D.share), r"cell must have shape \(any\), got \(\)"),
-        (lambda: DiscreteFamily.random(2, 30, seed=0), "n_optional = 30 makes .* states, more than 16777216"),
-        (lambda: DiscreteFamily.random(2, 2, seed=0, levels=0), "levels must be at least 1, got 0"),
-        (
-            lambda: DiscreteFamily.random(2, 2, seed=0, optional_levels=1),
-            "optional_levels must be at least 2, got 1",
-        ),
-        (lambda: LogisticFamily.random(0, 2, seed=0), "n_base must be at least 1, got 0"),
-        (lambda: BinaryFamily.random(2, 0, seed=0), "n_optional must be at least 1, got 0"),
-        (lambda: B.sample(-1, seed=0), "n must be at least 0, got -1"),
-        (
-            lambda: L.puc_prediction(np.ones((4, 3))),
-            r"X must have 5 columns \(b1, b2, z1, z2, z3\), got shape \(4, 3\)",
-        ),
-        (lambda: L.base_prediction(np.ones(5)), r"X must have 5 columns .* got shape \(5,\)"),
-        (
-            lambda: L.puc_prediction([[1, np.nan, 1, 1, 1]]),
-            "column 'b2' must be a finite number, got nan in row 0",
-        ),
-        (
-            lambda: L.puc_prediction([[1, 1, 1, 1, -np.inf]]),
-            "column 'z3' must be a finite number or NaN, got -inf in row 0",
-        ),
-        (
-            lambda: D.puc_prediction([[2, 1, 0], [3, 0, 0]]),
-            "column 'b1' must be one of 0, …, 2, got 3.0 in row 1",
-        ),
-        (
-            lambda: D.unrestricted_prediction([[2, 0.5, 0]]),
-            "column 'z1' must be one of 0, …, 1 or NaN, got 0.5 in row 0",
-        ),
-    ],
-)
-def test_family_errors_name_the_parameter_or_column(call, text):
-    with pytest.raises(ValueError, match=text):
-        call()
+ERRORS = [
+    (lambda: BinaryFamily.paper(prior=1.0), r"prior must lie in \(0, 1\), got 1.0"),
+    (lambda: BinaryFamily(0.5, [[0.1, 1.2]], B.p_value, B.p_share), r"p_base must lie in \[0, 1\], got 1.2"),
+    (lambda: BinaryFamily(0.5, B.p_base, [0.1, 0.2], B.p_share), r"p_value must have shape \(any, 2\), got \(2,\)"),
+    (
+        lambda: BinaryFamily(0.5, np.ones((0, 2)), B.p_value, B.p_share),
+        r"p_base must have shape \(any, 2\), got \(0, 2\)",
+    ),
+    (
+        lambda: BinaryFamily(0.5, B.p_base, B.p_value, B.p_share[:2]),
+        r"p_share must have shape \(3, 2, 2\), got \(2, 2, 2\)",
+    ),
+    (lambda: LogisticFamily(L.w, 0, L.U.T, L.V, L.lam, L.tau0, L.tau1), r"U must have shape \(3, 2\), got \(2, 3\)"),
+    (lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0[:2], L.tau1), r"tau0 must have shape \(3\), got \(2,\)"),
+    (lambda: LogisticFamily(L.w * np.nan, 0, L.U, L.V, L.lam, L.tau0, L.tau1), "w must be finite"),
+    (lambda: LogisticFamily(L.w, np.inf, L.U, L.V, L.lam, L.tau0, L.tau1), "t must be finite, got inf"),
+    (lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0, L.tau1, eta=0), "eta must be positive and finite, got 0"),
+    (
+        lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0, L.tau1, base_variance=-1),
+        "base_variance must be positive",
+    ),
+    (
+        lambda: LogisticFamily(L.w, 0, L.U, L.V, L.lam, L.tau0, L.tau1, sharing=1.1),
+        r"sharing must lie in \(0, 1\], got 1.1",
+    ),
+    (lambda: DiscreteFamily(D.cell / 2, D.value, D.label, D.share), "cell must sum to 1, got 0.5"),
+    (lambda: DiscreteFamily(D.cell, D.value / 2, D.label, D.share), "value must sum to 1"),
+    (
+        lambda: DiscreteFamily(D.cell, D.value, D.label[:2], D.share),
+        r"label must have shape \(3, 2, 2\), got \(2, 2, 2\)",
+    ),
+    (lambda: DiscreteFamily(D.cell, D.value, D.label, D.share - 1), r"share must lie in \[0, 1\], got -"),
+    (lambda: DiscreteFamily(0.5, D.value, D.label, D.share), r"cell must have shape \(any\), got \(\)"),
+    (lambda: DiscreteFamily.random(2, 30, seed=0), "n_optional = 30 makes .* states, more than 16777216"),
+    (lambda: DiscreteFamily.random(2, 2, seed=0, levels=0), "levels must be at least 1, got 0"),
+    (lambda: DiscreteFamily.random(2, 2, seed=0, optional_levels=1), "optional_levels must be at least 2, got 1"),
+    (lambda: LogisticFamily.random(0, 2, seed=0), "n_base must be at least 1, got 0"),
+    (lambda: BinaryFamily.random(2, 0, seed=0), "n_optional must be at least 1, got 0"),
+    (lambda: B.sample(-1, seed=0), "n must be at least 0, got -1"),
+    (lambda: L.puc_prediction(np.ones((4, 3))), r"X must have 5 columns \(b1, b2, z1, z2, z3\), got shape \(4, 3\)"),
+    (lambda: L.base_prediction(np.ones(5)), r"X must have 5 columns .* got shape \(5,\)"),
+    (lambda: L.puc_prediction([[1, np.nan, 1, 1, 1]]), "column 'b2' must be a finite number, got nan in row 0"),
+    (
+        lambda: L.puc_prediction([[1, 1, 1, 1, -np.inf]]),
+        "column 'z3' must be a finite number or NaN, got -inf in row 0",
+    ),
+    (lambda: D.puc_prediction([[2, 1, 0], [3, 0, 0]]), "column 'b1' must be one of 0, …, 2, got 3.0 in row 1"),
+    (lambda: D.unrestricted_prediction([[2, 0.5, 0]]), "column 'z1' must be one of 0, …, 1 or NaN, got 0.5 in row 0"),
+]
+
+
+def test_family_errors_name_the_parameter_or_column():
+    for call, text in ERRORS:
+        with pytest.raises(ValueError, match=text):
+            call()

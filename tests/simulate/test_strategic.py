@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from strategic_tools import LOSSES, PARAMS, cell_means, clear_family, opened, plain, protected
 
+import pucboost as puc
 from pucboost.simulate import BinaryFamily, DiscreteFamily, LogisticFamily, best_response, play
 
 # ---- retraining
@@ -175,8 +176,7 @@ def test_an_anchored_model_never_touches_the_premium_of_the_silent() -> None:
     assert len({r.surcharge for r in played.rounds}) == 1
 
 
-@pytest.mark.parametrize("memory", ["all", "last"])
-def test_higher_is_the_mirror_of_lower(memory: str) -> None:
+def test_higher_is_the_mirror_of_lower() -> None:
     family = opened(DiscreteFamily.random(1, 1, seed=2, levels=4, optional_levels=4))
 
     def draw(n: int, seed: int) -> tuple[Any, Any]:
@@ -187,12 +187,21 @@ def test_higher_is_the_mirror_of_lower(memory: str) -> None:
         X, y = draw(n, seed)
         return X, -y
 
-    common: dict[str, Any] = {"memory": memory, "rounds": 5, "patience": 5, "reference": 1_000, "seed": 3}
-    lower = play(cell_means(4, 4), draw, [1], **common)
-    higher = play(cell_means(4, 4), mirrored, [1], favourable="higher", **common)
-    np.testing.assert_array_equal(lower.response.shared, higher.response.shared)
-    np.testing.assert_array_equal(lower.response.prediction, -higher.response.prediction)
-    assert [r.changed for r in lower.rounds] == [r.changed for r in higher.rounds]
+    for memory in ("all", "last"):
+        common: dict[str, Any] = {"memory": memory, "rounds": 5, "patience": 5, "reference": 1_000, "seed": 3}
+        lower = play(cell_means(4, 4), draw, [1], **common)
+        higher = play(cell_means(4, 4), mirrored, [1], favourable="higher", **common)
+        np.testing.assert_array_equal(lower.response.shared, higher.response.shared)
+        np.testing.assert_array_equal(lower.response.prediction, -higher.response.prediction)
+        assert [r.changed for r in lower.rounds] == [r.changed for r in higher.rounds]
+
+
+def test_a_world_with_levels() -> None:
+    family = DiscreteFamily.random(1, 2, seed=0, nested=True)
+    params = {"objective": "binary", "optional": family.optional, "verbosity": -1, "num_threads": 1}
+    world = play(lambda X, y: puc.train(params, puc.Dataset(X, y), 10), family, cohort=500, reference=500, rounds=2)
+    shared = world.response.shared
+    assert not (shared[:, 1] & ~shared[:, 0]).any()
 
 
 # ---- the loop itself
@@ -310,12 +319,8 @@ def test_losses() -> None:
         play(fit, family, loss=lambda y, q: np.mean(y), **common)
 
 
-# ---- errors
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_bad_arguments_of_play() -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
         ({"favourable": "better"}, "favourable must be 'lower' or 'higher', got 'better'"),
         ({"memory": "some"}, "memory must be 'all' or 'last', got 'some'"),
         ({"start": 1.5}, r"start must lie in \[0, 1\], got 1.5"),
@@ -337,9 +342,8 @@ def test_losses() -> None:
             r"world must draw 5 rows, got X of 3 and y of shape \(5,\)",
         ),
         ({"world": LogisticFamily.paper()}, "a LogisticFamily defines optional values only where they are shared"),
-    ],
-)
-def test_bad_arguments_of_play(arguments: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"world": clear_family(), "cohort": 10, "reference": 10, **arguments}
-    with pytest.raises(ValueError, match=message):
-        play(lambda X, y: lambda rows: np.zeros(len(rows)), **given)
+    ]
+    for arguments, message in bad:
+        given: dict[str, Any] = {"world": clear_family(), "cohort": 10, "reference": 10, **arguments}
+        with pytest.raises(ValueError, match=message):
+            play(lambda X, y: lambda rows: np.zeros(len(rows)), **given)

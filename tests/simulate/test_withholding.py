@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
+from pucboost import Levels
 from pucboost.simulate import paper_strength, withhold_sigmoid, withhold_strategic
 
 
@@ -102,88 +103,61 @@ def test_strategic_withholding_shares_the_bundle_only_where_it_does_not_hurt():
     np.testing.assert_array_equal(withhold_strategic(X, 1, f_with, f_without)[:, 1], named["q"])
 
 
-# ---- errors
+def test_tables_can_be_withheld_by_levels():
+    values = np.random.default_rng(0).normal(size=(500, 4))
+    for X, columns in ((values, [1, 2, 3]), (pd.DataFrame(values, columns=list("abcd")), ["b", "c", "d"])):
+        strength = dict.fromkeys(columns, 1.0)
+        optional = {"z": Levels(*([column] for column in columns))}
+        plain, nested = (np.asarray(withhold_sigmoid(X, strength, 0, one)) for one in (None, optional))
+        present = ~np.isnan(nested[:, 1:])
+        assert (np.diff(present.astype(int), axis=1) <= 0).all()
+        np.testing.assert_array_equal(present, np.cumprod(~np.isnan(plain[:, 1:]), axis=1).astype(bool))
+        np.testing.assert_array_equal(nested[:, 1:][present], plain[:, 1:][present])
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "text"),
-    [
-        (lambda t: withhold_sigmoid(t, {"wage": 1.0}, 0), KeyError, "unknown column 'wage'; the table has"),
-        (
-            lambda t: withhold_sigmoid(t.to_numpy(), {7: 1.0}, 0),
-            KeyError,
-            "unknown column 7; the array has columns 0 to 2",
-        ),
-        (
-            lambda t: withhold_sigmoid(np.ones((2, 2)), {"a": 1.0}, 0),
-            KeyError,
-            "unknown column 'a'; the array has",
-        ),
-        (lambda t: withhold_sigmoid(t, {"city": 1.0}, 0), ValueError, "column 'city' is not numeric"),
-        (
-            lambda t: withhold_sigmoid(t.to_numpy(), {0: 1.0}, 0),
-            ValueError,
-            "column 0 is not numeric: object",
-        ),
-        (
-            lambda t: withhold_sigmoid(t, {"age": np.inf}, 0),
-            ValueError,
-            "strength of column 'age' must be finite, got inf",
-        ),
-        (
-            lambda t: withhold_sigmoid(t, {"age": np.nan}, 0),
-            ValueError,
-            "strength of column 'age' must be finite, got nan",
-        ),
-        (
-            lambda t: withhold_sigmoid([[1.0]], {0: 1.0}, 0),
-            ValueError,
-            "X must be a DataFrame or a 2-d ndarray",
-        ),
-        (
-            lambda t: withhold_sigmoid(np.array([[np.inf]]), {0: 1.0}, 0),
-            ValueError,
-            "column 0 has infinite values",
-        ),
-        (
-            lambda t: withhold_sigmoid(t.set_axis(["age", "city", "age"], axis=1), {"age": 1.0}, 0),
-            ValueError,
-            "column 'age' occurs 2 times",
-        ),
-        (lambda t: paper_strength(t.assign(one=0.1), {"one": "+"}), ValueError, "column 'one' is constant"),
-        (
-            lambda t: paper_strength(t, {"age": "up"}),
-            ValueError,
-            r"sign of column 'age' must be '\+' or '-', got 'up'",
-        ),
-        (lambda t: paper_strength(t, {"wage": "+"}), KeyError, "unknown column 'wage'"),
-        (
-            lambda t: withhold_strategic(t, ["age"], np.ones(3), np.ones(400)),
-            ValueError,
-            r"prediction_with must have one entry per row of X: \(400,\), got \(3,\)",
-        ),
-        (
-            lambda t: withhold_strategic(t, ["age"], np.ones(400), np.ones((400, 1))),
-            ValueError,
-            r"prediction_without must have one entry per row of X: \(400,\), got \(400, 1\)",
-        ),
-        (
-            lambda t: withhold_strategic(t, ["age"], np.full(400, np.nan), np.ones(400)),
-            ValueError,
-            "prediction_with must not be NaN",
-        ),
-        (
-            lambda t: withhold_strategic(t, ["wage"], np.ones(400), np.ones(400)),
-            KeyError,
-            "unknown column 'wage'",
-        ),
-        (
-            lambda t: withhold_strategic(t, ["age"], np.ones(400), np.ones(400), favourable="low"),
-            ValueError,
-            "favourable must be 'lower' or 'higher', got 'low'",
-        ),
-    ],
-)
-def test_withholding_errors_name_the_culprit(call, error, text):
-    with pytest.raises(error, match=text):
-        call(frame())
+ERRORS = [
+    (lambda t: withhold_sigmoid(t, {"wage": 1.0}, 0), KeyError, "unknown column 'wage'; the table has"),
+    (lambda t: withhold_sigmoid(t.to_numpy(), {7: 1.0}, 0), KeyError, "unknown column 7; the array has columns 0 to 2"),
+    (lambda t: withhold_sigmoid(np.ones((2, 2)), {"a": 1.0}, 0), KeyError, "unknown column 'a'; the array has"),
+    (lambda t: withhold_sigmoid(t, {"city": 1.0}, 0), ValueError, "column 'city' is not numeric"),
+    (lambda t: withhold_sigmoid(t.to_numpy(), {0: 1.0}, 0), ValueError, "column 0 is not numeric: object"),
+    (lambda t: withhold_sigmoid(t, {"age": np.inf}, 0), ValueError, "strength of column 'age' must be finite, got inf"),
+    (lambda t: withhold_sigmoid(t, {"age": np.nan}, 0), ValueError, "strength of column 'age' must be finite, got nan"),
+    (lambda t: withhold_sigmoid([[1.0]], {0: 1.0}, 0), ValueError, "X must be a DataFrame or a 2-d ndarray"),
+    (lambda t: withhold_sigmoid(np.array([[np.inf]]), {0: 1.0}, 0), ValueError, "column 0 has infinite values"),
+    (
+        lambda t: withhold_sigmoid(t.set_axis(["age", "city", "age"], axis=1), {"age": 1.0}, 0),
+        ValueError,
+        "column 'age' occurs 2 times",
+    ),
+    (lambda t: paper_strength(t.assign(one=0.1), {"one": "+"}), ValueError, "column 'one' is constant"),
+    (lambda t: paper_strength(t, {"age": "up"}), ValueError, r"sign of column 'age' must be '\+' or '-', got 'up'"),
+    (lambda t: paper_strength(t, {"wage": "+"}), KeyError, "unknown column 'wage'"),
+    (
+        lambda t: withhold_strategic(t, ["age"], np.ones(3), np.ones(400)),
+        ValueError,
+        r"prediction_with must have one entry per row of X: \(400,\), got \(3,\)",
+    ),
+    (
+        lambda t: withhold_strategic(t, ["age"], np.ones(400), np.ones((400, 1))),
+        ValueError,
+        r"prediction_without must have one entry per row of X: \(400,\), got \(400, 1\)",
+    ),
+    (
+        lambda t: withhold_strategic(t, ["age"], np.full(400, np.nan), np.ones(400)),
+        ValueError,
+        "prediction_with must not be NaN",
+    ),
+    (lambda t: withhold_strategic(t, ["wage"], np.ones(400), np.ones(400)), KeyError, "unknown column 'wage'"),
+    (
+        lambda t: withhold_strategic(t, ["age"], np.ones(400), np.ones(400), favourable="low"),
+        ValueError,
+        "favourable must be 'lower' or 'higher', got 'low'",
+    ),
+]
+
+
+def test_withholding_errors_name_the_culprit():
+    for call, error, text in ERRORS:
+        with pytest.raises(error, match=text):
+            call(frame())

@@ -1,17 +1,33 @@
-"""What strategic users do: they see the quotes for all subsets of their data and share what helps."""
+"""Withholding by value, by the prediction that it brings, and in a world where users and model react to each other.
+
+With one optional group, whose values z users know about themselves, a strategic user shares if
+
+    f(b, 1, z) ≤ f(b, 0)        (lower is favourable; mirrored if higher is).
+
+Sharing then depends on (b, z) alone, so that E[Y | b, z, A = 1] = E[Y | b, z]: the PUC model is what it would be if
+everybody shared. Among all predictors that quote E[Y | b] to the silent, it has the least loss once users have reacted
+(the paper's theorem on strategic actions): nobody shares a z for which f(b, 1, z) > E[Y | b], and of all numbers up to
+E[Y | b] the one with the least expected loss is min(E[Y | b, z], E[Y | b]).
+
+With several groups, each user picks from 2^r quotes, and the theorem no longer holds: min_s f(b, s, z_s) can lie below
+E[Y | b, z], because whoever hides a bad value is quoted the average of those who do not. If Y is the sum of four fair
+coins of ±1, each a group, the mean squared error is 5 under PUC with strategic users, 4 without any optional data, and
+2 with the coins as one group, all or nothing: columns declared as one group are within the theorem again.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from ..warnings import EncodedSilenceWarning
-from .families import BoolArray, Family, FloatArray, is_pandas, read_column, require, with_columns
+from .families import BoolArray, Family, FloatArray, expit, require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +36,185 @@ if TYPE_CHECKING:
     from .._consent import Consent
     from .._prediction.quotes import Favourable
 
+Table = TypeVar("Table")
+Draw = Callable[[int, int], tuple[Any, Any]]
+Loss = Callable[[FloatArray, FloatArray], FloatArray]
 
 MAX_SUBSETS = 2**12
 """Every person is quoted all 2^r subsets."""
+
+# ------------------------------------------------------------------------------- columns of a real table
+
+
+def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int, optional: Any = None) -> Table:
+    """Withhold values at random; higher (or lower) ones more often.
+
+    P(A = 0 | z) = σ(λ (z − mean(z))), independently for each column, as in the paper's real-data experiments.
+
+    Parameters
+    ----------
+    X : float ndarray or pandas DataFrame
+        Not changed. Values already missing stay missing and do not count in the mean.
+    strength : dict
+        Column (name in a DataFrame, position in an array) to λ.
+    seed : int
+        What happens to a column depends only on the seed and its position, not on the other columns.
+    optional
+        As in :func:`pucboost.train`, if some groups need others: whoever withholds a group then also withholds those
+        that are not shared without it.
+
+    Returns
+    -------
+    A new table of the same kind, NaN where withheld; in a DataFrame, columns not named keep their type.
+
+    Examples
+    --------
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> withhold_sigmoid(X, {1: 1000.0}, seed=0)[[0, 2]]
+    array([[ 0.,  1.],
+           [ 4., nan]])
+    """
+    columns = {}
+    for column, lam in strength.items():
+        z, position = _read_column(X, column)
+        require(bool(np.isfinite(lam)), f"strength of column {column!r} must be finite, got {lam}")
+        centre = z[~np.isnan(z)].mean() if not np.isnan(z).all() else 0.0
+        draw = np.random.default_rng([seed, position]).random(len(z))
+        columns[column] = np.where(draw < expit(lam * (z - centre)), np.nan, z)
+    withheld = _with_columns(X, columns)
+    return withheld if optional is None else _without_lacking(withheld, optional)
+
+
+def _without_lacking(X: Table, optional: Any) -> Table:
+    """Return a table without groups that are not shared without another one, which is withheld."""
+    from .._consent import Consent
+    from .._tables.containers import row_source
+
+    source = row_source(X)
+    consent = Consent.of(optional, source)
+    lacking = consent.lacking(source)
+    columns = {}
+    for position in np.flatnonzero(consent.column_bits):
+        name = cast(Any, X).columns[position] if _is_pandas(X) else int(position)
+        columns[name] = np.where((lacking & consent.column_bits[position]) != 0, np.nan, _read_column(X, name)[0])
+    return _with_columns(X, columns)
+
+
+def paper_strength(X: Any, signs: Mapping[Any, str | int]) -> dict[Any, float]:
+    """Return the paper's λ_i = ± 1 / std(z_i) for `withhold_sigmoid`.
+
+    Parameters
+    ----------
+    X : float ndarray or pandas DataFrame
+    signs : dict
+        Column to "+" (or 1: higher values are withheld more often) or "-" (or -1: lower values are).
+
+    Examples
+    --------
+    >>> paper_strength(np.array([[1.0], [3.0]]), {0: "-"})
+    {0: -1.0}
+    """
+    strength = {}
+    for column, sign in signs.items():
+        z, _ = _read_column(X, column)
+        require(sign in ("+", "-", 1, -1), f"sign of column {column!r} must be '+' or '-', got {sign!r}")
+        present = z[~np.isnan(z)]
+        require(np.unique(present).size > 1, f"column {column!r} is constant, so 1 / std is undefined")
+        strength[column] = float((1 if sign in ("+", 1) else -1) / present.std())
+    return strength
+
+
+def withhold_strategic(
+    X: Table,
+    columns: Sequence[Any] | str | int,
+    prediction_with: npt.ArrayLike,
+    prediction_without: npt.ArrayLike,
+    favourable: Favourable = "lower",
+) -> Table:
+    """Let each person withhold what would worsen their own prediction.
+
+    The columns form one bundle, shared or withheld together, because one pair of predictions decides:
+
+    A = 1  ⇔  f(b, z) ≤ f(b)   if lower is favourable (a premium; the paper's theorem on strategic actions),
+    A = 1  ⇔  f(b, z) ≥ f(b)   if higher is (a score or the chance of the positive outcome; its experiments).
+
+    For separate decisions, call the function once per column, each time with its own predictions.
+
+    Parameters
+    ----------
+    X : float ndarray or pandas DataFrame
+        Not changed. Values already missing stay missing.
+    columns : sequence of names or positions, or a single one
+    prediction_with, prediction_without : arrays of shape (n,)
+        Each person's prediction if the bundle is shared, and if it is withheld.
+    favourable : "lower" or "higher"
+
+    Returns
+    -------
+    A new table of the same kind, NaN where withheld.
+
+    Examples
+    --------
+    >>> withhold_strategic(np.array([[7.0], [8.0]]), [0], [0.1, 0.9], [0.5, 0.5])
+    array([[ 7.],
+           [nan]])
+    """
+    require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
+    names: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
+    values = {column: _read_column(X, column)[0] for column in names}
+    n = len(cast(Any, X))
+    shared = _predictions("prediction_with", prediction_with, n)
+    silent = _predictions("prediction_without", prediction_without, n)
+    withheld = shared > silent if favourable == "lower" else shared < silent
+    return _with_columns(X, {column: np.where(withheld, np.nan, z) for column, z in values.items()})
+
+
+def _predictions(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    require(array.shape == (n,), f"{name} must have one entry per row of X: ({n},), got {array.shape}")
+    require(not np.isnan(array).any(), f"{name} must not be NaN")
+    return array
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "columns") and hasattr(X, "iloc")
+
+
+def _read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
+    """Return a float64 copy of a column, and its position."""
+    if _is_pandas(X):
+        found = np.flatnonzero([name == column for name in X.columns])
+        if len(found) == 0:
+            raise KeyError(f"unknown column {column!r}; the table has {list(X.columns)}")
+        require(len(found) == 1, f"column {column!r} occurs {len(found)} times in the table")
+        position, data = int(found[0]), X.iloc[:, found[0]]
+    else:
+        require(isinstance(X, np.ndarray) and X.ndim == 2, "X must be a DataFrame or a 2-d ndarray")
+        if not isinstance(column, int | np.integer) or not 0 <= column < X.shape[1]:
+            raise KeyError(f"unknown column {column!r}; the array has columns 0 to {X.shape[1] - 1}")
+        position, data = int(column), X[:, column]
+    require(getattr(data.dtype, "kind", "O") in "biuf", f"column {column!r} is not numeric: {data.dtype}")
+    # Nullable pandas types hold pd.NA, which only to_numpy turns into NaN.
+    plain = data.to_numpy(dtype=np.float64, na_value=np.nan) if _is_pandas(X) else data
+    z = np.array(plain, dtype=np.float64)
+    require(not np.isinf(z).any(), f"column {column!r} has infinite values")
+    return z, position
+
+
+def _with_columns(X: Table, columns: Mapping[Any, FloatArray]) -> Table:
+    """Return a copy of a table with some columns replaced."""
+    result: Any = cast(Any, X).copy()
+    if isinstance(result, np.ndarray) and result.dtype.kind != "f":
+        result = result.astype(np.float64)
+    for column, z in columns.items():
+        if isinstance(result, np.ndarray):
+            result[:, column] = z
+        else:
+            result[column] = z
+    return cast(Table, result)
+
+
+# ------------------------------------------------------------------------------- strategic users
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +263,10 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
     from .._prediction.quotes import best_subsets
     from .._tables.containers import rows_of
 
-    consent = consent_for(optional, model, X)
-    factor = sign(favourable)
-    check_complete(X, consent)
-    quote, groups = quotes_of(model, consent), np.arange(consent.n_groups, dtype=np.uint64)
+    consent = _consent_for(optional, model, X)
+    factor = _sign(favourable)
+    _check_complete(X, consent)
+    quote, groups = _quotes_of(model, consent), np.arange(consent.n_groups, dtype=np.uint64)
 
     withheld = np.empty(len(X))
 
@@ -93,13 +285,13 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
     return Response(best, ((used[:, None] >> groups) & np.uint64(1)).astype(np.bool_), withheld)
 
 
-def consent_for(optional: Any, model: Any, X: Any) -> Consent:
-    """Return what may be withheld: as declared, or as the model knows it."""
+def _consent_for(optional: Any, model: Any, X: Any) -> Consent:
+    """Return what may be withheld: as declared, or the model's own schema."""
     from .._consent import Consent
     from .._models.files import consent_of
     from .._tables.containers import row_source
 
-    require(is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    require(_is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     if optional is None:
         optional = consent_of(model)
         require(optional is not None, "the model has no consent schema: say with optional what may be withheld")
@@ -117,7 +309,7 @@ def consent_for(optional: Any, model: Any, X: Any) -> Consent:
     return consent
 
 
-def check_complete(X: Any, consent: Consent) -> None:
+def _check_complete(X: Any, consent: Consent) -> None:
     """Raise unless everybody has a value in every group: nobody can withhold what they do not have."""
     from .._tables.containers import row_source
 
@@ -128,17 +320,17 @@ def check_complete(X: Any, consent: Consent) -> None:
         raise ValueError(f"everybody must have a value in every group, but row {row} has none in {group!r}")
 
 
-def withhold(X: Any, shared: BoolArray, consent: Consent) -> Any:
+def _withhold(X: Any, shared: BoolArray, consent: Consent) -> Any:
     """Return the table without the groups that a person does not share."""
     columns = {}
     for group, positions in enumerate(consent.groups.values()):
         for position in positions:
-            name = X.columns[position] if is_pandas(X) else position
-            columns[name] = np.where(shared[:, group], read_column(X, name)[0], np.nan)
-    return with_columns(X, columns)
+            name = X.columns[position] if _is_pandas(X) else position
+            columns[name] = np.where(shared[:, group], _read_column(X, name)[0], np.nan)
+    return _with_columns(X, columns)
 
 
-def quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatArray]:
+def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatArray]:
     """Return the function that maps a table, and who shares what, to what people are told."""
     from .._engines import is_booster
     from .._models.files import consent_of
@@ -155,7 +347,7 @@ def quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatA
         raise TypeError(f"a model must have predict(X) or be a function of X, got {type(model).__name__}")
 
     def quote(X: Any, shared: BoolArray) -> FloatArray:
-        told = told_by(withhold(X, shared, consent))
+        told = told_by(_withhold(X, shared, consent))
         told = np.asarray(told, dtype=np.float64)
         require(told.shape == (len(X),), f"the model must predict one number per row: ({len(X)},), got {told.shape}")
         require(not np.isnan(told).any(), "the model's predictions must not be NaN")
@@ -164,33 +356,13 @@ def quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], FloatA
     return quote
 
 
-def sign(favourable: Any) -> float:
+def _sign(favourable: Any) -> float:
     """Return 1 if lower predictions are favourable, −1 if higher ones are."""
     require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
     return 1.0 if favourable == "lower" else -1.0
 
 
-# --------------------------------------------------------------------------------------------------
-# A world of strategic users: they see every quote, share only what helps, and the model is trained on what is left.
-#
-# With one optional group, whose values z users know about themselves, a user shares if
-#
-#     f(b, 1, z) ≤ f(b, 0)        (lower is favourable; mirrored if higher is).
-#
-# Sharing then depends on (b, z) alone, so that E[Y | b, z, A = 1] = E[Y | b, z]: the PUC model is what it would be if
-# everybody shared. Among all predictors that quote E[Y | b] to the silent, it has the least loss once users have
-# reacted (the paper's theorem on strategic actions): nobody shares a z for which f(b, 1, z) > E[Y | b], and of all
-# numbers up to E[Y | b] the one with the least expected loss is min(E[Y | b, z], E[Y | b]).
-#
-# With several groups, each user picks from 2^r quotes, and the theorem no longer holds: min_s f(b, s, z_s) can lie
-# below E[Y | b, z], because whoever hides a bad value is quoted the average of those who do not. If Y is the sum of
-# four fair coins of ±1, each a group, the mean squared error is 5 under PUC with strategic users, 4 without any
-# optional data, and 2 with the coins as one group, all or nothing: columns declared as one group are within the
-# theorem again.
-
-
-Draw = Callable[[int, int], tuple[Any, Any]]
-Loss = Callable[[FloatArray, FloatArray], FloatArray]
+# ------------------------------------------------------------------------------- a world of them
 
 
 @dataclass(frozen=True)
@@ -268,8 +440,8 @@ def play(
     """Let users and a decision maker react to each other until hardly anybody changes their mind.
 
     Cohort 0 shares at random. In every round the decision maker trains on the cohorts so far; then a new cohort
-    arrives, sees the quotes of that model, and shares what helps. Every round
-    also measures what people of a fixed reference population would do.
+    arrives, sees the quotes of that model, and shares what helps. Every round also measures what people of a fixed
+    reference population would do.
 
     *Memory.* Trained on the last cohort alone, a PUC model finds nobody with bad values among those who share,
     extrapolates good quotes to them and lures them back; with them in its data it turns them away again, and so on for
@@ -327,7 +499,7 @@ def play(
     (True, True)
     """
     draw, consent = _world(world, optional)
-    factor, loss_of = sign(favourable), _loss(loss)
+    factor, loss_of = _sign(favourable), _loss(loss)
     require(memory in ("all", "last"), f"memory must be 'all' or 'last', got {memory!r}")
     require(0 <= start <= 1, f"start must lie in [0, 1], got {start}")
     for name, value in (("cohort", cohort), ("reference", reference), ("rounds", rounds), ("patience", patience)):
@@ -337,11 +509,11 @@ def play(
     require(seed >= 0, f"seed must be at least 0, got {seed}")
 
     people, outcome = _draw(draw, reference, seed, 0)
-    consent = consent_for(consent, None, people)
+    consent = _consent_for(consent, None, people)
     decision = _at_random(people, consent, start, seed, 0)
     X, y = _draw(draw, cohort, seed, 1)
-    check_complete(X, consent)
-    cohorts = [(withhold(X, _at_random(X, consent, start, seed, 1), consent), y)]
+    _check_complete(X, consent)
+    cohorts = [(_withhold(X, _at_random(X, consent, start, seed, 1), consent), y)]
     played: list[Round] = []
     quiet = 0
     for number in range(1, rounds + 1):
@@ -350,7 +522,7 @@ def play(
             warnings.simplefilter("ignore", EncodedSilenceWarning)
             model = fit(_stack([X for X, _ in cohorts]), np.concatenate([y for _, y in cohorts]))
         response = best_response(model, people, consent, favourable=favourable)
-        gain = factor * (quotes_of(model, consent)(people, decision) - response.prediction)
+        gain = factor * (_quotes_of(model, consent)(people, decision) - response.prediction)
         changed = float(((response.shared != decision).any(axis=1) & (gain >= indifference)).mean())
         decision = response.shared
         played.append(_measure(number, sum(len(y) for _, y in cohorts), changed, response, outcome, consent, loss_of))
@@ -359,7 +531,7 @@ def play(
             break
         X, y = _draw(draw, cohort, seed, number + 1)
         reaction = best_response(model, X, consent, favourable=favourable).shared
-        newcomers = (withhold(X, np.ones_like(reaction) if bonus else reaction, consent), y)
+        newcomers = (_withhold(X, np.ones_like(reaction) if bonus else reaction, consent), y)
         cohorts = [*cohorts, newcomers] if memory == "all" else [newcomers]
     return StrategicWorld(tuple(played), quiet == patience, model, people, outcome, response)
 
@@ -407,7 +579,7 @@ def _draw(draw: Draw, n: int, seed: int, number: int) -> tuple[Any, FloatArray]:
     """Draw a population; each has its own seed, so that none repeats another or what the user drew themselves."""
     X, label = draw(n, int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
     y = np.asarray(label, dtype=np.float64)
-    require(is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    require(_is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     require(len(X) == n and y.shape == (n,), f"world must draw {n} rows, got X of {len(X)} and y of shape {y.shape}")
     return X, y
 
@@ -423,7 +595,7 @@ def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -
 
 
 def _stack(tables: list[Any]) -> Any:
-    if is_pandas(tables[0]):
+    if _is_pandas(tables[0]):
         import pandas as pd
 
         return pd.concat(tables, ignore_index=True)
@@ -434,11 +606,7 @@ def _loss(loss: str | Loss) -> Loss:
     if callable(loss):
         return loss
     require(loss in ("squared", "log"), f"loss must be 'squared', 'log' or a function, got {loss!r}")
-    return _squared if loss == "squared" else _log_loss
-
-
-def _squared(y: FloatArray, prediction: FloatArray) -> FloatArray:
-    return (y - prediction) ** 2
+    return _log_loss if loss == "log" else lambda y, prediction: (y - prediction) ** 2
 
 
 def _log_loss(y: FloatArray, prediction: FloatArray) -> FloatArray:
