@@ -58,75 +58,38 @@ def why_not(engine: str, row: Feature) -> str | None:
     return None
 
 
-# ----- how features are recognised
+# ----- how features are recognised: by functions that return the value in a request that names the feature, or None
 
 
-def _objective(request: Request) -> Any:
-    return value_of(request, "objective")
+def _if(name: str, test: Callable[[Any], bool]) -> Callable[[Request], Any]:
+    """Recognise a parameter by a value, other than None, that passes a test."""
 
-
-def _objective_in(*names: str) -> Callable[[Request], Any]:
     def asked(request: Request) -> Any:
-        given = _objective(request)
-        return given if given in names or main_objective(given) in names else None
-
-    return asked
-
-
-def _loss_without_closed_form(request: Request) -> Any:
-    given = _objective(request)
-    return given if main_objective(given) not in (None, *_CLOSED_FORM) else None
-
-
-def _unknown_loss(request: Request) -> Any:
-    given = _objective(request)
-    return given if main_objective(given) is None and not callable(given) else None
-
-
-def _objective_family(prefix: str) -> Callable[[Request], Any]:
-    def asked(request: Request) -> Any:
-        given = _objective(request)
-        return given if isinstance(given, str) and given.startswith(prefix) else None
-
-    return asked
-
-
-def _ranking_metric(request: Request) -> Any:
-    metrics = value_of(request, "metric", ())
-    for metric in metrics.split(",") if isinstance(metrics, str) else metrics:
-        if MAIN_METRIC.get(str(metric).strip().split("@")[0]) in ("ndcg", "map"):
-            return metric
-    return None
-
-
-def _value_other_than(name: str, *usual: str) -> Callable[[Request], Any]:
-    def asked(request: Request) -> Any:
-        given = value_of(request, name)
-        return given if given is not None and str(given).lower() not in usual else None
+        value = value_of(request, name)
+        return value if value is not None and test(value) else None
 
     return asked
 
 
 def _value_in(name: str, *values: str) -> Callable[[Request], Any]:
-    def asked(request: Request) -> Any:
-        given = value_of(request, name)
-        return given if isinstance(given, str) and given in values else None
+    return _if(name, lambda value: isinstance(value, str) and value in values)
 
-    return asked
+
+def _value_other_than(name: str, *usual: str) -> Callable[[Request], Any]:
+    return _if(name, lambda value: str(value).lower() not in usual)
 
 
 def _given(name: str, without_effect: Any) -> Callable[[Request], Any]:
-    """Recognise a parameter by any value but the one that has no effect."""
+    """Recognise a parameter by any value but an empty one and the one that has no effect."""
 
-    def asked(request: Request) -> Any:
-        value = value_of(request, name)
-        if value is None or (isinstance(value, Sequence) and len(value) == 0):
-            return None
+    def has_effect(value: Any) -> bool:
+        if isinstance(value, Sequence) and len(value) == 0:
+            return False
         if isinstance(without_effect, bool):
-            return value if is_true(value) is not without_effect else None
-        return None if without_effect is not None and value == without_effect else value
+            return is_true(value) is not without_effect
+        return without_effect is None or value != without_effect
 
-    return asked
+    return _if(name, has_effect)
 
 
 def _own(name: str) -> Callable[[Request], Any]:
@@ -138,6 +101,39 @@ def _both(one: Callable[[Request], Any], other: Callable[[Request], Any]) -> Cal
     return lambda request: None if one(request) is None else other(request)
 
 
+def _in_parts(asked: Callable[[Request], Any]) -> Callable[[Request], Any]:
+    return _both(_own("plan"), asked)
+
+
+def _objective_in(*names: str) -> Callable[[Request], Any]:
+    return _if("objective", lambda value: value in names or main_objective(value) in names)
+
+
+def _objective_family(prefix: str) -> Callable[[Request], Any]:
+    return _if("objective", lambda value: isinstance(value, str) and value.startswith(prefix))
+
+
+_CLOSED_FORM = ("regression", "binary", "cross_entropy", "multiclass", "poisson", "gamma", "tweedie", "quantile")
+_loss_without_closed_form = _if("objective", lambda value: main_objective(value) not in (None, *_CLOSED_FORM))
+_unknown_loss = _if("objective", lambda value: main_objective(value) is None and not callable(value))
+_renewed_leaves = _objective_in("regression_l1", "quantile", "mape", "reg:absoluteerror", "reg:quantileerror")
+"""Losses for which a leaf is a median or quantile of its rows."""
+_unbalanced_one_against_all = _both(_given("is_unbalance", False), _objective_in("multiclassova"))
+
+
+def _not_shuffled(request: Request) -> Any:
+    return None if request.get("shuffled") else _renewed_leaves(request)
+
+
+def _ranking_metric(request: Request) -> Any:
+    metrics = request.get("eval_metric") or value_of(request, "metric", ())
+    for metric in metrics.split(",") if isinstance(metrics, str) else () if callable(metrics) else metrics:
+        name = str(metric).strip().split("@")[0].rstrip("-")  # XGBoost has "ndcg-" and "ndcg@5-"
+        if name == "pre" or MAIN_METRIC.get(name) in ("ndcg", "map"):
+            return metric
+    return None
+
+
 def _advanced_monotone(request: Request) -> Any:
     signs = value_of(request, "monotone_constraints", ())
     listed = signs.strip("()").split(",") if isinstance(signs, str) else signs
@@ -146,27 +142,10 @@ def _advanced_monotone(request: Request) -> Any:
     return _value_other_than("monotone_constraints_method", "basic", "intermediate")(request)
 
 
-def _unbalanced_one_against_all(request: Request) -> Any:
-    return _objective_in("multiclassova")(request) if is_true(value_of(request, "is_unbalance", False)) else None
-
-
-def _in_parts(asked: Callable[[Request], Any]) -> Callable[[Request], Any]:
-    return _both(_own("plan"), asked)
-
-
-def _not_shuffled(request: Request) -> Any:
-    return None if request.get("shuffled") else _renewed_leaves(request)
-
-
 def _idle_machines(request: Request) -> Any:
     several = value_of(request, "machines") or int(value_of(request, "num_machines", 1)) > 1
     return True if several and value_of(request, "tree_learner", "serial") == "serial" else None
 
-
-_renewed_leaves = _objective_in("regression_l1", "quantile", "mape", "reg:absoluteerror", "reg:quantileerror")
-"""Losses for which a leaf is a median or quantile of its rows."""
-
-_CLOSED_FORM = ("regression", "binary", "cross_entropy", "multiclass", "poisson", "gamma", "tweedie", "quantile")
 
 # ----- sentences
 
@@ -304,8 +283,9 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "Metrics of rankings",
         {"metric": "ndcg"},
+        # XGBoost would take the table as one query, and fail where rows have weights.
         _ranking_metric,
-        _lightgbm("metric={value!r} needs queries, which are not defined with optional features."),
+        _all("metric={value!r} needs queries, which are not defined with optional features."),
     ),
     # --- trees that would read silence as a number, or cannot be grown from a stream
     Feature(

@@ -1,15 +1,18 @@
-"""The table of what each engine can do is what engines do."""
+"""The table of what each engine can do is what engines do; ``"auto"`` chooses by it."""
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
-from engine_kits import KITS
+from engine_kits import KITS, LIGHTGBM, NATIVE, OPTIONAL, logistic
+from tools import make_table
 
 import pucboost as puc
 from pucboost._engines import ENGINES
@@ -53,3 +56,79 @@ def test_sentences_belong_to_engines_and_are_sentences() -> None:
     for row in FEATURES:
         assert set(row.no) <= set(ENGINES), row.name
         assert all(sentence.endswith(".") for sentence in row.no.values()), row.name
+
+
+def test_metrics_of_rankings_are_refused_under_all_names() -> None:
+    """XGBoost would take the table for one query, and raise an error of its own where rows have weights."""
+    X, y = make_table(60)
+    for engine in ENGINES:
+        names = ["ndcg", "map", "auc,ndcg@5", ["auc", "lambdarank"]]
+        for metric in [*names, "pre@3", "ndcg-"] if engine == "xgboost" else names:
+            with pytest.raises(ValueError, match="needs queries, which are not defined with optional features"):
+                puc.train({"engine": engine, "optional": [5], "metric": metric}, puc.Dataset(X, y), 1)
+    with pytest.raises(ValueError, match="metric='ndcg' needs queries"):
+        puc.train({"engine": "xgboost", "optional": [5], "eval_metric": "ndcg"}, puc.Dataset(X, y), 1)
+
+
+# ---------------------------------------------------------------- "auto": native where it can, else LightGBM
+
+AUTO = {**NATIVE.params, "engine": "auto", "optional": OPTIONAL, "copies": 3}
+X, Y = make_table(400)
+
+
+@pytest.fixture
+def said(caplog: Any) -> Any:
+    caplog.set_level(logging.INFO, "pucboost")
+
+    def messages() -> list[str]:
+        found = [message for message in caplog.messages if message.startswith("engine: ")]
+        caplog.clear()
+        return found
+
+    return messages
+
+
+def test_native_where_it_can(said: Any) -> None:
+    for params in ({}, {"objective": "quantile", "alpha": 0.3}, {"objective": logistic}):
+        booster = puc.train({**AUTO, **params}, puc.Dataset(X, Y), 5)
+        assert said() == ["engine: native"]
+        native = puc.train({**AUTO, **params, "engine": "native"}, puc.Dataset(X, Y), 5)
+        assert NATIVE.trees(booster) == NATIVE.trees(native)
+    results = [puc.cv({**AUTO, "engine": engine}, puc.Dataset(X, Y), 3, nfold=2) for engine in ("auto", "native")]
+    assert results[0] == results[1]
+    models = [puc.PUCClassifier(optional=OPTIONAL, engine=engine, n_jobs=1).fit(X, Y) for engine in ("auto", "native")]
+    np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
+    assert said() == ["engine: native"] * 2
+
+
+def test_else_lightgbm(said: Any) -> None:
+    for params, reason in (
+        ({"boosting": "dart"}, "boosting='dart'"),
+        ({"objective": "regression_l1"}, "objective='regression_l1'"),
+        ({"max_bin": 1000}, "max_bin"),
+    ):
+        booster = puc.train({**AUTO, **params}, puc.Dataset(X, Y), 5)
+        (message,) = said()
+        assert message.startswith(f"engine: lightgbm, because of {reason}")
+        lightgbm = puc.train({**AUTO, **params, "engine": "lightgbm"}, puc.Dataset(X, Y), 5)
+        assert LIGHTGBM.trees(booster) == LIGHTGBM.trees(lightgbm)
+    puc.train(AUTO, puc.Dataset(X, Y, params={"max_bin": 1000}), 2)
+    assert said()[0].startswith("engine: lightgbm, because of max_bin")
+    kept: Any = puc.train(AUTO, puc.Dataset(X, Y), 3, keep_training_booster=True)
+    assert said()[0].startswith("engine: lightgbm, because of keep_training_booster")
+    kept.update()
+    assert kept.num_trees() == 4
+    params = {key: value for key, value in AUTO.items() if key not in ("engine", "optional", "copies")}
+    ours = puc.train({**params, "engine": "auto"}, puc.Dataset(X, Y), 3)  # nothing is optional
+    assert LIGHTGBM.trees(ours) == LIGHTGBM.trees(lgb.train(params, lgb.Dataset(X, Y), 3))
+    assert said() == []
+
+
+def test_default_copies() -> None:
+    """A copy costs the native engine little, so it makes more of them."""
+    rng = np.random.default_rng(0)
+    many = rng.normal(size=(300, 8))
+    for engine, copies in (("native", 8), ("lightgbm", 4)):
+        params = {**NATIVE.quiet, "engine": engine, "optional": list(range(1, 8))}
+        booster = puc.train(params, puc.Dataset(many, many.sum(axis=1)), 1)
+        assert booster.puc_summary.virtual_rows == copies * 300
