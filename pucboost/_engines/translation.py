@@ -90,11 +90,11 @@ rows; use min_child_weight (the number of rows for squared error without weights
         try:
             translated = _translate(name, value, given)
         except _NotANumberError as error:
-            raise ValueError(f"{source}: expected a number, got {error}.") from None
+            raise ValueError(f"{source}: expected {error}.") from None
         for target, new in translated.items():
             key = _XGBOOST_ALIASES.get(target, target)
             _, other, other_source = found.setdefault(key, (target, new, source))
-            if _plain(other) != _plain(new):
+            if other is not new and _plain(other) != _plain(new):
                 raise ValueError(
                     f"{other_source} and {source} are the same parameter in XGBoost, {key}; give one of them."
                 )
@@ -151,7 +151,7 @@ class _Given:
         first: dict[str, str] = {}
         for name, value in self.items.items():
             other = first.setdefault(MAIN_NAME.get(name, name), name)
-            if _plain(given[other]) != _plain(value):
+            if other != name and _plain(given[other]) != _plain(value):
                 raise ValueError(
                     f"{other}={given[other]!r} and {name}={value!r} are the same parameter; give one of them."
                 )
@@ -190,18 +190,21 @@ def _refuse(name: str, value: Any, instead: str) -> NoReturn:
 
 
 class _NotANumberError(ValueError):
-    """Holds the value; caught where the name of the parameter is known."""
+    """Holds what was expected and the value; caught where the name of the parameter is known."""
 
 
 def _number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise _NotANumberError(repr(value)) from None
+        raise _NotANumberError(f"a number, got {value!r}") from None
 
 
 def _integer(value: Any) -> int:
-    return int(_number(value))
+    number = _number(value)
+    if not number.is_integer():  # infinite, or not a number at all
+        raise _NotANumberError(f"a whole number, got {value!r}")
+    return int(number)
 
 
 # ----- values that have no effect, or that XGBoost takes for granted
