@@ -7,32 +7,13 @@ from typing import Any
 import numpy as np
 from twins import trees as naive_trees
 
-from pucboost._engines.forest import Forest
+from pucboost._engines.trees import Forest
 
 READINGS = range(5)
 ODD = [
-    np.nan,
-    np.inf,
-    -np.inf,
-    0.0,
-    -0.0,
-    1e-36,
-    -1e-36,
-    5e-324,
-    1e-40,
-    0.5,
-    -0.5,
-    -1.0,
-    1.0,
-    1.7,
-    2.0,
-    3.0,
-    6.0,
-    1e30,
-    -1e30,
-    2.0**31,
-    1e300,
-]
+    np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-36, -1e-36, 5e-324, 1e-40, 0.5, -0.5, -1.0, 1.0, 1.7, 2.0, 3.0, 6.0, 1e30,
+    -1e30, 2.0**31, 1e300,
+]  # fmt: skip
 """Values at which readings and engines differ, among them the thresholds of :func:`random_forest`."""
 
 

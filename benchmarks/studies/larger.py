@@ -34,7 +34,6 @@ import json, sys, threading, time
 from pathlib import Path
 import numpy as np, pucboost as puc
 from pucboost._engines import engine_named
-from pucboost._engines.base import EngineParams
 from benchmarks.harness.measuring import resident
 
 given = json.loads(sys.argv[1])
@@ -67,7 +66,7 @@ finally:
     running = False
 watching.join()
 folder = None if external is None else Path(external)
-per_row = engine.bytes_per_virtual_row(columns, 1, EngineParams(params, 1, external_memory=folder))
+per_row = engine.prepare(params, {}, 1, {"external_memory": folder}).bytes_per_virtual_row(columns)
 print(json.dumps({
     "rows": booster.puc_summary.virtual_rows, "bytes": (largest - before) * 1024, "cache": cache, "estimate": per_row,
     "first": rounds[0], "further": float(np.median(np.diff(rounds))),

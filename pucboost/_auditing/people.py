@@ -168,7 +168,7 @@ def booster_within(model: Any) -> Any:
 def reads_zero_as_missing(model: Any) -> bool:
     """Return whether zeros in the table are missing values to a booster, or to that of an estimator."""
     booster = model if is_booster(model) else getattr(model, "booster_", None)
-    return is_booster(booster) and boosters_of(booster).reads_zero_as_missing(booster)
+    return is_booster(booster) and boosters_of(booster).facts(booster).zero_as_missing
 
 
 def _objective_of(model: Any) -> tuple[str | None, float | None]:
@@ -176,12 +176,13 @@ def _objective_of(model: Any) -> tuple[str | None, float | None]:
     trees = booster_within(model)
     if not is_booster(trees):
         return None, None
-    trained = boosters_of(trees).objective(trees)
-    if len(trained.levels) > 1:
+    facts = boosters_of(trees).facts(trees)
+    levels = facts.quantile_levels
+    if len(levels) > 1:
         raise ValueError(
-            f"The model predicts {len(trained.levels)} quantiles at once; audit a function that returns one of them."
+            f"The model predicts {len(levels)} quantiles at once; audit a function that returns one of them."
         )
-    return trained.name, trained.levels[0] if trained.levels else None
+    return facts.loss, levels[0] if levels else None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -585,9 +586,12 @@ def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:
 def _check_booster_columns(model: Any, source: RowSource) -> None:
     """Raise if a plain booster was trained on other columns, or on the same in another order."""
     trees = trees_of(model)
-    names, count = boosters_of(trees).columns(trees)
-    if count != source.n_columns:
-        raise ValueError(f"The model was trained on {count} columns, the table has {source.n_columns} columns.")
+    facts = boosters_of(trees).facts(trees)
+    names = facts.column_names
+    if facts.n_columns != source.n_columns:
+        raise ValueError(
+            f"The model was trained on {facts.n_columns} columns, the table has {source.n_columns} columns."
+        )
     if source.feature_names is not None and names is not None and not are_default_names(names):
         for j, (here, there) in enumerate(zip(source.feature_names, names, strict=True)):
             if here.replace(" ", "_") != there.replace(" ", "_"):  # LightGBM keeps names without spaces

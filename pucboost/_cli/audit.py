@@ -187,7 +187,7 @@ def _load(given: argparse.Namespace, file: TableFile) -> Any:
         raise DataError(f"cannot read a model from {given.model}: {one_line(error)}") from error
     if consent is not None:
         raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
-    feature_names, _ = boosters_of(model).columns(model)
+    feature_names = boosters_of(model).facts(model).column_names
     model.consent = Consent.declare(
         declaration(read_groups(given.optional, file), given.needs), feature_names or file.columns
     )

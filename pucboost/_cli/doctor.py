@@ -83,7 +83,6 @@ def _version(name: str) -> str | None:
 
 def _machine() -> Iterator[tuple[str, str]]:
     from .._engines import ENGINES, engine_named
-    from .._engines.base import EngineParams
     from .._kernels.compiling import cache_folder, thread_count
     from .._training.steps import memory_bytes, rows_that_fit
 
@@ -98,8 +97,7 @@ def _machine() -> Iterator[tuple[str, str]]:
     )
     yield "memory", f"{memory_bytes() / 2**30:.1f} GiB"
     for name in ENGINES:
-        engine = engine_named(name)
-        rows = rows_that_fit(engine, EXAMPLE_COLUMNS, 1, engine.in_less_memory(EngineParams({}, 1)))
+        rows = rows_that_fit(engine_named(name).prepare({}, {}, 1).in_less_memory(), EXAMPLE_COLUMNS)
         yield f"row budget, {name}", f"{rows:,} virtual rows of {EXAMPLE_COLUMNS} columns"
 
 

@@ -448,14 +448,13 @@ def _summary(
         inside += f"  needs {booster.consent.needs[group]}" if group in booster.consent.needs else ""
         lines.append(f"  {group:{width}}  {(shared >> g & 1).mean():6.1%}{inside}")
     trees = getattr(booster, "booster", booster)
-    boosters = boosters_of(trees)
-    rounds, best = boosters.rounds(trees), boosters.best_round(trees)
+    facts = boosters_of(trees).facts(trees)
     plan = booster.puc_summary
     lines += [
         f"{plan.virtual_rows:,} virtual rows of {plan.source_rows:,} people ({plan.augmentation})",
-        f"{rounds} rounds, {seconds:.1f} seconds",
+        f"{facts.rounds} rounds, {seconds:.1f} seconds",
         *([f"validated on {n_valid:,} people"] if n_valid else []),
-        *([f"the best round is {best}"] if best else []),
+        *([f"the best round is {facts.best_round}"] if facts.best_round else []),
         f"model in {given.out}",
     ]
     return "\n".join(lines)

@@ -127,7 +127,7 @@ shuffled, wait_for_workers
         self._categories = categories_of(booster) or Categories([], ())
         if eval_set is not None:
             self.evals_result_ = booster.evals_result
-        self.best_iteration_ = boosters_of(booster).used_rounds(booster)
+        self.best_iteration_ = boosters_of(booster).facts(booster).used_rounds
         self.booster_ = booster
         return self
 

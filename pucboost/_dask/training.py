@@ -11,7 +11,7 @@ from uuid import uuid4
 from distributed import Client, Future, Lock, Queue, default_client
 
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named
-from .._engines.base import Engine, EngineParams, Hooks, RunOptions
+from .._engines.base import Engine, EngineParams, Hooks
 from .._engines.features import check_features
 from .._engines.names import MAIN_NAME
 from .._models.files import load_model
@@ -133,7 +133,7 @@ def train(
         parts = parts_of(client, X, fields)
         valid = [_valid_parts(client, pair) for pair in pairs]
         workers = _workers(client)
-        plan = _agree(client, parts, settings, engine, prepared.options, workers, shuffled)
+        plan = _agree(client, parts, settings, prepared, workers, shuffled)
         if num_boost_round <= 0 and init_model is not None:
             check_is_of(engine, init_model)
             check_same_consent(init_model, plan.consent)
@@ -204,7 +204,7 @@ def _resumed(checkpoint: Any, init_model: Any, num_boost_round: int) -> tuple[An
     if checkpoint is None or init_model is not None:
         raise ValueError("resume=True continues the last model in checkpoint; give checkpoint, and no init_model.")
     last = last_checkpoint(checkpoint)
-    return last, num_boost_round if last is None else num_boost_round - boosters_of(last).rounds(last)
+    return last, num_boost_round if last is None else num_boost_round - boosters_of(last).facts(last).rounds
 
 
 def _workers(client: Client) -> list[str]:
@@ -239,18 +239,18 @@ def _agree(
     client: Client,
     parts: list[Future],
     settings: Settings,
-    engine: Engine,
-    options: RunOptions,
+    params: EngineParams,
     workers: Sequence[str],
     shuffled: bool,
 ) -> SharedPlan:
     """Return the plan that all parts share, in two rounds of small messages."""
+    options = params.options
     facts = client.gather(client.map(_facts, parts, optional=settings.optional, zero=options.zero_as_missing,
                                      pure=False))  # fmt: skip
     if not any(one.n_rows for one in facts):
         raise ValueError("X has no rows.")
     width = next(len(one.consent.feature_names) for one in facts if one.consent is not None)
-    budget = settings.max_virtual_rows or _budget(client, engine, workers, width, options.n_classes)
+    budget = settings.max_virtual_rows or _budget(client, workers, params.bytes_per_virtual_row(width))
     plan = SharedPlan.agree(
         facts,
         augmentation=settings.augmentation,  # type: ignore[arg-type]
@@ -279,14 +279,13 @@ def _count(part: Part, plan: SharedPlan) -> tuple[PartCount, Any]:
     return count, sample_of_people(part, sum(plan.part_rows))
 
 
-def _budget(client: Client, engine: Engine, workers: Sequence[str], n_columns: int, n_classes: int) -> int | None:
+def _budget(client: Client, workers: Sequence[str], bytes_per_row: int) -> int | None:
     """Return how many virtual rows fit into the default share of the workers' memory; None if it is not limited."""
     known = client.scheduler_info(n_workers=-1)["workers"]
     limits = [int(known[address].get("memory_limit") or 0) for address in workers if address in known]
     if not limits or not all(limits):
         return None
-    per_row = engine.bytes_per_virtual_row(n_columns, n_classes, EngineParams({}, 1))
-    return int(MEMORY_SHARE * sum(limits) / per_row)
+    return int(MEMORY_SHARE * sum(limits) / bytes_per_row)
 
 
 def _params_of_workers(client: Client, params: Mapping[str, Any], where: Iterable[str]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _train(
         hooks = Hooks(task.hooks.feval, callbacks or None, init_model, checkpoints=keep)
         sets = [validation_set(one, plan) for one in valid] or None
         booster = train_part(params, data, task.rounds, sets, task.valid_names or None, hooks)
-    rounds = boosters_of(booster).rounds(booster)
+    rounds = boosters_of(booster).facts(booster).rounds
     return (rounds, booster, record) if rank == 0 else (rounds, None, {})
 
 

@@ -37,7 +37,7 @@ BOOSTER_CLASSES = {
 
 
 def engine_named(name: Any) -> Engine:
-    """Return an engine, loading it on first use; LightGBM for ``"auto"``, until it is known what is asked for."""
+    """Return an engine, loading it on first use; LightGBM for ``"auto"``, until :func:`prepare` chooses."""
     if name not in ENGINE_NAMES:
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINE_NAMES))}; got {name!r}.")
     module = DEFAULT_ENGINE if name == "auto" else name
@@ -50,8 +50,8 @@ def prepare(
 ) -> tuple[Engine, EngineParams]:
     """Return the engine that trains, and what it has read from the parameters (:meth:`.Engine.prepare`).
 
-    ``"auto"`` is the native engine where it can do what is asked for, else LightGBM: both take the same parameters and
-    return the same boosters.
+    ``"auto"`` is the native engine where it has all requested features, else LightGBM: both take the same parameters
+    and return the same boosters.
     """
     given = (params, dataset_params, num_boost_round, asked)
     engine = engine_named(name)

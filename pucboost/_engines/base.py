@@ -1,7 +1,7 @@
-"""The interface of an engine: train on virtual rows, and answer questions about boosters.
+"""The interface of an engine: :class:`Engine` trains on virtual rows, :class:`Boosters` predicts and handles files.
 
-:class:`Engine` is the training side, :class:`Boosters` the booster side. They are separate because two engines may
-return boosters of the same class. Nothing outside this package asks which engine it is dealing with.
+They are separate because two engines may return boosters of the same class: the native engine returns LightGBM's.
+Nothing outside this package depends on which engine it deals with.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from .._common import Array
 from .._losses import Objective
 from .._tables.sources import Categories
 from .._virtual.rows import VirtualTable
-from .forest import Forest
-from .mask_tree import MaskTree
+from .trees import Forest, MaskTree
 
 Validation: TypeAlias = Sequence[tuple[VirtualTable | None, str]]
 """Validation sets with their names; None stands for the training set."""
@@ -50,10 +49,20 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class EngineParams:
-    """Parameters under the engine's own names, and settings that the engine takes in other ways."""
+    """All that an engine reads from the parameters: under its own names, and what it takes in other ways."""
 
     values: dict[str, Any]
     num_boost_round: int
+    row_bytes: int
+    column_bytes: int
+    """How much the peak of memory grows with each virtual row, and with each of its columns.
+
+    These are slopes, measured at two copies per person, of everything but the user's table: what the engine keeps,
+    labels and weights on their way to it, the plan. What does not grow (a sample for bins, buffers) is left out, and
+    mapped files do not count. ``tests/training/test_estimated_memory.py`` compares them with what a training takes.
+    """
+    leaner: tuple[dict[str, Any], int] | None = None
+    """Further parameters for the same model, but for rounding, in less memory, and the ``column_bytes`` they need."""
     stopping: EarlyStopping | None = None
     external_memory: Path | None = None
     """A folder for what the engine keeps of virtual rows; None to keep it in memory."""
@@ -63,14 +72,37 @@ class EngineParams:
     needs_events: bool = False
     """Whether the engine fails if a worker has no label above 0."""
 
+    def bytes_per_virtual_row(self, n_columns: int) -> int:
+        return self.row_bytes + self.column_bytes * n_columns
+
+    def in_less_memory(self) -> EngineParams:
+        if self.leaner is None:
+            return self
+        further, column_bytes = self.leaner
+        return replace(self, values={**self.values, **further}, column_bytes=column_bytes, leaner=None)
+
 
 @dataclass(frozen=True)
-class TrainedObjective:
-    """The loss a booster was trained with: LightGBM's main name, or the engine's own where LightGBM has none."""
+class BoosterFacts:
+    """What a booster was trained on and for."""
 
-    name: str | None
-    levels: tuple[float, ...] = ()
-    """The quantile levels, for a quantile loss."""
+    n_columns: int
+    column_names: list[str] | None
+    """None if the booster has none."""
+    rounds: int
+    best_round: int | None
+    """Number of rounds that predicted best, counted from 1; None without early stopping."""
+    n_trees: int
+    """One per round and class, or more in a forest."""
+    loss: str | None
+    """LightGBM's main name, or the engine's own where LightGBM has none; None for a callable."""
+    quantile_levels: tuple[float, ...] = ()
+    zero_as_missing: bool = False
+
+    @property
+    def used_rounds(self) -> int:
+        """How many rounds predictions use."""
+        return self.best_round or self.rounds
 
 
 @dataclass(frozen=True)
@@ -89,7 +121,6 @@ class OwnGradient:
     """Parameters that name the built-in loss, for an engine that needs them as well."""
 
     def __call__(self, scores: Array, data: Any) -> tuple[Array, Array]:
-        """Return gradient and hessian, as a custom objective does."""
         return self.gradient(scores, data)
 
 
@@ -129,10 +160,27 @@ class FoldOptions:
 
 
 class Boosters(ABC):
-    """Answers questions about boosters of one class."""
+    """Predictions, facts and files of boosters of one class."""
 
     name: ClassVar[str]
     """Name of the class in files that hold several boosters."""
+    space: ClassVar[str] = " "
+    """What the engine writes for a space in a column name."""
+
+    @abstractmethod
+    def facts(self, booster: Any) -> BoosterFacts:
+        """Return what a booster was trained on and for."""
+
+    @abstractmethod
+    def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
+        """Return the categories of the training table; None if it is unknown whether there are any.
+
+        ``columns`` are their positions, if the model's summary holds them.
+        """
+
+    @abstractmethod
+    def importance(self, booster: Any, kind: Literal["gain", "split"]) -> Array:
+        """Return the total gain (float64) or the number (int64) of the splits on each column."""
 
     # ----- predictions
 
@@ -158,66 +206,14 @@ class Boosters(ABC):
         class.
         """
 
-    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
+    @abstractmethod
+    def trees(self, booster: Any, *, best_rounds: bool = True, first_only: bool = False) -> Forest | None:
         """Return the trees that :meth:`predict` uses, to be scored without the engine; None if that is not possible.
 
         Sums of these trees are bit for bit the engine's raw scores (and those of :meth:`add_trees`, without
-        ``best_rounds``). A booster may be changed at any time, so the result must not be kept.
+        ``best_rounds``). A booster can be trained further, refitted or edited at any time, which only its whole text
+        would show, so the result must not be kept. ``first_only`` reads the first round alone.
         """
-        return None
-
-    def leaves_of_first_tree(self, booster: Any) -> int:
-        """Return how many leaves the first tree has, from which the size of all may be guessed before they are read."""
-        return 1
-
-    # ----- what a booster knows
-
-    @abstractmethod
-    def rounds(self, booster: Any) -> int:
-        """Return how many rounds the booster was trained for."""
-
-    @abstractmethod
-    def best_round(self, booster: Any) -> int | None:
-        """Return the number of rounds that predicted best, counted from 1; None without early stopping."""
-
-    @abstractmethod
-    def columns(self, booster: Any) -> tuple[list[str] | None, int]:
-        """Return the names of the training columns (None if the booster has none), and their number."""
-
-    def column_name(self, name: str) -> str:
-        """Return what the engine makes of the name of a column."""
-        return name
-
-    @abstractmethod
-    def objective(self, booster: Any) -> TrainedObjective:
-        """Return the loss the booster was trained with."""
-
-    @abstractmethod
-    def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
-        """Return the categories of the training table; None if it is unknown whether there are any.
-
-        ``columns`` are their positions, if the model's summary holds them.
-        """
-
-    @abstractmethod
-    def gains(self, booster: Any) -> Array:
-        """Return the total gain of the splits on each column."""
-
-    @abstractmethod
-    def split_counts(self, booster: Any) -> Array:
-        """Return the number of splits on each column."""
-
-    @abstractmethod
-    def tree_count(self, booster: Any) -> int:
-        """Return the number of trees: one per round and class, or more in a forest."""
-
-    def reads_zero_as_missing(self, booster: Any) -> bool:
-        """Return whether the booster treats zeros as missing."""
-        return False
-
-    def used_rounds(self, booster: Any) -> int:
-        """Return how many rounds predictions use."""
-        return self.best_round(booster) or self.rounds(booster)
 
     # ----- consent and files
 
@@ -237,20 +233,16 @@ class Boosters(ABC):
         """Return the schema that the booster itself holds; None if there is none."""
 
     def has_its_trees(self, booster: Any) -> bool:
-        """Return whether the trees are those that the schema speaks of, as far as that can be told."""
+        """Return whether the trees are those that the schema belongs to, as far as that can be found out."""
         return True
 
     @abstractmethod
-    def up_to_best_round(self, booster: Any) -> Any:
-        """Return a booster whose own ``predict`` stops at the best round."""
-
-    @abstractmethod
-    def first_rounds(self, booster: Any, rounds: int) -> Any:
-        """Return a booster that has only the first rounds."""
+    def first_rounds(self, booster: Any, rounds: int | None = None) -> Any:
+        """Return a booster whose own ``predict`` uses the first rounds only; None means those up to the best one."""
 
     @abstractmethod
     def add_mask_trees(self, booster: Any, trees: Sequence[MaskTree], categories: Categories) -> None:
-        """Cut a booster at its best round, and add a round of trees, one per class, that ask only what is missing.
+        """Cut a booster at its best round, and add a round of trees, one per class, that test only what is missing.
 
         If there was a best round, it is the added one now: what predictions use. ``categories`` are those of the
         training table.
@@ -259,10 +251,6 @@ class Boosters(ABC):
     @abstractmethod
     def to_text(self, booster: Any) -> str:
         """Return the booster as text. Its fingerprint is a hash of this text."""
-
-    @abstractmethod
-    def from_text(self, text: str) -> Any:
-        """Inverse of :meth:`to_text`."""
 
     @abstractmethod
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
@@ -278,7 +266,7 @@ class Boosters(ABC):
 
     @abstractmethod
     def from_plain_file(self, content: bytes) -> Any:
-        """Return the booster from the content of a model file, whether or not it holds a schema."""
+        """Return the booster from :meth:`to_text`, encoded, or from a model file with or without a schema."""
 
 
 class Network(ABC):
@@ -319,7 +307,7 @@ class Engine(ABC):
     network: ClassVar[Network]
     """How its workers find each other; an engine for one machine has none."""
     copies: ClassVar[float | None] = None
-    """How many virtual rows per row a table gets if the user does not say; None if that depends on its size."""
+    """Default number of virtual rows per row; None if that depends on the size of the table."""
     quiet_params: ClassVar[Mapping[str, Any]] = {}
     """Parameters that stop the engine from printing, if it prints by default."""
     trains_plain_datasets: ClassVar[bool] = False
@@ -329,7 +317,7 @@ class Engine(ABC):
     column."""
 
     def trouble_with_name(self, name: str) -> str | None:
-        """Return why a column cannot be called so, as the end of a sentence; None if it can."""
+        """Return why a column cannot have this name, as the end of a sentence; None if it can."""
         refused = sorted(set(name) & set(self.forbidden_in_names))
         return f"because of the {refused[0]!r} in it" if refused else None
 
@@ -356,29 +344,16 @@ class Engine(ABC):
         dataset_params, num_boost_round
             The Dataset's own parameters, and the argument of ``train``.
         asked
-            What else is asked for, see :mod:`.features`.
+            The rest of the request, see :mod:`.features`.
         """
 
     @abstractmethod
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
-        """Return the loss that the parameters ask for; None for a callable, or a loss without a closed form here."""
+        """Return the loss that the parameters name; None for a callable, or a loss without a closed form here."""
 
     def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
-        """Raise if labels do not fit the objective."""
         if objective is not None:
             objective.check_labels(label, name)
-
-    @abstractmethod
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
-        """Return how much the peak of memory grows with each virtual row, at two copies per person.
-
-        That is everything but the user's table: what the engine keeps, labels and weights on their way to it, the plan.
-        ``tests/training/test_estimated_memory.py`` compares it with what a training takes.
-        """
-
-    def in_less_memory(self, params: EngineParams) -> EngineParams:
-        """Return parameters for the same model, but for rounding, in as little memory as the engine can do with."""
-        return params
 
     @abstractmethod
     def for_merged_rows(

@@ -1,4 +1,8 @@
-"""LightGBM on masked rows. Training itself is left to ``lgb.train`` and ``lgb.cv``."""
+"""LightGBM on masked rows. Training itself is left to ``lgb.train`` and ``lgb.cv``.
+
+What differs from plain LightGBM is done to the parameters before: each tree samples a share of the virtual rows, class
+weights count people, callable objectives get the weights of copies, and merged rows stand for several people.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +63,12 @@ class LightGBMLike(Engine):
         """Return names that neither our table nor the LightGBM at hand, which may be newer, has."""
         return [name for name in params if name not in MAIN_NAME and name not in _newer_names()]
 
-    def trouble_with_name(self, name: str) -> str | None:
-        """Return why a column cannot be called so: names are words of a line in a model file."""
+    def trouble_with_name(self, name: str) -> str | None:  # names are words of a line in a model file
         if not name:
             return "because it is empty"
         return "because it ends in '='" if name.endswith("=") else super().trouble_with_name(name)
 
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
-        """Return the loss in closed form."""
         given = value_of(params, "objective", "regression")
         name = main_objective(given)
         if name == "regression" and not is_true(params.get("reg_sqrt")):
@@ -91,16 +93,15 @@ class LightGBMLike(Engine):
 
     def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
         """Raise if labels do not fit the objective; ``binary`` takes 0 and 1 only."""
-        if objective is None:
+        super().check_labels(objective, label, name)
+        if objective is None or objective.name != "binary":
             return
-        objective.check_labels(label, name)
-        if objective.name == "binary":
-            soft = np.flatnonzero((label != 0) & (label != 1))
-            if len(soft):
-                raise ValueError(
-                    f"{name} is {label[soft[0]]} in row {soft[0]}; LightGBM's objective 'binary' would read it as 1. "
-                    "Use 'cross_entropy' for labels between 0 and 1."
-                )
+        soft = np.flatnonzero((label != 0) & (label != 1))
+        if len(soft):
+            raise ValueError(
+                f"{name} is {label[soft[0]]} in row {soft[0]}; LightGBM's objective 'binary' would read it as 1. Use "
+                "'cross_entropy' for labels between 0 and 1."
+            )
 
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
@@ -131,7 +132,7 @@ class LightGBMLike(Engine):
 
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> lgb.Booster:
         """Let LightGBM refit on the virtual rows, in memory; weights add up to N, as in the bags of a training."""
-        if self.boosters.objective(booster).name is None:
+        if self.boosters.facts(booster).loss is None:
             raise ValueError("A model with a callable objective cannot be refitted: LightGBM does not keep it.")
         rate: dict[str, Any] = {} if decay_rate is None else {"decay_rate": decay_rate}
         refitted = lgb.Booster.refit(
@@ -147,15 +148,12 @@ class LightGBMLike(Engine):
         return refitted.model_from_string(refitted.model_to_string(num_iteration=-1)).free_dataset()
 
     def stops_early(self, callback: Any) -> bool:
-        """Return whether a callback comes from ``lgb.early_stopping``."""
         return isinstance(callback, type(lgb.early_stopping(1, verbose=False)))
 
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
-        """Return a callback that reports the share of rounds done."""
         return lambda env: report((env.iteration + 1) / num_boost_round)
 
     def recording_callback(self, record: dict[str, Any]) -> Any:
-        """Return a callback that records the metrics of the validation sets."""
         return lgb.record_evaluation(record)
 
 
@@ -177,29 +175,24 @@ class LightGBM(LightGBMLike):
         """Return the parameters unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
         request = {**dataset_params, **params, **asked}
         check_features(self.name, request)
+        if value_of(params, "num_iterations") is not None:
+            whole_number("num_iterations", value_of(params, "num_iterations"))
+        options = run_options(request)
+        # Per row: label, weight, bag; scores and gradients per class. LightGBM keeps bins by column. To build
+        # histograms it copies them by row, if only to try which is faster, unless it is told to go by column.
+        a_bin = 1 if float(value_of(params, "max_bin", 255)) <= 256 else 2
+        by_column = is_true(value_of(params, "force_col_wise", False))
+        decided = any(value_of(params, name) is not None for name in ("force_col_wise", "force_row_wise"))
         return EngineParams(
             params,
             num_boost_round,
-            options=run_options(request),
+            57 + 18 * max(1, options.n_classes),
+            a_bin if by_column else 2 * a_bin,
+            leaner=None if decided else ({"force_col_wise": True}, a_bin),
+            options=options,
             objective=self.objective(params),  # LightGBM reads all from the Dataset but the objective
             needs_events=_needs_events(params),
         )
-
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
-        """Return the memory per row: bins, twice unless column-wise; label, weight, bag; scores, gradients per class.
-
-        LightGBM keeps bins by column. To build histograms it copies them by row, if only to try which is faster.
-        """
-        values = params.values
-        a_bin = 1 if float(value_of(values, "max_bin", 255)) <= 256 else 2
-        copies = 1 if is_true(value_of(values, "force_col_wise", False)) else 2
-        return 57 + 18 * max(1, n_classes) + copies * a_bin * n_columns
-
-    def in_less_memory(self, params: EngineParams) -> EngineParams:
-        """Build histograms column by column, which needs no second copy of the bins, unless the user has decided."""
-        if any(value_of(params.values, name) is not None for name in ("force_col_wise", "force_row_wise")):
-            return params
-        return replace(params, values={**params.values, "force_col_wise": True})
 
     def train(
         self,
@@ -209,7 +202,6 @@ class LightGBM(LightGBMLike):
         hooks: Hooks = NO_HOOKS,
         own: OwnGradient | None = None,
     ) -> lgb.Booster:
-        """Hand the virtual rows to ``lgb.train``."""
         if own is not None:
             return self._train_own_gradient(train, params, valid, own, hooks)
         values, wrapped = weigh_copies(params.values)
@@ -219,11 +211,7 @@ class LightGBM(LightGBMLike):
                 "the logarithm of each worker's mean. Divide the table otherwise, or use engine='xgboost'."
             )
         train_set, values = _training_set(train, values, wrapped)
-        valid_sets: list[lgb.Dataset] | None = None
-        valid_names = None
-        if valid is not None:
-            valid_sets = [train_set if v is None else train_set.validation(v) for v, _ in valid]
-            valid_names = [name for _, name in valid]
+        valid_sets: list[lgb.Dataset] = [train_set if v is None else train_set.validation(v) for v, _ in valid or ()]
         callbacks = hooks.callbacks
         if hooks.checkpoints is not None:
             callbacks = [*(callbacks or ()), _checkpoint_callback(hooks.checkpoints)]
@@ -231,8 +219,8 @@ class LightGBM(LightGBMLike):
             values,
             train_set,
             params.num_boost_round,
-            valid_sets,
-            valid_names,
+            None if valid is None else valid_sets,
+            None if valid is None else [name for _, name in valid],
             hooks.feval,
             hooks.init_model,
             hooks.keep_training_booster,
@@ -271,7 +259,10 @@ class LightGBM(LightGBMLike):
         params: EngineParams,
         options: FoldOptions,
     ) -> dict[str, Any]:
-        """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook replaces each fold by its virtual tables."""
+        """Hand the folds to ``lgb.cv``; its ``fpreproc`` hook replaces each fold by its virtual tables.
+
+        Bins are made from the training part of each fold; plain ``lgb.cv`` makes them once from the whole table.
+        """
         # Wrapped here, not per fold: lgb.cv takes the objective out of the parameters before it makes the folds.
         values, wrapped = weigh_copies(params.values)
         rare: list[RareCategories] = []
@@ -297,20 +288,63 @@ class LightGBM(LightGBMLike):
 ENGINE: Engine = LightGBM()
 
 
-def _checkpoint_callback(checkpoints: Checkpoints) -> Callable[[Any], None]:
-    def after_round(env: Any) -> None:
-        if (env.iteration - env.begin_iteration + 1) % checkpoints.every == 0:
-            booster = spell_out(local_booster(env.model), env.model.train_set.rare, env.begin_iteration)
-            checkpoints.keep(booster, env.model.current_iteration())
-
-    return after_round
-
-
 @cache
 def _newer_names() -> frozenset[str]:
-    """Return the names the installed LightGBM lists itself, if it does."""
+    """Return the names that the installed LightGBM lists, if it has such a list."""
     listed: Any = getattr(getattr(lgb.basic, "_ConfigAliases", None), "_get_all_param_aliases", dict)()
     return frozenset(name for main, others in listed.items() for name in (main, *others))
+
+
+def run_options(params: Mapping[str, Any]) -> RunOptions:
+    return RunOptions(
+        seed=whole_number("seed", value_of(params, "seed", 0)),
+        num_threads=whole_number("num_threads", value_of(params, "num_threads", 0)) or None,
+        # Zeros then count as withheld: LightGBM cannot tell the two apart.
+        zero_as_missing=is_true(params.get("zero_as_missing", False)),
+        n_classes=whole_number("num_class", value_of(params, "num_class", 1)),
+    )
+
+
+def _needs_events(params: Mapping[str, Any]) -> bool:
+    """Return whether training starts from the logarithm of a worker's own mean."""
+    return main_objective(value_of(params, "objective")) in ("poisson", "tweedie")
+
+
+def weigh_copies(params: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Wrap a callable objective so that its gradients carry the copy weights, which LightGBM would ignore."""
+    objective = value_of(params, "objective")
+    if not callable(objective):
+        return params, False
+    return with_value(params, "objective", _WeightedObjective(objective)), True
+
+
+class _WeightedObjective:
+    """Gradient and hessian of a callable objective × copy weight, row by row."""
+
+    def __init__(self, objective: Callable[..., Any]) -> None:
+        self.objective = objective
+
+    def __call__(self, preds: Array, data: VirtualDataset) -> tuple[Array, Array]:
+        with data.as_seen_by_objective():
+            gradient, hessian = self.objective(preds, data)
+        if data.copy_weight is None:
+            return gradient, hessian
+        return times_rows(gradient, data.copy_weight), times_rows(hessian, data.copy_weight)
+
+
+def _training_set(
+    virtual: VirtualTable, params: dict[str, Any], keep_copy_weight: bool
+) -> tuple[VirtualDataset, dict[str, Any]]:
+    """Return the training set, and the parameters with row sampling and class weights set."""
+    params, scale = sample_rows(params, virtual.share_per_tree, len(virtual))
+    params, balance = balance_classes(params, virtual.class_counts)
+    given: dict[str, Any] = {"weight_scale": scale * balance, "keep_copy_weight": keep_copy_weight}
+    rare = rare_categories(virtual, params)
+    if virtual.bin_sample is not None:
+        # By number of rows LightGBM would drop features as useless, and the sample has fewer than the table.
+        params = {**params, "feature_pre_filter": False}
+        given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params), rare)
+    return VirtualDataset(virtual, rare=rare, **given), params
 
 
 def sample_rows(params: dict[str, Any], share: float, n_virtual: int) -> tuple[dict[str, Any], float]:
@@ -320,7 +354,8 @@ def sample_rows(params: dict[str, Any], share: float, n_virtual: int) -> tuple[d
     kept, otherwise it is 1. GOSS excludes bagging and already draws new rows for every tree, so it is left alone.
 
     Returns the parameters, and a factor for all weights: 1 with bagging, φ without. It keeps the total weight that a
-    tree sees equal to that of N rows, so ``min_sum_hessian_in_leaf`` and ``lambda_l2`` keep their meaning.
+    tree sees equal to that of N rows, so ``min_sum_hessian_in_leaf`` and ``lambda_l2`` keep their meaning. So does
+    ``min_data_in_leaf``, except with GOSS, where it counts virtual rows.
     """
     if share == 1.0:
         return params, 1.0
@@ -362,60 +397,17 @@ def balance_classes(params: dict[str, Any], counts: tuple[int, int]) -> tuple[di
     return {**params, "scale_pos_weight": negative / positive}, max(1.0, positive / negative)
 
 
-def _training_set(
-    virtual: VirtualTable, params: dict[str, Any], keep_copy_weight: bool
-) -> tuple[VirtualDataset, dict[str, Any]]:
-    """Return the training set, and the parameters with row sampling and class weights set."""
-    params, scale = sample_rows(params, virtual.share_per_tree, len(virtual))
-    params, balance = balance_classes(params, virtual.class_counts)
-    given: dict[str, Any] = {"weight_scale": scale * balance, "keep_copy_weight": keep_copy_weight}
-    rare = rare_categories(virtual, params)
-    if virtual.bin_sample is not None:
-        # By number of rows LightGBM would drop features as useless, and the sample has fewer than the table.
-        params = {**params, "feature_pre_filter": False}
-        given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params), rare)
-    return VirtualDataset(virtual, rare=rare, **given), params
-
-
-def run_options(params: Mapping[str, Any]) -> RunOptions:
-    """Return what pucboost reads from LightGBM's parameters, under any of their names."""
-    return RunOptions(
-        seed=whole_number("seed", value_of(params, "seed", 0)),
-        num_threads=whole_number("num_threads", value_of(params, "num_threads", 0)) or None,
-        zero_as_missing=is_true(params.get("zero_as_missing", False)),
-        n_classes=whole_number("num_class", value_of(params, "num_class", 1)),
-    )
-
-
-def _needs_events(params: Mapping[str, Any]) -> bool:
-    """Return whether training starts from the logarithm of a worker's own mean."""
-    return main_objective(value_of(params, "objective")) in ("poisson", "tweedie")
-
-
 def _rounds_of(init_model: lgb.Booster | None) -> int:
     return 0 if init_model is None else int(init_model.current_iteration())
 
 
-def weigh_copies(params: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Wrap a callable objective so that its gradients carry the copy weights, which LightGBM would ignore."""
-    objective = value_of(params, "objective")
-    if not callable(objective):
-        return params, False
-    return with_value(params, "objective", _WeightedObjective(objective)), True
+def _checkpoint_callback(checkpoints: Checkpoints) -> Callable[[Any], None]:
+    def after_round(env: Any) -> None:
+        if (env.iteration - env.begin_iteration + 1) % checkpoints.every == 0:
+            booster = spell_out(local_booster(env.model), env.model.train_set.rare, env.begin_iteration)
+            checkpoints.keep(booster, env.model.current_iteration())
 
-
-class _WeightedObjective:
-    """Gradient and hessian of a callable objective × copy weight, row by row."""
-
-    def __init__(self, objective: Callable[..., Any]) -> None:
-        self.objective = objective
-
-    def __call__(self, preds: Array, data: VirtualDataset) -> tuple[Array, Array]:
-        with data.as_seen_by_objective():
-            gradient, hessian = self.objective(preds, data)
-        if data.copy_weight is None:
-            return gradient, hessian
-        return times_rows(gradient, data.copy_weight), times_rows(hessian, data.copy_weight)
+    return after_round
 
 
 def _constant_start(virtual: VirtualTable, start: float | Array) -> VirtualTable:
@@ -424,8 +416,6 @@ def _constant_start(virtual: VirtualTable, start: float | Array) -> VirtualTable
 
 
 class _LossMetric:
-    """The loss itself as a metric of raw scores."""
-
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
 

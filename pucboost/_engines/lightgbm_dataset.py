@@ -48,20 +48,9 @@ class VirtualDataset(lgb.Dataset):
 
     LightGBM can construct it through its public ``Sequence`` interface alone. The underscored methods below only
     replace slow or memory-hungry steps of that path. If LightGBM renames the originals, the replacements are no longer
-    called and the public path remains.
-
-    Parameters
-    ----------
-    virtual
-        The virtual table.
-    weight_scale
-        Factor on all weights.
-    keep_copy_weight
-        Keep the copy weights for a callable objective.
-    rare
-        Categories that are one to the trees.
-    reference
-        The training set, for a validation set.
+    called and the public path remains. ``weight_scale`` is a factor on all weights. ``keep_copy_weight`` keeps the copy
+    weights for a callable objective, and ``rare`` are categories that are one to the trees. The ``reference`` of a
+    validation set is the training set.
     """
 
     def __init__(
@@ -93,7 +82,6 @@ class VirtualDataset(lgb.Dataset):
         self._constructing = self._in_objective = False
 
     def validation(self, virtual: VirtualTable) -> VirtualDataset:
-        """Return a validation set for this training set."""
         return VirtualDataset(virtual, rare=self.rare, reference=self)
 
     @contextmanager
@@ -107,7 +95,6 @@ class VirtualDataset(lgb.Dataset):
             self.weight, self._in_objective = shown, False
 
     def get_field(self, field_name: str) -> Array | None:
-        """Return a field as LightGBM does, except that a callable objective sees no copy weights."""
         if field_name == "weight" and self._in_objective:
             return self._user_weight
         return super().get_field(field_name)
@@ -127,17 +114,14 @@ class VirtualDataset(lgb.Dataset):
     def get_params(self) -> dict[str, Any]:
         """Return parameters as LightGBM does; during construction, return all of them.
 
-        LightGBM constructs from a matrix with all parameters: `seed` decides which rows are sampled for the bins,
-        `min_data_in_leaf` which features are dropped as useless. It constructs from a Sequence with only some of them.
-        The stream must give the same result as the table.
+        From a matrix LightGBM constructs with all: `seed` decides which rows are sampled for the bins,
+        `min_data_in_leaf` which features are dropped as useless. From a Sequence it uses only some of them, but the
+        stream must give the same result as the table.
         """
         return dict(self.params or {}) if self._constructing else super().get_params()
 
     def _Dataset__init_from_seqs(self, seqs: list[MaskedSequence], ref_dataset: Any) -> lgb.Dataset:  # noqa: N802
-        """Construct from the stream as fast as from a matrix.
-
-        The original fetches up to 200,000 sample rows one by one.
-        """
+        """Construct as fast as from a matrix; the original fetches up to 200,000 sample rows one by one."""
         (sequence,) = seqs
         rows = sequence.rows
         if ref_dataset is not None:
@@ -224,7 +208,7 @@ _SURELY = 3.0
 """A category whose expected count in a sample is this multiple of the required count is hardly ever too rare there."""
 
 _ROWS = 40
-"""Rows of the small Dataset that tells LightGBM columns and parameters."""
+"""Rows of the small Dataset from which LightGBM reads columns and parameters."""
 _HARDLY_ANY = 1e-9
 
 

@@ -2,12 +2,14 @@
 
 LightGBM takes a closed connection for a message of no bytes, and reads on for ever in a loop in C++ that nothing can
 interrupt. So a worker that fails resets its connections, and if a worker is lost, the sockets of the others are
-replaced by something that cannot be read. The network is opened before anything else can fail.
+replaced by something that cannot be read. LightGBM waits two minutes for a worker that does not come, so workers meet
+before the network is opened, and it is opened before anything else can fail.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 import socket
@@ -160,16 +162,11 @@ def _reset_when_closed(connection: int) -> None:
 
 
 def is_networked(params: Mapping[str, Any]) -> bool:
-    """Return whether LightGBM's parameters name several machines."""
     return bool(value_of(params, "machines")) or int(value_of(params, "num_machines", 1)) > 1
 
 
 def without_network(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for one machine."""
-    kept = dict(params)
-    for name in _DEFAULTS:
-        kept = without(kept, name)
-    return kept
+    return functools.reduce(without, _DEFAULTS, dict(params))
 
 
 def local_text(text: str) -> str:
@@ -178,7 +175,6 @@ def local_text(text: str) -> str:
 
 
 def local_booster(booster: lgb.Booster) -> lgb.Booster:
-    """Return a booster without addresses and ports."""
     local = lgb.Booster(model_str=local_text(booster.model_to_string(num_iteration=-1)))
     local.best_iteration, local.best_score = booster.best_iteration, booster.best_score
     local.pandas_categorical = booster.pandas_categorical

@@ -12,6 +12,7 @@ import lightgbm as lgb
 
 from .._persistence import pickled
 from .._tables.containers import column_names, is_frame
+from .._tables.files import write_whole
 from .._tables.sources import without_mask
 from .lightgbm_dataset import VirtualDataset
 from .lightgbm_text import sealed, with_schema
@@ -20,7 +21,7 @@ from .lightgbm_text import sealed, with_schema
 class ProtectedBooster(lgb.Booster):
     """What ``train`` returns: an ``lgb.Booster`` whose text, files, pickles and copies hold the consent schema.
 
-    ``refit`` and ``update`` on raw rows would let the trees learn what silence says. They raise instead of warning,
+    ``refit`` and ``update`` on raw rows would let the trees learn from silence. They raise instead of warning,
     because the result would look like any other model; ``lgb.Booster.refit(booster, …)`` remains for those who want it.
     """
 
@@ -28,35 +29,18 @@ class ProtectedBooster(lgb.Booster):
     """Consent and summary as plain data."""
 
     def model_to_string(self, *args: Any, **kwargs: Any) -> str:
-        """Return LightGBM's text with the consent schema among the parameters.
-
-        Parameters
-        ----------
-        *args, **kwargs
-            As in ``lgb.Booster``.
-        """
+        """Return LightGBM's text with the consent schema among the parameters."""
         return with_schema(super().model_to_string(*args, **kwargs), self.puc_schema)
 
     def save_model(self, filename: Any, *args: Any, **kwargs: Any) -> ProtectedBooster:
-        """Write LightGBM's model file, with the consent schema among the parameters.
-
-        Parameters
-        ----------
-        filename, *args, **kwargs
-            As in ``lgb.Booster``.
-        """
-        Path(filename).write_bytes(sealed(self.model_to_string(*args, **kwargs)).encode())
+        """Write LightGBM's model file, with the consent schema among the parameters."""
+        write_whole(Path(filename), sealed(self.model_to_string(*args, **kwargs)).encode())
         return self
 
     def predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
         """Return LightGBM's predictions; raise if a table has the columns of training in another order.
 
         LightGBM reads columns by position, whatever their names are: withheld values would be read as base columns.
-
-        Parameters
-        ----------
-        data, *args, **kwargs
-            As in ``lgb.Booster``.
         """
         data = without_mask(data)
         names = column_names(data) if is_frame(data) else []
@@ -78,13 +62,7 @@ class ProtectedBooster(lgb.Booster):
         )
 
     def update(self, train_set: lgb.Dataset | None = None, *args: Any, **kwargs: Any) -> bool:
-        """Grow one more tree on the virtual rows that were kept; raise for any other Dataset.
-
-        Parameters
-        ----------
-        train_set, *args, **kwargs
-            As in ``lgb.Booster``.
-        """
+        """Grow one more tree on the virtual rows that were kept; raise for any other Dataset."""
         if train_set is not None and not isinstance(train_set, VirtualDataset):
             raise TypeError(
                 "booster.update would grow a tree on the rows as they are, and it would learn what silence says. Use "
@@ -113,9 +91,3 @@ class ProtectedBooster(lgb.Booster):
 # Tools such as MLflow look at the name of a class, not at what it is derived from.
 for name in ("__module__", "__name__", "__qualname__"):
     setattr(ProtectedBooster, name, getattr(lgb.Booster, name))
-
-
-def protect(booster: Any, schema: dict[str, Any]) -> None:
-    """Make a booster one that keeps a schema."""
-    booster.puc_schema = schema
-    booster.__class__ = ProtectedBooster

@@ -37,8 +37,7 @@ from .._kernels.leaf_sets import (
 from .._kernels.rows import ZERO_THRESHOLD
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries
 from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
-from .forest import Forest, elementwise, written
-from .mask_tree import MaskTree, same_rounds
+from .trees import Forest, MaskTree, elementwise, same_rounds, written
 
 if TYPE_CHECKING:
     import lightgbm as lgb
@@ -207,7 +206,6 @@ def _numbers(trees: list[dict[str, str]], name: str, kind: Any) -> Array:
 
 
 def _at(where: Array, values: Array, other: Any) -> Array:
-    """Return an array with ``values`` where ``where`` is true and ``other`` elsewhere."""
     out = np.full(len(where), other, dtype=values.dtype)
     out[where] = values
     return out
@@ -240,7 +238,6 @@ def _category_sets(
 
 
 def _response(head: dict[str, str], n_outputs: int, rounds: int) -> Callable[[Array], Array] | None:
-    """Return the function from raw scores to predictions; None if it is not known here."""
     name, *words = head.get("objective", "").split() or [""]
     given = {key: value for key, _, value in (word.partition(":") for word in words)}
     link = _link(name, given)

@@ -230,7 +230,6 @@ XGBOOST_PARAMETERS = frozenset({
 
 
 def by_name(table: Mapping[str, str]) -> dict[str, str]:
-    """Return the main name for every name in a table."""
     return {name: main for main, others in table.items() for name in (main, *others.split())}
 
 
@@ -253,12 +252,10 @@ def value_of(params: Mapping[str, Any], name: str, default: Any = None) -> Any:
 
 
 def without(params: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return ``params`` without the parameter, under any of its names."""
     return {key: value for key, value in params.items() if key not in aliases(name)}
 
 
 def with_value(params: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """Return ``params`` with the parameter set under its main name only."""
     return {**without(params, name), name: value}
 
 
@@ -302,7 +299,6 @@ _MONOTONE, _INTERACTION = aliases("monotone_constraints"), aliases("interaction_
 
 
 def names_columns(params: Mapping[str, Any]) -> bool:
-    """Return whether any constraint is by column name."""
     return any(isinstance(params.get(key), Mapping) for key in _MONOTONE) or any(
         _lists_names(key, params.get(key)) for key in _INTERACTION
     )

@@ -37,8 +37,9 @@ from .translation import to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
 from .xgboost_data import (
     AfterRound,
-    CheckpointRounds,
     KeepBoosters,
+    XGBoostNetwork,
+    checkpoint_callback,
     first_given,
     metric_of,
     named_as_in_lightgbm,
@@ -48,7 +49,6 @@ from .xgboost_data import (
     virtual_matrix,
     with_cache,
 )
-from .xgboost_network import XGBoostNetwork
 
 _WEIGHS_ONES = ("reg:squarederror", "binary:logistic", "reg:logistic", "reg:gamma")
 """Objectives, regression included, where XGBoost multiplies the weight of rows with label 1 by `scale_pos_weight`."""
@@ -94,12 +94,22 @@ class XGBoost(Engine):
             num_threads=thread_parameter(request) or None,
             n_classes=whole_number("num_class", first_given(request, "num_class") or 1),
         )
+        folder = asked.get("external_memory")
+        # Per row: label, weight, plan; scores and gradients per class. Where values are missing, as under consent they
+        # always are, XGBoost keeps bins by row in 4 bytes each, and once more by column, or both on the disk.
+        a_bin = 1 if number_of(values, "max_bin", 256) <= 256 else 2
         return EngineParams(
-            values, rounds, stopping, asked.get("external_memory"), options=options, objective=self.objective(values)
+            values,
+            rounds,
+            45 + 17 * max(1, options.n_classes),
+            0 if folder is not None else 4 + a_bin,
+            stopping=stopping,
+            external_memory=folder,
+            options=options,
+            objective=self.objective(values),
         )
 
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
-        """Return the loss in closed form."""
         given = params.get("objective")
         name = "reg:squarederror" if given is None else given
         if name in _WEIGHS_ONES and number_of(params, "scale_pos_weight", 1.0) != 1.0:
@@ -117,17 +127,6 @@ class XGBoost(Engine):
         if name == "reg:tweedie":
             return Tweedie(number_of(params, "tweedie_variance_power", 1.5))
         return _quantile(params) if name == "reg:quantileerror" else None
-
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
-        """Return the memory per row: bins; label, weight, plan; scores and gradients per class.
-
-        Where values are missing, as under consent they always are, XGBoost keeps bins by row in 4 bytes each, and once
-        more by column. With external memory all of these are on the disk.
-        """
-        rest = 45 + 17 * max(1, n_classes)
-        if params.external_memory is not None:
-            return rest
-        return rest + n_columns * (5 if number_of(params.values, "max_bin", 256) <= 256 else 6)
 
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float
@@ -149,7 +148,7 @@ class XGBoost(Engine):
         """
         callbacks = _check_callbacks(hooks.callbacks)
         if hooks.checkpoints is not None:
-            callbacks = [*(callbacks or ()), CheckpointRounds(hooks.checkpoints.keep, hooks.checkpoints.every)]
+            callbacks = [*(callbacks or ()), checkpoint_callback(hooks.checkpoints)]
         given = params.values if own is None else _with_own_gradient(params.values, own)
         values, objective = take_objective(sample_rows(given, train.share_per_tree))
         if hooks.init_model is not None:
@@ -268,19 +267,48 @@ class XGBoost(Engine):
         return result
 
     def stops_early(self, callback: Any) -> bool:
-        """Return whether a callback is XGBoost's early stopping."""
         return isinstance(callback, xgb.callback.EarlyStopping)
 
     def progress_callback(self, report: Callable[[float], None], num_boost_round: int) -> Any:
-        """Return a callback that reports the share of rounds done."""
-        return AfterRound(lambda epoch, log: report((epoch + 1) / num_boost_round))
+        return AfterRound(lambda model, epoch, log: report((epoch + 1) / num_boost_round))
 
     def recording_callback(self, record: dict[str, Any]) -> Any:
-        """Return a callback that records the metrics of the validation sets."""
-        return AfterRound(lambda epoch, log: record.update(log))
+        return AfterRound(lambda model, epoch, log: record.update(log))
 
 
 ENGINE: Engine = XGBoost()
+
+
+def _not_used(params: dict[str, Any]) -> set[str]:
+    """Return the parameters that XGBoost itself reports as unused in a training on four rows."""
+    matrix = xgb.DMatrix(np.arange(4, dtype=np.float32)[:, None], label=[0, 1, 0, 1])
+    with warnings.catch_warnings(record=True) as caught, xgb.config_context(verbosity=1):
+        warnings.simplefilter("always")
+        try:
+            xgb.train({**params, "validate_parameters": True, "nthread": 1}, matrix, 1)
+        except (xgb.core.XGBoostError, ValueError, TypeError):
+            return set()  # it refuses the value, so it has the name
+    found = [str(warning.message) for warning in caught]
+    return {name for text in found if "not used" in text for name in text.split('"')[1::2]}
+
+
+def _quantile(params: Mapping[str, Any]) -> Quantile | None:
+    alpha = params.get("quantile_alpha")
+    alphas = np.atleast_1d(np.asarray(() if alpha is None else alpha, dtype=np.float64))
+    if alphas.size == 0:
+        raise ValueError("objective 'reg:quantileerror' needs the parameter quantile_alpha.")
+    return Quantile(float(alphas[0])) if alphas.size == 1 else None
+
+
+def _check_callbacks(callbacks: Any) -> Any:
+    for callback in callbacks or ():
+        if not isinstance(callback, xgb.callback.TrainingCallback):
+            raise TypeError(
+                f"callbacks of engine='xgboost' must be xgb.callback objects, got {type(callback).__name__}. Replace "
+                "lgb.early_stopping by params['early_stopping_round'] or xgb.callback.EarlyStopping. Replace "
+                "lgb.record_evaluation and lgb.log_evaluation by xgb.callback.EvaluationMonitor or your own callback."
+            )
+    return callbacks
 
 
 def _with_own_gradient(params: dict[str, Any], own: OwnGradient) -> dict[str, Any]:
@@ -292,27 +320,6 @@ def _with_own_gradient(params: dict[str, Any], own: OwnGradient) -> dict[str, An
         "base_score": start.tolist() if several else float(own.objective.response(start)),
     }
     return {**params, "objective": replace(own, builtin_params=builtin)}
-
-
-def _not_used(params: dict[str, Any]) -> set[str]:
-    """Ask XGBoost itself which parameters it does not use, by a training on four rows."""
-    matrix = xgb.DMatrix(np.arange(4, dtype=np.float32)[:, None], label=[0, 1, 0, 1])
-    with warnings.catch_warnings(record=True) as caught, xgb.config_context(verbosity=1):
-        warnings.simplefilter("always")
-        try:
-            xgb.train({**params, "validate_parameters": True, "nthread": 1}, matrix, 1)
-        except (xgb.core.XGBoostError, ValueError, TypeError):
-            return set()  # a value it dislikes: so it knows the name
-    found = [str(warning.message) for warning in caught]
-    return {name for text in found if "not used" in text for name in text.split('"')[1::2]}
-
-
-def _quantile(params: Mapping[str, Any]) -> Quantile | None:
-    alpha = params.get("quantile_alpha")
-    alphas = np.atleast_1d(np.asarray(() if alpha is None else alpha, dtype=np.float64))
-    if alphas.size == 0:
-        raise ValueError("objective 'reg:quantileerror' needs the parameter quantile_alpha.")
-    return Quantile(float(alphas[0])) if alphas.size == 1 else None
 
 
 def sample_rows(params: dict[str, Any], share: float) -> dict[str, Any]:
@@ -339,25 +346,13 @@ def _with_fresh_seed(params: dict[str, Any], init_model: Any) -> dict[str, Any]:
     return {**rest, "seed": child_seed(seed, before.num_boosted_rounds()) % 2**31}
 
 
-class _EarlyStopping(xgb.callback.EarlyStopping):
-    """Early stopping that learns from a user's metric whether higher is better."""
-
-    def __init__(self, directions: dict[str, bool], **options: Any) -> None:
-        super().__init__(**options)
-        self._directions = directions
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Look up the direction of the metric, then continue as XGBoost does."""
-        watched = self.metric_name or list(evals_log[self.data])[-1]
-        if self.maximize is None and watched in self._directions:
-            self.maximize = self._directions[watched]
-        return bool(super().after_iteration(model, epoch, evals_log))
-
-
 def _with_stopping(
     callbacks: Any, stopping: EarlyStopping | None, params: Mapping[str, Any], data_name: str | None, metric: Any
 ) -> list[Any]:
-    """Return the callbacks, with early stopping on the last (or first) metric of the set named ``data_name``."""
+    """Return the callbacks, with early stopping on the last (or first) metric of the set named ``data_name``.
+
+    In a training that is the last validation set, never the training set itself.
+    """
     if stopping is None:
         return list(callbacks or ())
     if data_name is None:
@@ -374,20 +369,21 @@ def _with_stopping(
     return [*(callbacks or ()), watch]
 
 
-def _check_callbacks(callbacks: Any) -> Any:
-    for callback in callbacks or ():
-        if not isinstance(callback, xgb.callback.TrainingCallback):
-            raise TypeError(
-                f"callbacks of engine='xgboost' must be xgb.callback objects, got {type(callback).__name__}. Replace "
-                "lgb.early_stopping by params['early_stopping_round'] or xgb.callback.EarlyStopping. Replace "
-                "lgb.record_evaluation and lgb.log_evaluation by xgb.callback.EvaluationMonitor or your own callback."
-            )
-    return callbacks
+class _EarlyStopping(xgb.callback.EarlyStopping):
+    """Early stopping that reads from a user's metric whether higher is better."""
+
+    def __init__(self, directions: dict[str, bool], **options: Any) -> None:
+        super().__init__(**options)
+        self._directions = directions
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        watched = self.metric_name or list(evals_log[self.data])[-1]
+        if self.maximize is None and watched in self._directions:
+            self.maximize = self._directions[watched]
+        return bool(super().after_iteration(model, epoch, evals_log))
 
 
 @dataclass
 class CVBooster:
-    """The boosters of a cross-validation."""
-
     boosters: list[xgb.Booster]
     best_iteration: int

@@ -1,4 +1,4 @@
-"""The booster side of XGBoost: questions about boosters, model files, and rounds that are added to a model.
+"""The booster side of XGBoost: facts, predictions, model files, and rounds that are added to a model.
 
 Boosters have attributes, which their files keep; the schema is one of them.
 """
@@ -9,17 +9,16 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from .._common import Array
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries
 from .._tables.sources import Categories
-from .base import Boosters, TrainedObjective
-from .forest import Forest
-from .mask_tree import MaskTree, same_rounds
+from .base import BoosterFacts, Boosters
 from .translation import loss_name
+from .trees import Forest, MaskTree, same_rounds
 from .xgboost_trees import forest_of_model, read_ubjson
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY = "pucboost", "pucboost_categories", "pucboost_leaves"
@@ -30,62 +29,28 @@ MANY_CATEGORIES = 1 << 16
 
 
 class XGBoostBoosters(Boosters):
-    """Questions about any ``xgb.Booster``. XGBoost itself is loaded only when it is needed."""
+    """For any ``xgb.Booster``. XGBoost itself is loaded only when it is needed."""
 
     name: ClassVar[str] = "xgboost"
 
-    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
-        """Return predictions; XGBoost's own ``predict`` uses all rounds."""
-        rounds = self.best_round(booster) if best_rounds else None
-        matrix = _matrix(booster, rows)
-        return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
-
-    def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
-        """Return ``start`` + the sum of the trees."""
-        matrix, used = _matrix(booster, rows, base_margin=start), self._range(booster, rounds)
-        return np.asarray(booster.predict(matrix, output_margin=True, iteration_range=used))
-
-    def contributions(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
-        """Return XGBoost's own values, which include ``start``."""
-        matrix, used = _matrix(booster, rows, base_margin=start), self._range(booster, rounds)
-        return np.asarray(booster.predict(matrix, pred_contribs=True, iteration_range=used)).reshape(len(rows), -1)
-
-    def _range(self, booster: Any, rounds: int | None) -> tuple[int, int]:
-        """Return a range of rounds in XGBoost's words, where 0 stands for the end."""
-        return 0, 0 if rounds is None else min(rounds, self.rounds(booster))
-
-    def trees(self, booster: Any, *, best_rounds: bool = True) -> Forest | None:
-        """Return the trees in XGBoost's UBJSON."""
-        rounds = (self.best_round(booster) if best_rounds else None) or self.rounds(booster)
-        return forest_of_model(read_ubjson(bytes(booster.save_raw("ubj"))), rounds)
-
-    def leaves_of_first_tree(self, booster: Any) -> int:
-        """Return the number of leaves, from the first round."""
-        forest = self.trees(booster[:1], best_rounds=False) if self.rounds(booster) else None
-        return 1 if forest is None else int(forest.leaf_order.count[0])
-
-    def rounds(self, booster: Any) -> int:
-        """Return how many rounds the booster was trained for."""
-        return int(booster.num_boosted_rounds())
-
-    def best_round(self, booster: Any) -> int | None:
-        """Return the best round."""
-        best = booster.attr("best_iteration")
-        return None if best is None else int(best) + 1
-
-    def columns(self, booster: Any) -> tuple[list[str] | None, int]:
-        """Return the names and the number of the columns."""
-        return booster.feature_names, int(booster.num_features())
-
-    def objective(self, booster: Any) -> TrainedObjective:
-        """Return the loss."""
-        learner = json.loads(booster.save_config())["learner"]["objective"]
-        levels = learner.get("quantile_loss_param", {}).get("quantile_alpha")
-        several = tuple(float(level) for level in str(levels).strip("[]").split(",")) if levels else ()
-        return TrainedObjective(loss_name(learner["name"]) or learner["name"], several)
+    def facts(self, booster: Any) -> BoosterFacts:
+        learner = json.loads(booster.save_config())["learner"]
+        trees = learner["gradient_booster"]
+        size = trees.get("gbtree", trees).get("gbtree_model_param", {})  # a linear model has none
+        objective = learner["objective"]
+        levels = objective.get("quantile_loss_param", {}).get("quantile_alpha")
+        return BoosterFacts(
+            n_columns=int(booster.num_features()),
+            column_names=booster.feature_names,
+            rounds=int(booster.num_boosted_rounds()),
+            best_round=_best_round(booster),
+            n_trees=int(size.get("num_trees", 0)),
+            loss=loss_name(objective["name"]) or objective["name"],
+            quantile_levels=tuple(float(level) for level in str(levels).strip("[]").split(",")) if levels else (),
+        )
 
     def categories(self, booster: Any, columns: tuple[int, ...] | None) -> Categories | None:
-        """Return the categories; the booster itself knows which columns they belong to."""
+        """Return the categories; the booster itself holds which columns they belong to."""
         own = tuple(j for j, kind in enumerate(booster.feature_types or ()) if kind == "c")
         kept = json.loads(booster.attr(CATEGORIES_KEY) or "null")
         if kept is not None:
@@ -101,22 +66,32 @@ class XGBoostBoosters(Boosters):
             return None
         return Categories(list(lists.values()), tuple(lists))
 
-    def gains(self, booster: Any) -> Array:
-        """Return the total gain by column."""
-        return self._by_column(booster, "total_gain")
+    def importance(self, booster: Any, kind: Literal["gain", "split"]) -> Array:
+        found = booster.get_score(importance_type="total_gain" if kind == "gain" else "weight")
+        names = booster.feature_names or [f"f{j}" for j in range(int(booster.num_features()))]
+        return np.array([found.get(name, 0) for name in names], dtype=np.float64 if kind == "gain" else np.int64)
 
-    def split_counts(self, booster: Any) -> Array:
-        """Return the number of splits by column."""
-        return self._by_column(booster, "weight").astype(np.int64)
+    def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
+        """Return predictions; XGBoost's own ``predict`` uses all rounds."""
+        rounds = _best_round(booster) if best_rounds else None
+        matrix = _matrix(booster, rows)
+        return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
 
-    def _by_column(self, booster: Any, importance_type: str) -> Array:
-        found = booster.get_score(importance_type=importance_type)
-        names, count = self.columns(booster)
-        return np.array([found.get(name, 0.0) for name in names or [f"f{j}" for j in range(count)]], dtype=np.float64)
+    def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
+        matrix, used = _matrix(booster, rows, base_margin=start), _range(booster, rounds)
+        return np.asarray(booster.predict(matrix, output_margin=True, iteration_range=used))
 
-    def tree_count(self, booster: Any) -> int:
-        """Return the number of trees."""
-        return len(booster.get_dump())
+    def contributions(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
+        """Return XGBoost's own values, which include ``start``."""
+        matrix, used = _matrix(booster, rows, base_margin=start), _range(booster, rounds)
+        return np.asarray(booster.predict(matrix, pred_contribs=True, iteration_range=used)).reshape(len(rows), -1)
+
+    def trees(self, booster: Any, *, best_rounds: bool = True, first_only: bool = False) -> Forest | None:
+        """Return the trees in XGBoost's UBJSON."""
+        rounds = (_best_round(booster) if best_rounds else None) or int(booster.num_boosted_rounds())
+        if first_only and rounds:
+            booster, rounds = booster[:1], 1
+        return forest_of_model(read_ubjson(bytes(booster.save_raw("ubj"))), rounds)
 
     def keep_schema(self, booster: Any, schema: dict[str, Any], categories: Any) -> None:
         """Set the attributes that keep schema, categories and marks of the trees in model files."""
@@ -136,30 +111,23 @@ class XGBoostBoosters(Boosters):
 
         booster.__class__ = ProtectedBooster
 
+    def kept_schema(self, booster: Any) -> dict[str, Any] | None:
+        kept = booster.attr(SCHEMA_KEY)
+        return None if kept is None else entries(kept)
+
     def has_its_trees(self, booster: Any) -> bool:
         """Compare the trees with their marks: XGBoost copies the schema into models with other trees."""
         from .xgboost_protected import has_marked_trees
 
         return has_marked_trees(booster)
 
-    def kept_schema(self, booster: Any) -> dict[str, Any] | None:
-        """Return the schema in the attribute."""
-        kept = booster.attr(SCHEMA_KEY)
-        return None if kept is None else entries(kept)
-
-    def up_to_best_round(self, booster: Any) -> Any:
-        """Return the booster cut at the best round."""
-        best = self.best_round(booster)
-        return booster if best is None else booster[:best]
-
-    def first_rounds(self, booster: Any, rounds: int) -> Any:
-        """Return a slice."""
-        return booster[:rounds]
+    def first_rounds(self, booster: Any, rounds: int | None = None) -> Any:
+        rounds = _best_round(booster) if rounds is None else rounds
+        return booster if rounds is None else booster[:rounds]
 
     def add_mask_trees(self, booster: Any, trees: Sequence[MaskTree], categories: Categories) -> None:
-        """Add trees to the JSON, and let the booster read it."""
-        stopped = self.best_round(booster)
-        text = self.to_text(self.up_to_best_round(booster))
+        stopped = _best_round(booster)
+        text = self.to_text(self.first_rounds(booster))
         kinds = booster.feature_types or ()
         listed = {j: len(values) for j, values in categories.by_column(()).items()}
         coded = {j: listed.get(j, MANY_CATEGORIES) for j, kind in enumerate(kinds) if kind == "c"}
@@ -168,12 +136,7 @@ class XGBoostBoosters(Boosters):
             booster.set_attr(best_iteration=str(stopped))
 
     def to_text(self, booster: Any) -> str:
-        """Return XGBoost's JSON."""
         return bytes(booster.save_raw("json")).decode("utf-8")
-
-    def from_text(self, text: str) -> Any:
-        """Return the booster from XGBoost's JSON."""
-        return self.from_plain_file(text.encode("utf-8"))
 
     def to_file(self, booster: Any, schema: dict[str, Any], path: Path, **options: Any) -> bytes:
         """Return JSON or UBJSON, by the ending of ``path``; the booster already holds the schema."""
@@ -182,23 +145,30 @@ class XGBoostBoosters(Boosters):
         return sealed(bytes(booster.save_raw("json" if path.suffix == ".json" else "ubj")))
 
     def wrote(self, content: bytes) -> bool:
-        """Return whether the content may be JSON or UBJSON."""
         return content.startswith(b"{")
 
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
-        """Return booster and schema."""
         booster = self.from_plain_file(unsealed(content))
         schema = self.kept_schema(booster)
         return None if schema is None else (booster, schema)
 
     def from_plain_file(self, content: bytes) -> Any:
-        """Return the booster."""
         import xgboost as xgb
 
         return xgb.Booster(model_file=bytearray(content))
 
 
 BOOSTERS: Boosters = XGBoostBoosters()
+
+
+def _best_round(booster: Any) -> int | None:
+    best = booster.attr("best_iteration")
+    return None if best is None else int(best) + 1
+
+
+def _range(booster: Any, rounds: int | None) -> tuple[int, int]:
+    """Return a range of rounds as XGBoost takes it, where 0 stands for the end."""
+    return 0, 0 if rounds is None else min(rounds, int(booster.num_boosted_rounds()))
 
 
 def _matrix(booster: Any, rows: Array, **info: Any) -> Any:
@@ -208,7 +178,6 @@ def _matrix(booster: Any, rows: Array, **info: Any) -> Any:
 
 
 def keep_categories(booster: Any, categories: Any) -> None:
-    """Write the categories of the training table into an attribute of the booster."""
     kept = json.dumps(categories, default=lambda value: value.item() if hasattr(value, "item") else str(value))
     booster.set_attr(**{CATEGORIES_KEY: kept})
 
@@ -223,7 +192,6 @@ def keep_leaf_params(booster: Any, custom_objective: bool = False) -> None:
 
 
 def leaf_params(booster: Any) -> dict[str, Any]:
-    """Return what :func:`keep_leaf_params` has written."""
     return dict(json.loads(booster.attr(LEAVES_KEY)))
 
 

@@ -1,4 +1,4 @@
-"""What XGBoost trains with: matrices of masked rows, users' objectives and metrics, callbacks.
+"""What XGBoost trains with: matrices of masked rows, users' objectives and metrics, callbacks, the network of workers.
 
 The matrices are ``QuantileDMatrix`` objects, read from the stream in batches.
 """
@@ -6,22 +6,27 @@ The matrices are ``QuantileDMatrix`` objects, read from the stream in batches.
 from __future__ import annotations
 
 import gc
+import itertools
 import tempfile
+import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import xgboost as xgb
+from xgboost.collective import CommunicatorContext
+from xgboost.tracker import RabitTracker
 
 from .._common import Array
 from .._tables.sources import Categories
 from .._virtual.plan import BinSample
 from .._virtual.rows import VirtualTable
-from .base import times_rows
+from .base import Checkpoints, Network, times_rows
 from .names import whole_number
 
 PAGE_BYTES = 16 << 20
@@ -57,8 +62,7 @@ def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, An
     Without it XGBoost would merge the workers' own sketches. That is correct, but trees would depend on the partitions.
     """
     rows, names = np.asarray(sample.rows, dtype=np.float32), feature_names(virtual)
-    coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
-    categories = {j: values for j, values in coded if values}
+    categories = _categories_of(virtual)
     if categories:
         return xgb.QuantileDMatrix(with_categories(rows, names or [], categories), weight=sample.weight, **given)
     types = feature_types(virtual)
@@ -81,8 +85,7 @@ class MaskedBatches(xgb.DataIter):
             "base_margin": virtual.init_score(),
         }
         self._names, self._types = feature_names(named_like), feature_types(named_like)
-        coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
-        self._categories = {j: values for j, values in coded if values}  # XGBoost refuses an empty list
+        self._categories = _categories_of(virtual)
         if self._categories and self._types:
             other = [j for j, kind in enumerate(self._types) if kind == "c" and j not in virtual.table.source.coded]
             if other:
@@ -96,7 +99,6 @@ class MaskedBatches(xgb.DataIter):
         self._start = 0
 
     def reset(self) -> None:
-        """Start again."""
         self._start = 0
 
     def next(self, input_data: Callable[..., None]) -> bool:
@@ -115,6 +117,11 @@ class MaskedBatches(xgb.DataIter):
         return True
 
 
+def _categories_of(virtual: VirtualTable) -> dict[int, Sequence[Any]]:
+    coded = zip(virtual.table.source.coded, virtual.table.pandas_categorical or (), strict=False)
+    return {j: values for j, values in coded if values}  # XGBoost refuses an empty list
+
+
 def with_categories(batch: Array, names: Sequence[str], categories: Mapping[int, Sequence[Any]]) -> Any:
     """Return a batch as a DataFrame, so that XGBoost stores the categories and matches new tables by their names."""
     import pandas as pd
@@ -130,7 +137,6 @@ def with_categories(batch: Array, names: Sequence[str], categories: Mapping[int,
 
 
 def feature_names(virtual: VirtualTable) -> list[str] | None:
-    """Return the column names, or None where the table has none."""
     return virtual.table.names if isinstance(virtual.table.feature_name, list) else None
 
 
@@ -179,7 +185,6 @@ def first_given(params: Mapping[str, Any], *names: str) -> Any:
 
 
 def thread_parameter(params: Mapping[str, Any]) -> int:
-    """Return the number of threads, 0 for all."""
     return max(0, whole_number("nthread", first_given(params, "nthread", "n_jobs")))
 
 
@@ -222,7 +227,6 @@ class _ObjectiveView:
         return np.empty(0, dtype=np.float32) if self._user_weight is None else self._user_weight
 
     def get_float_info(self, field: str) -> Array:
-        """Return a field as XGBoost does, except for the weights."""
         return self.get_weight() if field == "weight" else self._matrix.get_float_info(field)
 
     def __getattr__(self, name: str) -> Any:
@@ -230,10 +234,7 @@ class _ObjectiveView:
 
 
 def metric_of(feval: Any) -> Metric | None:
-    """Return a user's metrics as one; None if there are none."""
-    if feval is None:
-        return None
-    return Metric(feval if isinstance(feval, (list, tuple)) else [feval])
+    return None if feval is None else Metric(feval if isinstance(feval, (list, tuple)) else [feval])
 
 
 class Metric:
@@ -258,33 +259,27 @@ class Metric:
 
 
 class AfterRound(xgb.callback.TrainingCallback):
-    """Calls a function with the number of the round and all metrics so far."""
+    """Calls a function with the booster, the number of the round and all metrics so far."""
 
-    def __init__(self, function: Callable[[int, Mapping[str, Any]], None]) -> None:
+    def __init__(self, function: Callable[[Any, int, Mapping[str, Any]], None]) -> None:
         super().__init__()
         self._function = function
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Call the function and continue training."""
-        self._function(epoch, evals_log)
-        return False
+        self._function(model, epoch, evals_log)
+        return False  # training goes on
 
 
-class CheckpointRounds(xgb.callback.TrainingCallback):
-    """Hands a copy of the booster to a function every few rounds."""
+def checkpoint_callback(checkpoints: Checkpoints) -> AfterRound:
+    done = itertools.count(1)  # XGBoost's own count includes the rounds of a model that is continued
 
-    def __init__(self, keep: Callable[[Any, int], None], every: int) -> None:
-        super().__init__()
-        self._keep, self._every, self._rounds = keep, every, 0
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        """Count the rounds and continue training."""
-        self._rounds += 1
-        if self._rounds % self._every == 0:
+    def after_round(model: Any, epoch: int, log: Any) -> None:
+        if next(done) % checkpoints.every == 0:
             # In a thread outside XGBoost's collective: inside it, making a matrix waits until all workers make one.
             with ThreadPoolExecutor(1) as outside:
-                outside.submit(self._keep, model.copy(), model.num_boosted_rounds()).result()
-        return False
+                outside.submit(checkpoints.keep, model.copy(), model.num_boosted_rounds()).result()
+
+    return AfterRound(after_round)
 
 
 class KeepBoosters(xgb.callback.TrainingCallback):
@@ -299,7 +294,6 @@ class KeepBoosters(xgb.callback.TrainingCallback):
         self.boosters: list[xgb.Booster] = []
 
     def after_training(self, model: Any) -> Any:
-        """Remember the booster of each fold."""
         self.boosters = [fold.bst for fold in model.cvfolds]
         return model
 
@@ -314,3 +308,49 @@ def named_as_in_lightgbm(history: Mapping[str, Any], with_training: bool) -> dic
         if part == "test" or with_training:
             result[f"{names[part]} {measure}-{'stdv' if kind == 'std' else kind}"] = values
     return result
+
+
+# ----- several machines: a tracker in the process of the first worker connects the workers
+
+_PATIENCE = 60
+"""Seconds the tracker waits for all workers to join."""
+
+_LONGEST_STEP = 1800
+"""Seconds that workers wait for each other in one step of training.
+
+XGBoost's default of five minutes is too short if one worker has many more rows to read than another. A worker that
+fails or is killed is noticed at once; the limit is for a machine that is suddenly cut off.
+"""
+
+
+class XGBoostNetwork(Network):
+    """XGBoost's own collective, with the given ranks."""
+
+    errors: ClassVar[tuple[type[Exception], ...]] = (xgb.core.XGBoostError,)
+
+    def endpoint(self, host: str, rank: int, n_workers: int, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Start the tracker in the first worker, and return how to reach it."""
+        if rank or n_workers == 1:
+            return None
+        tracker = RabitTracker(n_workers=n_workers, host_ip=host, sortby="task", timeout=_PATIENCE)
+        tracker.start()
+        threading.Thread(target=_wait_for, args=(tracker,), daemon=True).start()
+        return dict(tracker.worker_args())
+
+    @contextmanager
+    def joined(self, endpoints: Sequence[Any], rank: int) -> Iterator[dict[str, Any]]:
+        """Join the collective of this thread."""
+        if len(endpoints) == 1:
+            yield {}
+            return
+        # Ranks follow the names of tasks in alphabetical order.
+        with CommunicatorContext(**endpoints[0], DMLC_TASK_ID=f"{rank:09d}", dmlc_retry=2, dmlc_timeout=_LONGEST_STEP):
+            yield {}
+
+    def sever(self) -> None:
+        """Do nothing: XGBoost itself notices that another worker is gone."""
+
+
+def _wait_for(tracker: RabitTracker) -> None:
+    with suppress(xgb.core.XGBoostError, ValueError):  # the workers' own errors say more
+        tracker.wait_for()

@@ -2,7 +2,7 @@
 
 A booster's attributes hold the schema. XGBoost copies them into every model that it derives from a booster: a copy or a
 slice, but also a model that it has continued or refreshed on the original rows. So each round of protected trees is
-identified by its predictions for a few fixed rows (:class:`TreeMarks`); if other trees are found, the schema no longer
+identified by its predictions for a few fixed rows (a *mark*); if other trees are found, the schema no longer
 holds. Predictions, not a hash of the file, because the bytes may change with the version of XGBoost.
 
 This module is apart from ``xgboost_boosters`` because it loads XGBoost.
@@ -11,7 +11,6 @@ This module is apart from ``xgboost_boosters`` because it loads XGBoost.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -44,13 +43,7 @@ class ProtectedBooster(xgb.Booster):
         )
 
     def inplace_predict(self, data: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return XGBoost's predictions; warn about sparse matrices, whose unstored values it reads as missing.
-
-        Parameters
-        ----------
-        data, *args, **kwargs
-            As in ``xgb.Booster``.
-        """
+        """Return XGBoost's predictions; warn about sparse matrices, whose unstored values it reads as missing."""
         if hasattr(data, "tocsr") and data.nnz < data.shape[0] * data.shape[1]:
             warn(
                 "XGBoost reads what a sparse matrix does not store as missing, that is as withheld; in training it was "
@@ -97,35 +90,33 @@ def probes(booster: xgb.Booster) -> xgb.DMatrix:
     )
 
 
-@dataclass(frozen=True)
-class TreeMarks:
-    """Mean raw scores of a booster for the probes, with classes weighted 1, 2, …."""
+def keep_marks(booster: xgb.Booster) -> None:
+    """Mark all rounds of a booster as protected: by the mark of all together, and that of each by itself."""
+    matrix, rounds = probes(booster), range(int(booster.num_boosted_rounds()))
+    marks = {"total": _mark(booster, matrix), "rounds": [_mark(booster, matrix, (t, t + 1)) for t in rounds]}
+    booster.set_attr(**{MARKS_KEY: json.dumps(marks)})
 
-    total: float
-    """Of all rounds."""
-    rounds: list[float]
-    """Of each round by itself."""
 
-    @classmethod
-    def of(cls, booster: xgb.Booster) -> TreeMarks:
-        """Mark all rounds of a booster."""
-        matrix, rounds = probes(booster), range(int(booster.num_boosted_rounds()))
-        return cls(_mark(booster, matrix), [_mark(booster, matrix, (t, t + 1)) for t in rounds])
+def has_marked_trees(booster: xgb.Booster) -> bool:
+    """Return whether all rounds of a booster are marked ones.
 
-    def are_of(self, booster: xgb.Booster) -> bool:
-        """Return whether all rounds of a booster are marked ones.
-
-        If there are as many, comparing the total is enough, which takes one prediction. The rounds of a slice are
-        compared one by one, with a tolerance of a few units in the last place of single precision.
-        """
-        count, matrix = int(booster.num_boosted_rounds()), probes(booster)
-        if count == len(self.rounds):
-            return _equal(_mark(booster, matrix), self.total)
-        marks = [_mark(booster, matrix, (t, t + 1)) for t in range(count)] if count < len(self.rounds) else [np.inf]
-        return all(any(_equal(mark, known) for known in self.rounds) for mark in marks)
+    If there are as many, comparing the total is enough, which takes one prediction. The rounds of a slice are compared
+    one by one, with a tolerance of a few units in the last place of single precision.
+    """
+    kept = booster.attr(MARKS_KEY)
+    if kept is None:
+        return False
+    marks, matrix, count = json.loads(kept), probes(booster), int(booster.num_boosted_rounds())
+    if count == len(marks["rounds"]):
+        return _equal(_mark(booster, matrix), marks["total"])
+    if count > len(marks["rounds"]):
+        return False
+    found = (_mark(booster, matrix, (t, t + 1)) for t in range(count))
+    return all(any(_equal(mark, known) for known in marks["rounds"]) for mark in found)
 
 
 def _mark(booster: xgb.Booster, matrix: xgb.DMatrix, rounds: tuple[int, int] = (0, 0)) -> float:
+    """Return the mean raw score for the probes, with classes weighted 1, 2, …."""
     scores: Array = np.asarray(booster.predict(matrix, output_margin=True, iteration_range=rounds), dtype=np.float64)
     by_class = scores.reshape(PROBES, -1).mean(axis=0)
     return float(f"{by_class @ np.arange(1, len(by_class) + 1):.8g}")
@@ -133,14 +124,3 @@ def _mark(booster: xgb.Booster, matrix: xgb.DMatrix, rounds: tuple[int, int] = (
 
 def _equal(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-5 * max(1.0, abs(other))
-
-
-def keep_marks(booster: xgb.Booster) -> None:
-    """Mark the trees of a booster as the protected ones."""
-    booster.set_attr(**{MARKS_KEY: json.dumps(asdict(TreeMarks.of(booster)))})
-
-
-def has_marked_trees(booster: xgb.Booster) -> bool:
-    """Return whether all trees of a booster are marked ones."""
-    kept = booster.attr(MARKS_KEY)
-    return kept is not None and TreeMarks(**json.loads(kept)).are_of(booster)

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._common import Array
 from .._kernels.leaf_sets import READ_AS_IT_IS, READ_CATEGORY_FROM_ZERO, exponential, logistic_float32, softmax
-from .forest import Forest, elementwise, written
+from .trees import Forest, elementwise, written
 
 LARGEST = float(np.finfo(np.float32).max)
 """XGBoost refuses larger numbers."""
@@ -143,7 +143,6 @@ def _start(
 
 
 def _response(name: str, n_outputs: int) -> Callable[[Array], Array] | None:
-    """Return the function from raw scores to predictions; None if it is not known here."""
     link = _link(name)
     if link is None:
         return None

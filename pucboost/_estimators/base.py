@@ -202,7 +202,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         if pairs:
             self.evals_result_ = record
         trees = trees_of(booster)
-        self.best_iteration_ = boosters_of(trees).used_rounds(trees)
+        self.best_iteration_ = boosters_of(trees).facts(trees).used_rounds
         self.booster_ = booster
         return self
 
@@ -454,7 +454,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         """Share of each feature in the total gain of all splits."""
         check_is_fitted(self)
         trees = trees_of(self.booster_)
-        gain = boosters_of(trees).gains(trees)
+        gain = boosters_of(trees).importance(trees, "gain")
         total = gain.sum()
         return gain / total if total > 0 else gain
 

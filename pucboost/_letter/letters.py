@@ -483,4 +483,4 @@ def no_room(shared: Array, nesting: Nesting) -> tuple[int, str] | None:
 
 
 def _objective_of(model: Any) -> str | None:
-    return model.objective.name if isinstance(model, AnchoredModel) else boosters_of(model).objective(model).name
+    return model.objective.name if isinstance(model, AnchoredModel) else boosters_of(model).facts(model).loss

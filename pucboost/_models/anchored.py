@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -175,15 +175,15 @@ class AnchoredModel:
     @property
     def best_iteration(self) -> int:
         """The number of rounds that predictions use: with early stopping up to the best one, else all."""
-        return boosters_of(self.booster).used_rounds(self.booster)
+        return boosters_of(self.booster).facts(self.booster).used_rounds
 
     def current_iteration(self) -> int:
         """Return how many rounds there are."""
-        return boosters_of(self.booster).rounds(self.booster)
+        return boosters_of(self.booster).facts(self.booster).rounds
 
     def num_trees(self) -> int:
         """Return how many trees are added to the anchor: one per round and class."""
-        return boosters_of(self.booster).tree_count(self.booster)
+        return boosters_of(self.booster).facts(self.booster).n_trees
 
     def num_feature(self) -> int:
         """Return the number of columns."""
@@ -203,8 +203,8 @@ class AnchoredModel:
         """
         if importance_type not in ("split", "gain"):
             raise ValueError(f"importance_type must be 'split' or 'gain', got {importance_type!r}.")
-        boosters = boosters_of(self.booster)
-        return (boosters.split_counts if importance_type == "split" else boosters.gains)(self.booster)
+        kind: Literal["gain", "split"] = "split" if importance_type == "split" else "gain"
+        return boosters_of(self.booster).importance(self.booster, kind)
 
     def save_model(self, filename: str | Path) -> None:
         """Write the model into a file that :func:`pucboost.load_model` reads.
@@ -265,13 +265,13 @@ def loss_of(model: Any) -> Objective | None:
     if isinstance(model, AnchoredModel):
         return model.objective
     boosters = boosters_of(model)
-    trained = boosters.objective(model)
-    if trained.name == "multiclass":
-        row = np.full((1, boosters.columns(model)[1]), np.nan)
+    facts = boosters.facts(model)
+    if facts.loss == "multiclass":
+        row = np.full((1, facts.n_columns), np.nan)
         return Softmax(boosters.predict(model, row, raw_score=True).size)
-    if trained.name == "quantile" and len(trained.levels) == 1:
-        return Quantile(trained.levels[0])
-    return _ONE_SCORE.get(trained.name or "")
+    if facts.loss == "quantile" and len(facts.quantile_levels) == 1:
+        return Quantile(facts.quantile_levels[0])
+    return _ONE_SCORE.get(facts.loss or "")
 
 
 # ----- the parts of an anchored model as plain data: its trees, its loss and its anchor
@@ -289,7 +289,7 @@ def booster_to_dict(booster: Any) -> dict[str, str]:
 def booster_from_dict(kept: Mapping[str, str], where: str) -> Any:
     """Inverse of :func:`booster_to_dict`; errors name ``where`` it was found."""
     boosters = {one.name: one for one in all_boosters()}
-    return _known(boosters, kept.get("engine"), "boosters of the engine", where).from_text(kept["model"])
+    return _known(boosters, kept.get("engine"), "boosters of the engine", where).from_plain_file(kept["model"].encode())
 
 
 def objective_to_dict(objective: Objective) -> dict[str, Any]:

@@ -223,8 +223,7 @@ class BoosterAnchor(Anchor):
         if kept_of(self.model)[0] is not None:
             return
         boosters = boosters_of(self.model)
-        names, count = boosters.columns(self.model)
-        keep, splits = self._known_columns(names or [None] * count), boosters.split_counts(self.model)
+        keep, splits = self._known_columns(), boosters.importance(self.model, "split")
         read = [j for j, n in zip(keep, splits.tolist(), strict=True) if n and j in self.consent.group_columns]
         if read:
             name = self.consent.feature_names[read[0]]
@@ -242,14 +241,13 @@ class BoosterAnchor(Anchor):
     def described(self) -> str:
         """Return its engine, size and columns."""
         boosters = boosters_of(self.model)
-        names, _ = boosters.columns(self.model)
-        columns = "" if names is None else f", columns {listed(names)}"
-        return f"{boosters.name} booster of {boosters.tree_count(self.model)} trees; its raw scores{columns}"
+        facts = boosters.facts(self.model)
+        columns = "" if facts.column_names is None else f", columns {listed(facts.column_names)}"
+        return f"{boosters.name} booster of {facts.n_trees} trees; its raw scores{columns}"
 
     def _predict(self, X: Any, codes: Categories | None, raw: bool) -> Any:
         boosters = boosters_of(self.model)
-        names, count = boosters.columns(self.model)
-        keep = self._known_columns(names or [None] * count)
+        keep = self._known_columns()
         # Predict as the anchor itself does: nobody's premium may change.
         return np.concatenate(
             [
@@ -282,12 +280,14 @@ class BoosterAnchor(Anchor):
                 block[:, j] = code[np.nan_to_num(block[:, j], nan=-1).astype(np.int64).clip(-1, len(code) - 1)]
             yield block
 
-    def _known_columns(self, wanted: Any) -> list[int]:
+    def _known_columns(self) -> list[int]:
         """Return the positions of the columns that a booster was trained on, found by name if it has names.
 
         A booster without names must have as many features as the table has columns, or as it has base columns. LightGBM
         stores names with underscores for spaces.
         """
+        facts = boosters_of(self.model).facts(self.model)
+        wanted: Any = facts.column_names or [None] * facts.n_columns
         names = [name.replace(" ", "_") for name in self.consent.feature_names]
         base = [j for j in range(len(names)) if j not in set(self.consent.group_columns.tolist())]
         nameless = are_default_names(wanted)

@@ -183,12 +183,13 @@ def _read_sketch(given: Any, consent: Consent) -> RowSketch:
 def check_names(consent: Consent, booster: Any, where: str) -> None:
     """Raise if the columns of a schema are not those of the booster it was found in, by number and by name."""
     boosters = boosters_of(booster)
-    names, count = boosters.columns(booster)
+    facts = boosters.facts(booster)
+    names = facts.column_names
     with valid_in(where):
-        if count != len(consent.feature_names):
-            raise NotValidError(f"it is for {len(consent.feature_names)} columns, but the trees have {count}")
+        if facts.n_columns != len(consent.feature_names):
+            raise NotValidError(f"it is for {len(consent.feature_names)} columns, but the trees have {facts.n_columns}")
         for j, (mine, own) in enumerate(zip(consent.feature_names, names or (), strict=names is not None)):
-            if boosters.column_name(mine) != own:
+            if mine.replace(" ", boosters.space) != own:
                 raise NotValidError(f"its column {j} is {mine!r}, but the trees call it {own!r}")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from .._common import Array
 from .._consent import Consent
 from .._engines import boosters_of, is_booster
-from .._engines.mask_tree import Leaf, MaskTree
+from .._engines.trees import Leaf, MaskTree
 from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.anchored import loss_of
 from .._models.schema import TrainingSummary, attach_schema, kept_of
@@ -122,7 +122,7 @@ def _trees_in(model: Any) -> Any:
 def _checked_loss(booster: Any) -> Objective:
     loss = loss_of(booster)
     if loss is None or isinstance(loss, (Quantile, Softmax)):
-        name = boosters_of(booster).objective(booster).name
+        name = boosters_of(booster).facts(booster).loss
         raise ValueError(
             f"load_to_balance with objective {name!r}: a book balances in means, on the scale of one link (regression, "
             "binary, cross_entropy, poisson, gamma, tweedie)."

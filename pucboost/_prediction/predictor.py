@@ -13,7 +13,7 @@ import numpy as np
 from .._common import Array, warn
 from .._consent import Consent
 from .._engines import boosters_of
-from .._engines.forest import Forest
+from .._engines.trees import Forest
 from .._kernels.compiling import run_in_ranges, thread_count
 from .._kernels.leaf_sets import (
     NODE_CATEGORY,
@@ -592,7 +592,8 @@ class MaskedPredictor:
     @cached_property
     def _leaves_of_first_tree(self) -> int:
         trees = trees_of(self.model)
-        return boosters_of(trees).leaves_of_first_tree(trees)
+        first = boosters_of(trees).trees(trees, first_only=True)
+        return 1 if first is None else int(first.leaf_order.count[0])
 
     def _agrees(self, scores: SubsetScores) -> bool:
         """Return whether the engine predicts the same bits for some people."""

@@ -43,7 +43,7 @@ import numpy as np
 from .._common import Array
 from .._consent import Consent
 from .._engines.base import Boosters, Hooks
-from .._engines.mask_tree import Ask, Leaf, MaskTree, Question, count_leaves
+from .._engines.trees import Ask, Leaf, MaskTree, Question, count_leaves
 from .._losses import Objective, Quantile, Softmax
 from .._tables.sources import RowSource
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
@@ -109,6 +109,7 @@ def calibrate(
 def _masked_rows(booster: Any, boosters: Boosters, virtual: VirtualTable, objective: Objective) -> ScoredRows:
     """Return the raw scores of all virtual rows, and what belongs to them."""
     n, rows, begin = len(virtual), virtual.rows, virtual.init_score()
+    rounds = boosters.facts(booster).used_rounds
     scores, masks = np.empty((n, objective.n_scores)), np.empty(n, dtype=np.uint64)
     buffer = np.empty((min(n, rows.batch_rows), rows.source.n_columns), dtype=rows.dtype)
     for start in range(0, n, len(buffer)):
@@ -118,7 +119,7 @@ def _masked_rows(booster: Any, boosters: Boosters, virtual: VirtualTable, object
             raw = boosters.predict(booster, block, raw_score=True)
         else:  # in place of the booster's own constant, if it has one
             start_at = begin[part] if begin.shape[1] > 1 else begin[part, 0]
-            raw = boosters.add_trees(booster, block, start_at, boosters.used_rounds(booster))
+            raw = boosters.add_trees(booster, block, start_at, rounds)
         scores[part] = raw.reshape(len(block), -1)
     weight, label = virtual.weight(), virtual.label()
     outcome = np.eye(objective.n_scores)[label.astype(np.int64)] if isinstance(objective, Softmax) else label[:, None]

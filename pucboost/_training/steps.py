@@ -77,9 +77,9 @@ class Training:
     @classmethod
     def of(cls, request: TrainingRequest, parallel_tables: int = 1, **given: Any) -> Training:
         """Begin a training on the people of a request."""
-        leanest, table = request.engine.in_less_memory(request.params), request.table
+        leanest, table = request.params.in_less_memory(), request.table
         # The people themselves are never refused.
-        fitting = max(_rows_that_fit(request, leanest, parallel_tables), table.source.n_rows)
+        fitting = max(rows_that_fit(leanest, table.source.values_per_row, parallel_tables), table.source.n_rows)
         max_rows, copies = request.settings.max_virtual_rows or fitting, request.settings.copies
         return cls(request, table, max_rows, parallel_tables, copies=copies, **given)
 
@@ -277,7 +277,7 @@ def _train_base(training: Training, objective: Objective) -> Anchor:
         # Only copies of early-stopping callbacks: the user's callbacks belong to the final model.
         replace(hooks, callbacks=[copy.deepcopy(one) for one in hooks.callbacks or () if engine.stops_early(one)]),
     )
-    return BoosterAnchor(engine.boosters.up_to_best_round(base), consent, objective)
+    return BoosterAnchor(engine.boosters.first_rounds(base), consent, objective)
 
 
 def _scores(table: SourceTable, anchor: Anchor) -> Array:
@@ -473,16 +473,9 @@ def _masked(request: TrainingRequest, table: SourceTable, masks: MaskPlan) -> Ma
     return MaskedRows(table.source, request.consent, masks, num_threads=request.options.num_threads)
 
 
-def _rows_that_fit(request: TrainingRequest, params: EngineParams, parallel_tables: int) -> int:
-    values, classes = request.table.source.values_per_row, request.options.n_classes
-    return rows_that_fit(request.engine, values, classes, params, parallel_tables)
-
-
-def rows_that_fit(
-    engine: Engine, values_per_row: int, n_classes: int, params: EngineParams, parallel_tables: int = 1
-) -> int:
+def rows_that_fit(params: EngineParams, values_per_row: int, parallel_tables: int = 1) -> int:
     """Return how many virtual rows fit into the default share of the memory."""
-    per_row = engine.bytes_per_virtual_row(values_per_row, n_classes, params)
+    per_row = params.bytes_per_virtual_row(values_per_row)
     return int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * memory_bytes() / (per_row * parallel_tables)))
 
 
@@ -519,8 +512,8 @@ def params_of(training: Training, values: dict[str, Any] | None = None) -> Engin
     """Return the engine's parameters for the virtual rows, which may be many, or merged ones."""
     request, virtual, objective = training.request, training.virtual, training.request.objective
     params = request.params if values is None else replace(request.params, values=values)
-    if len(virtual) > _rows_that_fit(request, params, training.parallel_tables):
-        params = request.engine.in_less_memory(params)
+    if len(virtual) > rows_that_fit(params, request.table.source.values_per_row, training.parallel_tables):
+        params = params.in_less_memory()
     if not virtual.merged or objective is None:
         return params
     weight = np.ones(len(virtual.table.label)) if virtual.table.weight is None else virtual.table.weight
@@ -542,7 +535,7 @@ def cut_at_best_round(training: Training) -> Training:
     """Leave out the rounds after the best one where trees are only a part of the model."""
     if training.anchor is None:
         return training
-    return replace(training, model=training.request.engine.boosters.up_to_best_round(training.model))
+    return replace(training, model=training.request.engine.boosters.first_rounds(training.model))
 
 
 def calibrate_masks(training: Training) -> Training:

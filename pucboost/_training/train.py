@@ -254,18 +254,18 @@ def refit(
     table = SourceTable.of(
         source, y, sample_weight, name="X", feature_name=names, exposure=exposure, available=available
     )
-    strength = before.mask_calibration
+    strength, facts = before.mask_calibration, boosters.facts(booster)
     request = TrainingRequest(
         engine_named(boosters.name),
         Settings(augmentation=augmentation, copies=copies, calibrate_masks=strength, keep_row_hashes=keep_row_hashes),
-        EngineParams({}, 0),
-        RunOptions(seed, num_threads, boosters.reads_zero_as_missing(booster)),
+        EngineParams({}, 0, row_bytes=0, column_bytes=0),
+        RunOptions(seed, num_threads, facts.zero_as_missing),
         replace(table, pandas_categorical=None),  # the booster has its categories already
         consent,
         loss_of(booster),
     )
     # The constants per mask are no leaves to be refitted a little: they are made again for the refitted trees.
-    trees = boosters.first_rounds(booster, boosters.used_rounds(booster) - 1) if strength else booster
+    trees = boosters.first_rounds(booster, facts.used_rounds - 1) if strength else booster
 
     def fit_leaves(training: Training) -> Training:
         return replace(training, model=request.engine.refit(trees, training.virtual, decay_rate))

@@ -146,14 +146,14 @@ def test_checkpoints_and_resuming(client: Client, kit: EngineKit, tmp_path: Path
     whole = puc.dask.train(client, params_of(kit), rows, labels, 9, checkpoint=folder, checkpoint_every=4)
     assert names_in(folder) == ["rounds-000000004.model", "rounds-000000008.model"]
     last = puc.dask.last_checkpoint(folder)
-    assert boosters_of(last).rounds(last) == 8
+    assert boosters_of(last).facts(last).rounds == 8
     assert last.consent == whole.consent
     assert last.puc_summary == whole.puc_summary
     assert np.abs(puc.predict(last, X) - puc.predict(whole, X)).max() < 0.1
     resumed = puc.dask.train(
         client, params_of(kit), rows, labels, 12, checkpoint=folder, checkpoint_every=4, resume=True
     )
-    assert boosters_of(resumed).rounds(resumed) == 12
+    assert boosters_of(resumed).facts(resumed).rounds == 12
     assert "rounds-000000012.model" in names_in(folder)
     assert resumed.puc_summary == whole.puc_summary  # the same masks: the plan is a pure function of the table
     by_hand = puc.dask.train(client, params_of(kit), rows, labels, 4, init_model=folder / "rounds-000000008.model")

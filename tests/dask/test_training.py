@@ -96,7 +96,7 @@ def test_a_column_that_a_worker_does_not_have(client: Client, kit: EngineKit) ->
     y = (X[:, 0] + 3 * np.nan_to_num(X[:, 5]) > 0).astype(float)
     X[:2_000, 5] = np.nan
     booster = puc.dask.train(client, params_of(kit), *arrays(X, y, 1_000), 20)
-    gains = puc._engines.boosters_of(booster).gains(booster)
+    gains = puc._engines.boosters_of(booster).importance(booster, "gain")
     assert gains[5] > 0.2 * gains.sum()
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from engine_kits import LIGHTGBM, OPTIONAL
+from hypothesis import given
+from hypothesis import strategies as st
 from lightgbm.basic import _ConfigAliases
 from tools import QUIET, make_table, table_training
 
@@ -18,9 +20,11 @@ import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._engines.lightgbm import sample_rows
 from pucboost._engines.lightgbm_dataset import VirtualDataset, _nonzero_sample_columns
+from pucboost._engines.lightgbm_text import members_of, spelt_out, words_of
 from pucboost._engines.names import PARAMETERS, aliases
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks
+from pucboost._virtual.rare_categories import PooledColumn, RareCategories
 from pucboost._virtual.rows import MaskedRows
 
 PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
@@ -36,21 +40,14 @@ def test_aliases_are_lightgbms() -> None:
         assert list(aliases(name)) == _ConfigAliases.get_sorted(name)
 
 
-@pytest.mark.parametrize(
-    ("params", "expected", "scale"),
-    [
+def test_row_sampling_comes_on_top_of_the_users() -> None:
+    by_class = {"pos_bagging_fraction": 0.125, "neg_bagging_fraction": 0.25, "bagging_freq": 1}
+    for params, expected, scale in [
         ({}, {"bagging_fraction": 0.25, "bagging_freq": 1}, 1),
-        (
-            {"subsample": 0.8},
-            {"bagging_fraction": 0.25, "bagging_freq": 1},
-            1,
-        ),  # LightGBM ignores it without a frequency
+        # LightGBM ignores it without a frequency.
+        ({"subsample": 0.8}, {"bagging_fraction": 0.25, "bagging_freq": 1}, 1),
         ({"subsample": 0.8, "subsample_freq": 5}, {"bagging_fraction": 0.2, "bagging_freq": 5}, 1),
-        (
-            {"pos_bagging_fraction": 0.5, "bagging_freq": 1},
-            {"pos_bagging_fraction": 0.125, "neg_bagging_fraction": 0.25, "bagging_freq": 1},
-            1,
-        ),
+        ({"pos_bagging_fraction": 0.5, "bagging_freq": 1}, by_class, 1),
         (
             {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1},
             {"boosting": "rf", "bagging_fraction": 0.15},
@@ -58,48 +55,37 @@ def test_aliases_are_lightgbms() -> None:
         ),
         ({"data_sample_strategy": "goss"}, {"data_sample_strategy": "goss"}, 0.25),
         ({"boosting_type": "goss"}, {"boosting_type": "goss"}, 0.25),
-    ],
-)
-def test_row_sampling_comes_on_top_of_the_users(params: Any, expected: Any, scale: float) -> None:
-    got, factor = sample_rows(params, 0.25, 4_000)
-    assert {k: pytest.approx(v) if isinstance(v, float) else v for k, v in expected.items()}.items() <= got.items()
-    assert factor == scale
-    assert sample_rows(params, 1.0, 1_000) == (params, 1.0)
-
-
-def test_half_a_table_is_not_copied() -> None:
-    """At one half LightGBM copies each bag; just above it does not."""
+    ]:
+        got, factor = sample_rows(params, 0.25, 4_000)
+        assert {name: got.get(name) for name in expected} == pytest.approx(expected)
+        assert factor == scale
+        assert sample_rows(params, 1.0, 1_000) == (params, 1.0)
+    # At one half LightGBM copies each bag; just above it does not.
     got, _ = sample_rows({}, 0.5, 2_000)
     assert 0.5 < got["bagging_fraction"] < 0.502
     assert int(got["bagging_fraction"] * 2_000) > 1_000
 
 
-@pytest.mark.parametrize(
-    ("params", "fractions"),
-    [
+def test_other_kinds_of_boosting() -> None:
+    """LightGBM alone on the materialised table, with N / V of the user's fractions; GOSS with N / V of the weights."""
+    X, y = make_table(1_000)
+    X_aug, y_aug, weight, _ = puc.augment(X, y, optional=OPTIONAL)
+    share = len(y) / len(y_aug)
+    by_class = {"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 0.9}
+    for params, fractions in [
         ({"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}, {"bagging_fraction": 0.6}),
         ({"data_sample_strategy": "goss"}, {}),
         ({"boosting": "dart"}, {"bagging_fraction": 1}),
-        (
-            {"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 0.9, "bagging_freq": 2},
-            {"pos_bagging_fraction": 0.5, "neg_bagging_fraction": 0.9},
-        ),
+        ({**by_class, "bagging_freq": 2}, by_class),
         ({"extra_trees": True, "feature_fraction": 0.5}, {"bagging_fraction": 1}),
         ({"monotone_constraints": [1, 0, 0, 0, 0, 0]}, {"bagging_fraction": 1}),
-    ],
-)
-def test_other_kinds_of_boosting(params: dict[str, Any], fractions: dict[str, float]) -> None:
-    """LightGBM alone on the materialised table, with N / V of the user's fractions; GOSS with N / V of the weights."""
-    X, y = make_table(1_000)
-    booster = puc.train({**PARAMS, **params}, lgb.Dataset(X, y), 8)
-    X_aug, y_aug, weight, _ = puc.augment(X, y, optional=OPTIONAL)
-    share = len(y) / len(y_aug)
-    by_hand = {"bagging_freq": 1, **params, **{name: value * share for name, value in fractions.items()}}
-    if not fractions:
-        weight, by_hand = weight * np.float32(share), params
-    plain = {**QUIET, "objective": "binary", **by_hand}
-    assert LIGHTGBM.trees(booster) == LIGHTGBM.trees(lgb.train(plain, lgb.Dataset(X_aug, y_aug, weight=weight), 8))
-    assert booster.num_trees() == 8
+    ]:
+        booster = puc.train({**PARAMS, **params}, lgb.Dataset(X, y), 8)
+        by_hand = {"bagging_freq": 1, **params, **{name: value * share for name, value in fractions.items()}}
+        plain = {**QUIET, "objective": "binary", **(by_hand if fractions else params)}
+        table = lgb.Dataset(X_aug, y_aug, weight=weight if fractions else weight * np.float32(share))
+        assert LIGHTGBM.trees(booster) == LIGHTGBM.trees(lgb.train(plain, table, 8)), params
+        assert booster.num_trees() == 8
 
 
 def test_total_weight_of_a_tree_is_that_of_plain_training() -> None:
@@ -126,13 +112,7 @@ def test_is_unbalance_counts_people(rare: float) -> None:
     y = np.where(rng.random(n) < 0.2, rare, 1 - rare)
     X = rng.normal(size=(n, 4))
     X[:, 1:][rng.random((n, 3)) < np.where(y == 1, 0.8, 0.2)[:, None]] = np.nan
-    base = {
-        **QUIET,
-        "objective": "binary",
-        "optional": [1, 2, 3],
-        "augmentation": "exhaustive",
-        "boost_from_average": False,
-    }
+    base = {**PARAMS, "optional": [1, 2, 3], "augmentation": "exhaustive", "boost_from_average": False}
     ratio = (y != rare).sum() / (y == rare).sum()
     ours = puc.train({**base, "is_unbalance": True}, lgb.Dataset(X, y), 20)
     by_hand = puc.train(base, lgb.Dataset(X, y, weight=np.where(y == rare, ratio, 1.0)), 20)
@@ -143,30 +123,16 @@ def test_is_unbalance_counts_people(rare: float) -> None:
     assert len(result["valid binary_logloss-mean"]) == 3
 
 
-def test_zero_as_missing_on_the_dataset() -> None:
-    X, y = make_table(600)
-    X[:200, 3] = 0.0
-    in_params = puc.train({**PARAMS, "zero_as_missing": True}, lgb.Dataset(X, y), 4)
-    on_dataset = puc.train(PARAMS, lgb.Dataset(X, y, params={"zero_as_missing": True}), 4)
-    assert on_dataset.puc_summary == in_params.puc_summary
-    np.testing.assert_array_equal(on_dataset.predict(X), in_params.predict(X))
-
-
 def test_zero_as_missing_counts_zeros_as_withheld() -> None:
     X, y = make_table(400)
     zeros = np.nan_to_num(X)
-    params = {**PARAMS, "min_data_in_leaf": 5, "zero_as_missing": True, "augmentation": "exhaustive"}
-    from_zeros = puc.train(params, lgb.Dataset(zeros, y), 5)
-    from_missing = puc.train(params, lgb.Dataset(X, y), 5)
-    assert from_zeros.puc_summary == from_missing.puc_summary
-    np.testing.assert_array_equal(from_zeros.predict(zeros), from_missing.predict(X))
-
-
-def test_objective_names_in_any_case() -> None:
-    X, y = make_table(300)
-    for objective in ("LambdaRank", " lambdarank "):
-        with pytest.raises(ValueError, match="Protected User Consent is defined for"):
-            LIGHTGBM.fit(X, y, 2, objective=objective)
+    params = {**PARAMS, "min_data_in_leaf": 5, "augmentation": "exhaustive"}
+    from_missing = puc.train({**params, "zero_as_missing": True}, lgb.Dataset(X, y), 5)
+    from_zeros = puc.train({**params, "zero_as_missing": True}, lgb.Dataset(zeros, y), 5)
+    on_dataset = puc.train(params, lgb.Dataset(zeros, y, params={"zero_as_missing": True}), 5)
+    for other in (from_zeros, on_dataset):
+        assert other.puc_summary == from_missing.puc_summary
+        np.testing.assert_array_equal(other.predict(zeros), from_missing.predict(X))
 
 
 # ---------------------------------------------------------------- law 2: nothing is optional
@@ -236,16 +202,16 @@ def test_keep_training_booster() -> None:
 # ---------------------------------------------------------------- laws 3, 6 and 7: how masked rows get into LightGBM
 
 
-@pytest.mark.parametrize("seed", [None, 0, 17, 2**40, -3])
-@pytest.mark.parametrize("extra", [{"min_data_in_leaf": 2, "max_bin": 15}, {"bin_construct_sample_cnt": 500}])
-def test_same_model_string_with_seeds_and_binning_parameters(seed: Any, extra: dict[str, Any]) -> None:
+def test_same_model_string_with_seeds_and_binning_parameters() -> None:
     """The seed also decides which rows LightGBM samples for its bins."""
     X, y = make_table(2_000, seed=1)
     X[:, 1] = np.round(X[:, 1]) * (np.arange(2_000) % 7 == 0)  # a mostly-zero feature
-    engine_seed = {} if seed is None else {"seed": seed % 2**31}
-    params = {**QUIET, **extra, **engine_seed, "objective": "binary", "optional": [3, 4, 5], "copies": 2}
-    ours = puc.train(params, lgb.Dataset(X, y), 10)
-    assert LIGHTGBM.model(ours) == LIGHTGBM.model(table_training(params, X, y, 10, seed=engine_seed.get("seed", 0)))
+    for seed in ({}, {"seed": 0}, {"seed": 17}, {"seed": 2**31 - 3}):
+        for extra in ({"min_data_in_leaf": 2, "max_bin": 15}, {"bin_construct_sample_cnt": 500}):
+            params = {**PARAMS, **extra, **seed, "copies": 2}
+            ours = puc.train(params, lgb.Dataset(X, y), 10)
+            by_hand = table_training(params, X, y, 10, seed=seed.get("seed", 0))
+            assert LIGHTGBM.model(ours) == LIGHTGBM.model(by_hand), params
 
 
 def test_same_model_with_categories() -> None:
@@ -265,13 +231,13 @@ def test_same_model_with_categories() -> None:
     np.testing.assert_array_equal(ours.predict(shuffled), ours.predict(frame))
 
 
-@pytest.mark.parametrize("special", [np.inf, -np.inf, 1e300])
-def test_infinite_values_are_treated_as_lightgbm_does(special: float) -> None:
+def test_infinite_values_are_treated_as_lightgbm_does() -> None:
     X, y = make_table(500)
-    X[::7, 0], X[::5, 3] = special, special
     params = {**PARAMS, "augmentation": "exhaustive"}
-    ours = puc.train(params, lgb.Dataset(X, y), 5)
-    assert LIGHTGBM.model(ours) == LIGHTGBM.model(table_training(params, X, y, 5))
+    for special in (np.inf, -np.inf, 1e300):
+        X[::7, 0], X[::5, 3] = special, special
+        ours = puc.train(params, lgb.Dataset(X, y), 5)
+        assert LIGHTGBM.model(ours) == LIGHTGBM.model(table_training(params, X, y, 5)), special
 
 
 def test_public_sequence_path_is_the_fallback(monkeypatch: Any) -> None:
@@ -308,13 +274,47 @@ def test_more_virtual_rows_than_lightgbm_can_count() -> None:
         puc.train(params, lgb.Dataset(X, X[:, 0]), 2)
 
 
-def test_column_that_is_never_missing_in_training() -> None:
-    """The trap that law 6 is about: LightGBM reads NaN as 0 there."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(3_000, 3))
-    X[:, 2] = rng.integers(0, 2, 3_000)
-    y = X[:, 0] + 10 * X[:, 2]
-    silent = X.copy()
-    silent[:, 2] = np.nan
-    plain = lgb.train(QUIET, lgb.Dataset(X, y), 60)
-    assert np.mean(plain.predict(silent) - X[:, 0]) == pytest.approx(0, abs=0.5)
+# ---------------------------------------------------------------- rare categories in the text of a model
+
+
+@given(st.sets(st.integers(0, 300), min_size=1))
+def test_sets_as_words(categories: set[int]) -> None:
+    words = words_of(np.array(sorted(categories)))
+    assert words == [sum(1 << c % 32 for c in categories if c // 32 == k) for k in range(max(categories) // 32 + 1)]
+    assert np.flatnonzero(members_of(np.array(words))).tolist() == sorted(categories)
+
+
+def with_categories(n_classes: int = 1, **params: Any) -> lgb.Booster:
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.integers(0, 12, 900), generator.normal(size=900), generator.integers(0, 8, 900)])
+    y = (X[:, 0] % 3 + X[:, 2] // 3 + X[:, 1]).round() % max(2, n_classes)
+    small = {"verbosity": -1, "num_threads": 1, "min_data_per_group": 1, "cat_smooth": 1, "max_cat_to_onehot": 1}
+    given = {**small, "num_leaves": 12, **params}
+    return lgb.train(given, lgb.Dataset(X, y, categorical_feature=[0, 2]), 6)
+
+
+MODELS: dict[str, dict[str, Any]] = {
+    "regression": {"objective": "l2"},
+    "classes": {"objective": "multiclass", "num_class": 3, "n_classes": 3},
+    "a stump": {"objective": "l2", "min_data_in_leaf": 10_000},
+}
+
+
+@pytest.mark.parametrize("params", MODELS.values(), ids=list(MODELS))
+def test_rare_categories_are_read_like_the_one_that_stands_for_all(params: Any) -> None:
+    model = with_categories(**params)
+    text = model.model_to_string()
+    assert spelt_out(text, RareCategories({})) == text
+    rare = RareCategories({0: PooledColumn(np.array([3, 40, 77]), 3)})
+    spelt = lgb.Booster(model_str=spelt_out(text, rare))
+    rows = np.column_stack([np.tile(np.arange(12.0), 8), np.linspace(-1, 1, 96), np.repeat(np.arange(8.0), 12)])
+    assert np.array_equal(spelt.predict(rows), model.predict(rows))
+    like = np.where(np.column_stack([rows[:, 0] == 3] * 3), rows, np.nan)[rows[:, 0] == 3]
+    for category in (40.0, 77.0):
+        other = like.copy()
+        other[:, 0] = category
+        assert np.array_equal(spelt.predict(other), model.predict(like))
+    other[:, 2] = category  # the other column has no rare ones
+    unknown = like.copy()
+    unknown[:, 2] = np.nan
+    assert np.array_equal(spelt.predict(other), model.predict(unknown))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import lightgbm as lgb
 import numpy as np
@@ -14,22 +13,6 @@ from engine_kits import OPTIONAL, XGBOOST
 from tools import make_table
 
 import pucboost as puc
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"objective": "rank:ndcg"}, "Protected User Consent is defined for predictions of a person's outcome"),
-        ({"objective": "survival:cox"}, "its loss is not a sum over people"),
-        ({"booster": "gblinear"}, "booster='gblinear' reads a withheld value as the number 0"),
-        ({"tree_method": "exact"}, "tree_method='exact' needs the whole table in memory"),
-        ({"min_data_in_leaf": 30}, "min_data_in_leaf=30 has no counterpart in XGBoost"),
-    ],
-)
-def test_what_xgboost_cannot_do(params: dict[str, Any], message: str) -> None:
-    X, y = make_table(60)
-    with pytest.raises(ValueError, match=message):
-        XGBOOST.fit(X, y, 2, **params)
 
 
 def test_what_xgboost_takes_as_data_and_callbacks() -> None:
@@ -58,30 +41,21 @@ def test_what_xgboost_takes_as_data_and_callbacks() -> None:
 
 def test_lightgbm_names_train_xgboost() -> None:
     X, y = make_table(500)
-    common = {
-        "objective": "binary",
-        "num_leaves": 8,
-        "learning_rate": 0.2,
-        "lambda_l2": 2.0,
-        "num_threads": 2,
-        "verbosity": -1,
-    }
-    ours = puc.train({**common, "engine": "xgboost", "optional": OPTIONAL, "num_iterations": 7}, puc.Dataset(X, y))
+    params = {"engine": "xgboost", "optional": OPTIONAL, "objective": "binary", "num_threads": 2, "verbosity": -1}
+    params |= {"num_leaves": 8, "learning_rate": 0.2, "lambda_l2": 2.0, "num_iterations": 7}
+    ours = puc.train(params, puc.Dataset(X, y))
     assert ours.num_boosted_rounds() == 7
     assert {text.count("leaf=") for text in ours.get_dump()} == {8}
     own = {"max_leaves": 8, "grow_policy": "lossguide", "max_depth": 0, "learning_rate": 0.2, "reg_lambda": 2.0}
     assert XGBOOST.trees(ours) == XGBOOST.trees(XGBOOST.fit(X, y, 7, **own))
-
-
-def test_parameters_on_the_dataset_reach_xgboost() -> None:
-    X, y = make_table(600)
+    # Parameters on the Dataset count as well.
     params = {**XGBOOST.params, "optional": OPTIONAL}
     in_call = puc.train({**params, "max_bin": 4}, puc.Dataset(X, y), 4)
     assert XGBOOST.trees(puc.train(params, puc.Dataset(X, y, params={"max_bin": 4}), 4)) == XGBOOST.trees(in_call)
     assert XGBOOST.trees(puc.train(params, puc.Dataset(X, y), 4)) != XGBOOST.trees(in_call)
 
 
-def test_xgboost_validation_set_takes_names_from_training() -> None:
+def test_validation_sets_take_names_from_training() -> None:
     X, y = make_table(300)
     params = {**XGBOOST.params, "optional": ["f3"]}
     train = puc.Dataset(X, y, feature_name=[f"f{j}" for j in range(6)])
@@ -90,13 +64,14 @@ def test_xgboost_validation_set_takes_names_from_training() -> None:
     assert puc.train(params, train, 2, valid_sets=((X, y), (X, y))).num_boosted_rounds() == 2
 
 
-def test_xgboost_cv_translates_metrics_and_mixed_categories_are_refused() -> None:
+def test_metrics_of_cv_and_types_of_categories() -> None:
     X, y = make_table(300)
     result = puc.cv({**XGBOOST.params, "optional": OPTIONAL}, (X, y), 2, nfold=2, metrics=["binary_logloss", "auc"])
     assert {"valid logloss-mean", "valid auc-mean"} <= result.keys()
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(k=pd.Categorical(["u", "v"] * 150), m=np.arange(300) % 3)
     with pytest.raises(ValueError, match="categorical_feature names column 'm', which is not of category type"):
         puc.train({**XGBOOST.params, "optional": ["f"]}, puc.Dataset(frame, y, categorical_feature=["k", "m"]), 2)
+    assert XGBOOST.fit(frame.drop(columns="m"), y, 2, optional=["k"]).feature_types == ["float"] * 6 + ["c"]
 
 
 def test_sliced_and_reloaded_xgboost_models_can_be_saved(tmp_path: Path) -> None:
@@ -117,20 +92,3 @@ def test_verbosity_of_one_call_is_not_that_of_the_next() -> None:
         assert xgb.get_config() == before
         puc.cv(params, puc.Dataset(X, y), 2, nfold=2)
         assert xgb.get_config() == before
-
-
-@pytest.mark.parametrize("ending", ["json", "ubj"])
-def test_xgboosts_own_way_of_saving_keeps_the_consent(ending: str, tmp_path: Path) -> None:
-    X, y = make_table(200)
-    booster = XGBOOST.fit(X, y, 2, optional={"äpp": [3, 4], "blood": [5]})
-    booster.save_model(tmp_path / f"own.{ending}")
-    assert puc.load_model(tmp_path / f"own.{ending}").consent == booster.consent
-    loaded = xgb.Booster(model_file=tmp_path / f"own.{ending}")  # by the engine itself: only the attribute is there
-    assert not hasattr(loaded, "consent")
-    assert puc.consent_of(loaded) == booster.consent
-
-
-def test_categories_have_their_type() -> None:
-    X, y = make_table(200)
-    frame = pd.DataFrame(X, columns=list("abcdef")).assign(k=pd.Categorical(["u", "v"] * 100))
-    assert XGBOOST.fit(frame, y, 2, optional=["k"]).feature_types == ["float"] * 6 + ["c"]

@@ -13,7 +13,7 @@ from tools import make_table
 
 import pucboost as puc
 from pucboost._engines import boosters_of
-from pucboost._engines.forest import Forest
+from pucboost._engines.trees import Forest
 from pucboost._kernels import compiling as threads
 from pucboost._prediction import people as subsets
 from pucboost._prediction import predictor
@@ -213,9 +213,11 @@ def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pyt
 @every_engine
 def test_large_trees_are_read_for_many_subsets_only(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     booster = fit(kit)
-    leaves = boosters_of(booster).leaves_of_first_tree(booster)
+    first = boosters_of(booster).trees(booster, first_only=True)
     forest = boosters_of(booster).trees(booster)
     assert forest is not None
+    assert first is not None
+    leaves = int(first.leaf_order.count[0])
     assert leaves == forest.leaf_order.count[0] > 5
     sizes = asked_rows(monkeypatch, booster)
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)

@@ -16,7 +16,6 @@ from tools import PEAK_MEMORY, make_table, skip_without_peak_memory
 
 import pucboost as puc
 from pucboost._engines import ENGINES, engine_named
-from pucboost._engines.base import EngineParams
 
 # The peak of a process only grows. What does not depend on the number of rows, and the caller's table, are in it before
 # the larger training, so that the difference is that of the virtual rows alone.
@@ -72,8 +71,9 @@ CASES: dict[str, tuple[str, int, int, dict[str, Any]]] = {
 
 
 def estimate(engine: str, columns: int, classes: int, params: dict[str, Any], folder: Path | None = None) -> int:
-    given = EngineParams(params, 1, external_memory=folder)
-    return engine_named(engine).bytes_per_virtual_row(columns, classes, given)
+    given = {**params, "num_class": classes} if classes > 1 else params
+    asked = {} if folder is None else {"external_memory": folder}
+    return engine_named(engine).prepare(given, {}, 1, asked).bytes_per_virtual_row(columns)
 
 
 def measured(engine: str, columns: int, classes: int, params: dict[str, Any]) -> float:

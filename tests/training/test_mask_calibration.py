@@ -151,10 +151,11 @@ def test_rounds_after_the_best_are_dropped_and_the_constants_are_those_of_the_be
         for flag in (False, True)
     )
     boosters = boosters_of(plain)
-    best = boosters.best_round(plain)
+    best = boosters.facts(plain).best_round
     assert best is not None
     assert best < 50
-    assert boosters.rounds(calibrated) == boosters.used_rounds(calibrated) == best + 1
+    facts = boosters.facts(calibrated)
+    assert facts.rounds == facts.used_rounds == best + 1
     added = raw(calibrated, X) - boosters.predict(plain, numbers(X), raw_score=True)
     assert len(set(np.round(added, 4))) <= 8
     np.testing.assert_array_equal(puc.predict(calibrated, X), np.asarray(kit.predict(calibrated, X)))
@@ -200,10 +201,10 @@ def test_a_continued_model_keeps_its_constants_and_gets_new_ones(kit: EngineKit)
     params = {**kit.params, "objective": kit.objectives["l2"], "optional": OPTIONAL, "num_leaves": 4}
     params |= {"augmentation": "exhaustive", "calibrate_masks": True}
     more = puc.train(params, (X, SCORE), 4, init_model=first)
-    assert boosters_of(more).rounds(more) == 3 + 1 + 4 + 1
+    assert boosters_of(more).facts(more).rounds == 3 + 1 + 4 + 1
     assert np.abs(residuals(more)).max() < 0.1
     without = puc.train({**params, "calibrate_masks": False}, (X, SCORE), 4, init_model=first)
-    assert boosters_of(without).rounds(without) == 3 + 1 + 4
+    assert boosters_of(without).facts(without).rounds == 3 + 1 + 4
     assert without.puc_summary.mask_calibration == 0
 
 
@@ -211,7 +212,7 @@ def test_a_continued_model_keeps_its_constants_and_gets_new_ones(kit: EngineKit)
 def test_refitting_makes_the_constants_again(kit: EngineKit) -> None:
     booster = train(kit, rounds=6, strength=0.9)
     again = puc.refit(booster, X, SCORE + 2)
-    assert boosters_of(again).rounds(again) == 7
+    assert boosters_of(again).facts(again).rounds == 7
     assert again.puc_summary.mask_calibration == 0.9
     assert np.abs(residuals(again) - 2).max() < 0.3
 

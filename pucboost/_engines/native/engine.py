@@ -1,4 +1,7 @@
-"""The native engine: LightGBM's parameters and boosters, trees grown by pucboost itself."""
+"""The native engine: LightGBM's parameters and boosters, trees grown by pucboost itself.
+
+To the outside it is LightGBM: its boosters are made of a text that LightGBM reads.
+"""
 
 from __future__ import annotations
 
@@ -61,11 +64,9 @@ class Native(LightGBMLike):
         if rounds > MOST:
             raise ValueError(f"Number of boosting rounds must be at most {MOST}. Got {rounds:.3g}.")
         values = with_value(values, "num_iterations", rounds)
-        return EngineParams(values, rounds, options=options, objective=self.objective(values))
-
-    def bytes_per_virtual_row(self, n_columns: int, n_classes: int, params: EngineParams) -> int:
-        """Return an estimate of the memory per row: a mask, its place and its scores, and part of a person's codes."""
-        return n_columns + 24 + 4 * max(1, n_classes)
+        # Per row: a mask, its place and its scores, and part of a person's codes.
+        row_bytes = 24 + 4 * max(1, options.n_classes)
+        return EngineParams(values, rounds, row_bytes, 1, options=options, objective=self.objective(values))
 
     def train(
         self,
