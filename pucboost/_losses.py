@@ -665,7 +665,7 @@ LOSSES: dict[str, type[Objective]] = {
 # assumes a variance proportional to (e·μ)^p: another model, in which a gamma severity of ten claims weighs no more
 # than one.
 #
-# With label and weight nothing else has to know about exposure. An engine still starts from the mean (LightGBM does
+# With label and weight nothing else depends on exposure. An engine still starts from the mean (LightGBM does
 # not with initial scores); rows may be merged, because these losses are linear in the label; metrics, anchors and
 # audits weigh by exposure; predictions are per unit. The target of PUC becomes E[Y | b, A ⊇ a, z_a] / E[e | b, A ⊇ a,
 # z_a].

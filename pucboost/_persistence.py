@@ -86,7 +86,9 @@ def warn_of_other_version(version: str) -> None:
 
 
 KEY = "pucboost_digest"
-"""What digests are called in files. The engines read past it, and leave it out where they write a model themselves."""
+"""What digests are called in files. The engines read past it, and leave it out where they write a model themselves: a
+model that an engine has written again has no digest rather than a wrong one. So it does not stand in the schema, which
+engines carry along."""
 
 
 class DamagedFileError(ValueError):

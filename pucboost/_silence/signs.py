@@ -574,7 +574,7 @@ def _parting(
 
 
 def _shown(value: float, categories: Sequence[Any] | None) -> str:
-    """Return a value of a base column as people know it."""
+    """Return a value of a base column as its table has it."""
     if np.isnan(value):
         return "missing"
     return f"{value:.6g}" if categories is None else repr(categories[int(value)])

@@ -54,7 +54,7 @@ def hash_people(people: VirtualTable, label: Array | None = None) -> Array:
 
 
 def hash_again(hashes: Array, salt: int, threads: int) -> Array:
-    """Return other hashes, one to one; who does not know the salt cannot tell which of them belongs to a row."""
+    """Return other hashes, one to one; without the salt nobody can tell which of them belongs to a row."""
     nothing = np.empty((len(hashes), 0), dtype=np.float32)
     return np.ascontiguousarray(hash_block(nothing, hashes ^ np.uint64(salt), threads)[:, 0])
 
@@ -77,7 +77,9 @@ def _bits(labels: Array) -> Array:
 # another table whose hash is at most the largest one kept was trained on if and only if its hash is among those kept.
 # So the overlap of two tables can be estimated from k numbers, whatever the order of rows. Somebody who knows
 # everything about a person but the label can test a guess of it against a model file with probability k/n, which is
-# kept small: k grows with n up to 256, and is at most n/10.
+# kept small: k grows with n up to 256, and is at most n/10. Other people's rows can be equal by chance, so a sketch
+# also counts how many of its own people have a twin, by how many groups they share. A model trained in parts has no
+# sketch: its hashes would need a salt that is made of the counts of all parts first.
 
 
 SKETCH_SIZE = 256
@@ -175,7 +177,8 @@ def _distinct(hashes: Array) -> tuple[Array, Array]:
 # For a loss that is linear in the label, Σ_i w_i·ℓ(s, y_i) = W·ℓ(s, ȳ) + const with W = Σ w_i and ȳ = Σ w_i·y_i / W.
 # The gradient and hessian of the merged row are the sums over its parts, so the trees are those of the table before
 # merging, up to rounding. Class labels have no mean, so only rows with the same class are merged. People are merged
-# first: equal people have equal copies, so this does most of the work before any copy exists.
+# first: equal people have equal copies, so this does most of the work before any copy exists. Values are compared and
+# not bins, although that would merge more: bins do not exist before the engine's dataset does.
 
 
 logger = logging.getLogger("pucboost")

@@ -227,7 +227,11 @@ class VirtualTable:
 
     @property
     def share_per_tree(self) -> float:
-        """φ = min(1, N / V): the share of the V virtual rows that each tree is grown on, drawn afresh."""
+        """φ = min(1, N / V): the share of the V virtual rows that each tree is grown on, drawn afresh.
+
+        Weights have mean 1 over the virtual rows, so a bag of N of them has the total weight of plain training, and
+        ``min_sum_hessian_in_leaf``, ``lambda_l2`` and ``min_data_in_leaf`` keep their meaning.
+        """
         return min(1.0, self.people / len(self))
 
     @property

@@ -53,7 +53,7 @@ MAX_MASKS_TOLD = 4_096
 
 @dataclass(frozen=True)
 class PartFacts:
-    """What the others must know of a part before anything is agreed on."""
+    """What a part reports before a plan is agreed on."""
 
     n_rows: int
     how_many: tuple[int, ...] = ()
@@ -147,7 +147,7 @@ class SharedPlan:
         zero_as_missing: bool = False,
         num_threads: int | None = None,
     ) -> PartFacts:
-        """Return what the others must know of a part before anything is agreed on; it may have no rows.
+        """Return what a part reports before a plan is agreed on; it may have no rows.
 
         Parameters
         ----------
@@ -579,7 +579,7 @@ def check_rows_per_worker(virtual_rows: int) -> None:
 
 @dataclass(frozen=True)
 class PartTable(VirtualTable):
-    """The virtual rows of a part, with what an engine must know of the whole table."""
+    """The virtual rows of a part, with what an engine needs of the whole table."""
 
     part: PlanPart
 

@@ -1,7 +1,7 @@
 """Families of distributions with known truth, and ways of withholding the columns of a real table.
 
 A person has base features b, optional values z, a set A of those that are shared, and a label Y. Each family
-knows E[Y | b, A ⊇ a, z_a], the prediction that Protected User Consent (PUC) asks for, and
+computes E[Y | b, A ⊇ a, z_a], the prediction that Protected User Consent (PUC) asks for, and
 E[Y | b, A = a, z_a], the limit of a model that also reads the silence.
 """
 
