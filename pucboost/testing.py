@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from ._auditing.findings import INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
-from ._auditing.results import AuditReport
+from ._auditing.findings import INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, AuditReport
 from ._auditing.run import audit
 from ._auditing.settings import AuditKeywords
 

@@ -21,7 +21,7 @@ from ._training.datasets import TrainingSet
 from ._virtual.plan import Augmentation
 
 if TYPE_CHECKING:
-    from ._auditing.results import AuditReport
+    from ._auditing.findings import AuditReport
     from ._letter.letters import Letter
     from ._models.anchored import AnchoredModel
     from ._models.trained import TrainedModel
@@ -31,7 +31,7 @@ else:
 
 _RESULTS = {
     "AnchoredModel": "_models.anchored",
-    "AuditReport": "_auditing.results",
+    "AuditReport": "_auditing.findings",
     "Letter": "_letter.letters",
     "SharingEffects": "_prediction.sharing",
 }

@@ -27,11 +27,10 @@ from benchmarks.harness.measuring import by, plus_minus, standard_error, values
 from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit, part_of
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
 from pucboost._auditing.nuisance import CrossFitter, NuisanceLoss, View
-from pucboost._auditing.penalty import ALL_WITHHOLDING, estimate_penalties
+from pucboost._auditing.penalty import ALL_WITHHOLDING, estimate_penalties, overall
 from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
 from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions, JudgementOptions
-from pucboost._auditing.verdict import overall
 from pucboost.simulate import LogisticFamily
 
 # The methods compared: every way to treat optional columns, all with LightGBM

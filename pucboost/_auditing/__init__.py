@@ -1,6 +1,16 @@
 """The consent audit: whether people who withhold data are treated as their remaining data justify.
 
-Along the data flow: ``findings`` (frozen numbers), ``settings`` → ``estimate`` (people and model → cross-fitted models
-→ penalties, and the numbers shown beside them) → ``report`` (words, tables, plots) → ``results`` (what an audit
-returns) → ``run`` (``puc.audit``).
+In the order of one call of ``puc.audit`` (which is in ``run``; a module called ``audit`` would replace the function):
+
+- ``settings``: the options, checked, in three groups (people, judgement, fitting)
+- ``people``: the people audited, their outcomes, the loss, and the model behind one interface
+- ``training_data``: whether the model was trained on these people
+- ``nuisance``: cross-fitted models of outcome and availability
+- ``scores``: the doubly robust score of each person; standard errors and intervals
+- ``penalty``: from scores to penalties, joint intervals and the verdict
+- ``within``: whether averages hide opposite penalties; then the model is violated for some
+- ``recognition``: whether base features give away who withholds; then nothing is certified
+- ``context``: numbers shown beside the verdict, which do not decide
+- ``findings``: frozen results, and ``AuditReport``, which holds and shows them
+- ``blocks``, ``plots``, ``report``: numbers, figures and words on a page (``templates``), a model card, a terminal
 """

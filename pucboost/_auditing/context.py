@@ -1,9 +1,15 @@
-"""Losses of the audited model compared with those of the reference models; none of this decides."""
+"""The numbers shown beside the verdict. None of them decides; some come with a warning.
+
+In the order below: whether silence says anything about outcomes; whom each set of people is compared with; losses
+beside those of two reference models; what sharing changes; averages and the balance of the book; points to draw;
+whether the data support the conclusions; the distance to a known truth; and where all figures come from.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -22,8 +28,11 @@ from .findings import (
     Balance,
     Calibration,
     CalibrationBin,
+    Comparability,
+    Estimate,
     GroupSupport,
     Histogram,
+    Informativeness,
     LossComparison,
     Provenance,
     PucGap,
@@ -31,11 +40,149 @@ from .findings import (
     SharingEffect,
     Support,
 )
-from .nuisance import LIGHTGBM_PARAMS
+from .nuisance import AVAILABILITY, EVENT, LIGHTGBM_PARAMS, View, outcome_loss
 from .people import AuditedModel, AuditPeople, Loss
-from .scores import ratio_estimate
+from .scores import MaskScores, ratio_estimate
 from .settings import FittingOptions, NuisanceEstimators, counted
 from .training_data import TrainingData
+
+
+def informativeness(people: AuditPeople, nothing: MaskScores, view: View) -> list[Informativeness]:
+    """Test Y ⟂ A_g | b for every group by the generalised covariance measure.
+
+    T = √n · mean(R) / sd(R), R = (Y − g(b)) · (A_g − P(A_g = 1 | b)), is standard normal under independence. For a
+    quantile, Y stands for 1[Y ≤ f(b)], where f(b) is the prediction with everything withheld.
+
+    Parameters
+    ----------
+    nothing
+        The scores of the empty mask.
+    view
+        Everybody with all groups erased.
+    """
+    from scipy.stats import norm
+
+    residual = nothing.target - nothing.outcome[0]
+    found = []
+    for g, group in enumerate(people.consent.group_names):
+        shares = ((people.shared >> np.uint64(g)) & np.uint64(1)).astype(np.float64)
+        rate = float(np.average(shares, weights=people.weight))
+        if shares.min() == shares.max():
+            everybody = "Everybody shares" if shares[0] else "Nobody shares"
+            found.append(Informativeness(group, rate, None, None, None, None, f"{everybody} it: not testable."))
+            continue
+        sharing = shares - view.cross_fit(shares, AVAILABILITY, 1)
+        product = people.weight * residual * sharing
+        if people.cluster is not None:
+            product = np.bincount(people.cluster, weights=product)
+        spread = float(np.sqrt(max(0.0, (product**2).mean() - product.mean() ** 2)))
+        scale = float(np.sqrt(_mean_square(residual, people) * _mean_square(sharing, people)))
+        if spread == 0 or scale == 0:
+            found.append(Informativeness(group, rate, None, None, None, None, "No variation: not testable."))
+            continue
+        statistic = float(np.sqrt(len(product)) * product.mean() / spread)
+        correlation = float(np.average(residual * sharing, weights=people.weight) / scale)
+        found.append(Informativeness(group, rate, correlation, statistic, 2 * float(norm.sf(abs(statistic))), None))
+    return _with_holm(found)
+
+
+def _mean_square(values: Array, people: AuditPeople) -> float:
+    return float(np.average(values**2, weights=people.weight))
+
+
+def _with_holm(found: list[Informativeness]) -> list[Informativeness]:
+    tested = sorted((f for f in found if f.p_value is not None), key=lambda f: f.p_value or 0.0)
+    adjusted: dict[str, float] = {}
+    running = 0.0
+    for place, f in enumerate(tested):
+        running = max(running, min(1.0, (len(tested) - place) * (f.p_value or 0.0)))
+        adjusted[f.group] = running
+    return [replace(f, adjusted_p_value=adjusted.get(f.group)) for f in found]
+
+
+# --------------------------------------------------------------------------------------------------
+# What each set of people is compared with, and what the comparison leaves out.
+#
+# Three numbers for those who share exactly S, with D = 1[A = S] and e = P(D = 1 | b, z_S, A ⊇ S):
+#
+# - the calibration κ = E[f − Y | A ⊇ S], everybody masked to S. It needs no nuisance model and is 0 for f*.
+# - the share P(ê > 0.95 | A = S). The yardstick g averages over the silent themselves, so as e → 1 a model that reads
+#   silence passes by definition.
+# - the penalty against people who share strictly more, g' = E[Y | b, z_S, A ⊋ S] in place of g. Where e ≤ 0.95,
+#
+#       Σ [D(f − g') − (1 − D)·e/(1 − e)·(Y − g')] / Σ D,
+#
+#   again with first-order errors of g' and e cancelling. Where e > 0.95 nothing is known of g' but that it lies between
+#   the smallest and the largest outcome [l, u]; so over all people of the set the bounds are
+#   (u − l)·P(ê > 0.95 | A = S) apart. It is not 0 for f* where silence is informative: f* − g' = e·(E[Y | A = S] − g').
+
+
+RECOGNISED = 0.95
+"""From this probability on, hardly anybody like a person shares more."""
+OFTEN = 0.25
+"""From this share of recognised people on, the report warns."""
+MIN_MORE = 100
+"""So many people must share more, to be a yardstick of their own."""
+
+
+def comparability(people: AuditPeople, loss: Loss, view: View, scored: MaskScores, level: float) -> Comparability:
+    assert scored.share is not None
+    assert scored.deviation is not None
+    rows, exact = scored.rows, scored.size > 0
+    weight = people.weight[rows]
+    cluster = None if people.cluster is None else people.cluster[rows]
+    kappa = ratio_estimate(weight * scored.deviation, weight, level, cluster)
+    name, count = people.name(scored.mask), int(exact.sum())
+    if exact.all() or scored.mask == people.everything:
+        view.skip()
+        return Comparability(name, count, len(rows), kappa, None)
+    share = (scored.share[0] + scored.share[1]) / 2
+    alone = share > RECOGNISED
+    recognised = float(scored.size[alone].sum() / scored.size.sum())
+    if (~exact).sum() < MIN_MORE or not (exact & ~alone).any():
+        view.skip()
+        return Comparability(name, count, len(rows), kappa, recognised)
+    stricter, bounds = _stricter(loss, view, scored, alone, weight, cluster, level)
+    return Comparability(name, count, len(rows), kappa, recognised, stricter, *bounds)
+
+
+def _stricter(
+    loss: Loss, view: View, scored: MaskScores, alone: Array, weight: Array, cluster: Array | None, level: float
+) -> tuple[Estimate, tuple[float, float]]:
+    """Return the penalty against people who share more where there are any, and its bounds over all of the set."""
+    assert scored.share is not None
+    assert scored.deviation is not None
+    exact, y, e = scored.size > 0, scored.target, np.minimum(scored.share[0], RECOGNISED)
+    f = scored.deviation + y if loss.is_mean else np.full(len(y), loss.alpha)
+    among = np.flatnonzero(~exact)
+    g = view.cross_fit(y, outcome_loss(loss) if loss.is_mean else EVENT, 0, f, among=among)
+    sign = 1.0 if loss.is_mean else -1.0  # f − g of a mean, g − τ of a quantile
+    score = weight * sign * (exact * (f - g) - ~exact * e / (1 - e) * (y - g))
+    estimate = ratio_estimate((score * ~alone), scored.size * ~alone, level, cluster)
+    low, high = (0.0, 1.0) if loss.unit_is_probability else (float(y.min()), float(y.max()))
+    lost, told = scored.size * alone, float(scored.size.sum())
+    ends = sorted(float((lost * sign * (f - end)).sum()) for end in (low, high))
+    known = estimate.value * float((scored.size * ~alone).sum())
+    return estimate, ((known + ends[0]) / told, (known + ends[1]) / told)
+
+
+def compared_with_themselves(found: list[Comparability]) -> list[str]:
+    """Return a warning where many people of a set are compared with themselves."""
+    often = [c for c in found if (c.recognised or 0) >= OFTEN]
+    if not often:
+        return []
+    worst = max(often, key=lambda c: c.recognised or 0)
+    who = worst.name if worst.name == "nothing" else f"{worst.name} and no more"
+    more = "" if len(often) == 1 else f" ({len(often)} sets like that)"
+    return [
+        f"Of the people who share {who}, {worst.recognised:.0%} are compared with themselves: "
+        f"hardly anybody with the same data shares more{more}. What a model reads out of their silence looks justified "
+        "there."
+    ]
+
+
+# --------------------------------------------------------------------------------------------------
+# Losses of the audited model compared with those of the reference models.
 
 
 def loss_comparisons(
@@ -78,7 +225,7 @@ def compare_losses(
 
 
 # --------------------------------------------------------------------------------------------------
-# What sharing changes for those who share; this does not decide.
+# What sharing changes for those who share.
 
 
 MAX_SUBSETS = 64
@@ -119,7 +266,7 @@ def _bonus(
         return None, None
 
     @cache
-    def told(mask: int) -> Array:
+    def predicted(mask: int) -> Array:
         """Predictions of all who share more than a set, with the rest erased: one call of the model per set."""
         rows = people.at_least(mask)
         rows = rows[people.shared[rows] != np.uint64(mask)]
@@ -133,8 +280,8 @@ def _bonus(
         if batches is not None:
             yield rows, np.concatenate([values for _, values in batches])
             return
-        # What they are told as they come, and with everything withheld, is known already.
-        between = [told(int(mask))[some] for mask in submasks[1:-1]]
+        # Predictions as people come, and with everything withheld, are known already.
+        between = [predicted(int(mask))[some] for mask in submasks[1:-1]]
         yield rows, np.column_stack([withheld[some], *between, model.given[some]])
 
     best, _ = best_subsets(people.shared[who], all_subsets, sign, nesting=nesting)
@@ -153,13 +300,12 @@ def _histogram(values: Array, weights: Array) -> Histogram:
 
 
 # --------------------------------------------------------------------------------------------------
-# Averages by what people share: actual and expected, and three models side by side; none of this decides.
+# Averages by what people share: actual and expected, and three models side by side.
 
 
 def average_predictions(
     people: AuditPeople, model: Array, base: Array, unrestricted: Array, masks: list[int]
 ) -> list[AveragePrediction]:
-    """Return the average predictions of three models by exact set of shared groups."""
     rows = []
     for mask in masks:
         who = people.shared == np.uint64(mask)
@@ -196,7 +342,7 @@ def book_balance(people: AuditPeople, model: Array, masks: list[int], level: flo
 
 
 # --------------------------------------------------------------------------------------------------
-# Points to draw: outcomes against predictions, and the silent under two models; none of this decides.
+# Points to draw: outcomes against predictions, and the silent under two models.
 
 
 N_CALIBRATION_BINS = 10
@@ -216,7 +362,6 @@ def calibration_curves(
 
 
 def _curve(people: AuditPeople, prediction: Array, name: str, level: float) -> Calibration:
-    """Average outcomes in bins of the prediction, with intervals."""
     edges = np.unique(np.quantile(prediction, np.linspace(0, 1, N_CALIBRATION_BINS + 1)))
     bins = np.clip(np.searchsorted(edges, prediction, side="right") - 1, 0, max(0, len(edges) - 2))
     found = []
@@ -252,7 +397,7 @@ RARE_SHARE = 0.01
 
 
 def describe_support(people: AuditPeople, tested: list[int], training: TrainingData) -> tuple[Support, list[str]]:
-    """Say whether the data can support the conclusions, with warnings in words."""
+    """Return how far the data support the conclusions, with warnings."""
     notes = []
     counts = people.mask_counts
     seen = training.masks_seen

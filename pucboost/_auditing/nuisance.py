@@ -1,4 +1,13 @@
-"""Learners that fit one nuisance model on masked rows: LightGBM, or an estimator of the user's."""
+"""Cross-fitted models of outcome and availability, by LightGBM or by estimators of the user's.
+
+For a mask S, take the people with A ⊇ S and erase everything outside S. Each of K folds is predicted by models that
+never saw it. The outcome model g and the availability model e are trained on *disjoint* halves of the other folds.
+Trained on the same rows, their errors would be correlated (A and Y depend on each other given b), and the product
+of errors that remains in a doubly robust estimate would no longer average out. Then the halves swap roles, and both
+versions are averaged, so that every row helps both models.
+
+The models are LightGBM's whichever engine trained the audited model: they are tools here.
+"""
 
 from __future__ import annotations
 
@@ -34,257 +43,14 @@ LIGHTGBM_PARAMS: Mapping[str, Any] = {
     "force_row_wise": True,
     "feature_pre_filter": False,
 }
-
-
-@dataclass(frozen=True)
-class NuisanceLoss:
-    """Which of the two nuisance models is fitted, and LightGBM's objective for it."""
-
-    model: Literal["outcome", "availability"]
-    lightgbm_params: Mapping[str, Any]
-
-
-AVAILABILITY = NuisanceLoss("availability", {"objective": "binary"})
-"""Predicts who shares."""
-EVENT = NuisanceLoss("outcome", {"objective": "binary"})
-"""Predicts outcomes that are 0 or 1."""
-
-
-RESIDUAL: Mapping[str, Any] = {"objective": "regression", "boost_from_average": False}
-"""What is missing from a start: nothing, until a tree says otherwise."""
-
-
-def outcome_loss(loss: Loss) -> NuisanceLoss:
-    """Return the loss of a model of the justified prediction."""
-    return NuisanceLoss("outcome", loss.lightgbm_params)
-
-
-def lightgbm_params(num_threads: int | None) -> dict[str, Any]:
-    """Return LightGBM's parameters for the models an audit fits."""
-    return dict(LIGHTGBM_PARAMS) if num_threads is None else {**LIGHTGBM_PARAMS, "num_threads": num_threads}
-
-
-class Learner(Protocol):
-    """What fits one nuisance model on some rows of a masked table."""
-
-    def fit(
-        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
-    ) -> Callable[[Array], Array]:
-        """Fit on the rows ``train`` of the table; return a function from row numbers to predictions.
-
-        ``start`` are predictions for all rows of the table to begin with, for learners that can do so.
-        """
-
-    def best(self) -> Learner:
-        """Return the same learner, stopped where it predicts best."""
-
-
-class LightGBMLearner:
-    """Early-stopped LightGBM on masked rows; the bins are made once for all models of the table.
-
-    Parameters
-    ----------
-    rows
-        The people to learn from, with the other groups erased.
-    table
-        The same people with weights and column types.
-    params
-        LightGBM parameters.
-    undersmooth
-        Factor on the number of rounds that predicts best.
-    cluster
-        Which rows belong together: early stopping must not watch rows of a cluster that was trained on.
-    """
-
-    def __init__(
-        self,
-        rows: MaskedRows,
-        table: SourceTable,
-        params: Mapping[str, Any],
-        undersmooth: float = 1.0,
-        cluster: Array | None = None,
-    ) -> None:
-        from .._engines.lightgbm_dataset import VirtualDataset
-
-        self._cluster = cluster
-        # Names are not needed here, and LightGBM refuses some of them.
-        table = replace(table, feature_name="auto")
-        self._rows, self._weight, self._params, self._undersmooth = rows, table.weight, dict(params), undersmooth
-        self._binned = VirtualDataset(VirtualTable(rows, table), params=self._params).construct()
-
-    def fit(
-        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
-    ) -> Callable[[Array], Array]:
-        """Fit on the rows ``train``; return a function from row numbers to predictions.
-
-        With a ``start``, the booster learns what is missing from it, in squared error: scores add up f − ĝ itself, and
-        steps on the scale of log odds or logarithms explode where f is close to 0 or 1 and wrong. It learns nothing
-        where no number of rounds predicts the rows held out better than the start does, and does without a start that
-        is worse than the mean.
-        """
-        if start is None or not self._better_than_mean(start, train, target):
-            booster = self.train(train, target, loss.lightgbm_params, seed)
-            return lambda index: self._predict(booster, index)
-        missing = target - start
-        booster = self.train(train, missing, RESIDUAL, seed, watching=target)
-        _, stop = self._split(train, target, seed)
-        if self._mean_square(missing[stop] - self._predict(booster, stop), stop) < self._mean_square(
-            missing[stop], stop
-        ):
-            booster.best_iteration = self._grow(booster)
-            return lambda index: start[index] + self._predict(booster, index)
-        return lambda index: start[index]
-
-    def train(
-        self, train: Array, target: Array, objective: Mapping[str, Any], seed: int, watching: Array | None = None
-    ) -> Any:
-        """Train a booster on the rows ``train``, a fifth of them held out for early stopping.
-
-        It is grown beyond the rounds that predict best (``undersmooth``), unless what remains of some start is learned;
-        ``watching`` are then the outcomes by which rows are held out.
-        """
-        import lightgbm as lgb
-
-        params = {**self._params, **objective, "seed": seed % 2**31}
-        outcome = target if watching is None else watching
-        fit, stop = self._split(train, outcome, seed)
-        if len(fit) == 0 or (outcome[fit] == outcome[fit[0]]).all():
-            fit = np.sort(train)  # else early stopping would take away all rare events, or the only cluster
-        watched = bool((outcome[stop] != outcome[stop[0]]).any())
-        booster = lgb.train(
-            params,
-            self._part(fit, target),
-            MAX_ROUNDS if watched else UNWATCHED_ROUNDS,
-            valid_sets=[self._part(stop, target)],
-            callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
-            keep_training_booster=True,
-        )
-        if watching is None and watched:
-            booster.best_iteration = self._grow(booster)
-        return booster
-
-    def _grow(self, booster: Any) -> int:
-        """Grow a booster beyond the rounds that predict best; return how many rounds it may use."""
-        rounds = min(math.ceil(self._undersmooth * int(booster.best_iteration)), MAX_ROUNDS)
-        while booster.current_iteration() < rounds and not booster.update():
-            pass
-        return min(rounds, int(booster.current_iteration()))
-
-    def _better_than_mean(self, start: Array, train: Array, target: Array) -> bool:
-        mean = np.average(target[train], weights=None if self._weight is None else self._weight[train])
-        return self._mean_square(target[train] - start[train], train) < self._mean_square(target[train] - mean, train)
-
-    def _mean_square(self, values: Array, index: Array) -> float:
-        return float(np.average(values**2, weights=None if self._weight is None else self._weight[index]))
-
-    def _split(self, train: Array, target: Array, seed: int) -> tuple[Array, Array]:
-        """Return the rows to fit and those early stopping watches.
-
-        The latter get a fifth of the people with the usual outcome and a fifth of the others: events are rare, and
-        chance alone could leave early stopping without any.
-        """
-        units, owner = train, np.arange(len(train))
-        if self._cluster is not None:
-            units, owner = np.unique(self._cluster[train], return_inverse=True)
-        unusual = np.zeros(len(units), dtype=bool)
-        unusual[owner[target[train] != np.median(target[train])]] = True
-        order = np.random.default_rng(child_seed(seed, 2)).permutation(len(units))
-        held = np.zeros(len(units), dtype=bool)
-        for kind in (unusual, ~unusual):
-            some = order[kind[order]]
-            held[some[: int(HOLDOUT * len(some))]] = True
-        held[order[0]] |= not held.any()
-        watched = held[owner]
-        return np.sort(train[~watched]), np.sort(train[watched])
-
-    def best(self) -> LightGBMLearner:
-        """Return the same learner, stopped where it predicts best."""
-        other = copy.copy(self)
-        other._undersmooth = 1.0
-        return other
-
-    def tree(self, train: Array, target: Array, weight: Array, leaves: int) -> Any:
-        """Return a booster of one small tree, fitted to the weighted mean of ``target``."""
-        import lightgbm as lgb
-
-        smallest = max(int(self._params["min_data_in_leaf"]), len(train) // 20)
-        small = {"objective": "regression", "num_leaves": leaves, "learning_rate": 1.0, "min_data_in_leaf": smallest}
-        part = self._binned.subset(train.tolist()).construct()
-        part.set_label(target[train])
-        part.set_weight(weight[train])
-        return lgb.train({**self._params, **small}, part, 1)
-
-    def leaves_of(self, booster: Any, index: Array) -> Array:
-        """Return the leaf of each row in the first tree."""
-        return self._predict(booster, index, pred_leaf=True)[:, 0]
-
-    def _part(self, index: Array, target: Array) -> Any:
-        part = self._binned.subset(index.tolist()).construct()
-        part.set_label(target[index])
-        if self._weight is not None:
-            part.set_weight(self._weight[index])
-        return part
-
-    def _predict(self, booster: Any, index: Array, **options: Any) -> Array:
-        step = self._rows.batch_rows
-        parts = [
-            booster.predict(self._rows.take(index[lo : lo + step]), **options) for lo in range(0, len(index), step)
-        ]
-        return np.concatenate(parts)
-
-
-class EstimatorLearner:
-    """A scikit-learn estimator in place of LightGBM; it gets the visible columns as a matrix.
-
-    Parameters
-    ----------
-    rows, table
-        As for :class:`LightGBMLearner`.
-    erased
-        Positions of the columns that are erased.
-    estimators
-        For outcomes and for availability; cloned before use.
-    """
-
-    def __init__(self, rows: MaskedRows, table: SourceTable, erased: list[int], estimators: NuisanceEstimators) -> None:
-        self._X, self._weight = np.delete(rows.materialise(), erased, axis=1), table.weight
-        self._estimators = estimators
-
-    def best(self) -> EstimatorLearner:
-        """Return the same learner: estimators know themselves when to stop."""
-        return self
-
-    def fit(
-        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
-    ) -> Callable[[Array], Array]:
-        """Fit a clone on the rows ``train``; it starts from nothing, since estimators differ in how they could."""
-        from sklearn.base import clone
-
-        availability = loss.model == "availability"
-        model = clone(self._estimators.availability if availability else self._estimators.outcome)
-        weight = {} if self._weight is None else {"sample_weight": self._weight[train]}
-        model.fit(self._X[train], target[train], **weight)
-        if hasattr(model, "predict_proba"):
-            return lambda index: np.asarray(model.predict_proba(self._X[index])[:, 1])
-        return lambda index: np.asarray(model.predict(self._X[index]))
-
-
-# --------------------------------------------------------------------------------------------------
-# Cross-fitted models of outcome and availability.
-#
-# For a mask S, take the people with A ⊇ S and erase everything outside S. Each of K folds is predicted by models that
-# never saw it. The outcome model g and the availability model e are trained on *disjoint* halves of the other folds.
-# Trained on the same rows, their errors would be correlated (A and Y depend on each other given b), and the product
-# of errors that remains in a doubly robust estimate would no longer average out. Then the halves swap roles, and both
-# versions are averaged, so that every row helps both models.
-
-
 UNDERSMOOTH = 3.0
 """Rounds of a nuisance model, as a multiple of those that predict best.
 
 A doubly robust estimate is off by E[(e − ê)(g − ĝ)]. Random errors, made on disjoint rows, average out there; what both
 models smooth away does not, and early stopping smooths. So both are grown well beyond the point where they predict
-best: more noise, less bias (undersmoothing, which double cross-fitting permits).
+best: more noise, less bias (undersmoothing, which double cross-fitting permits). In trials on the discrete family three
+times the rounds halved the bias for the true f*. Recalibrating the models made it worse (it smooths), and so did
+smaller trees (they miss interactions).
 """
 
 
@@ -296,17 +62,7 @@ def random_folds(n: int, n_folds: int, seed: int, cluster: Array | None = None) 
 
 
 class CrossFitter:
-    """Fits nuisance models on masked views of the people, fold by fold.
-
-    Parameters
-    ----------
-    people
-        The audit data.
-    fitting
-        Learner, folds, seed, threads.
-    on_fit
-        Called after each fit, for a progress display.
-    """
+    """Fits nuisance models on masked views of the people, fold by fold; calls ``on_fit`` after each, for progress."""
 
     def __init__(self, people: AuditPeople, fitting: FittingOptions, on_fit: Callable[[], None] = lambda: None) -> None:
         self.people, self.fitting, self.on_fit = people, fitting, on_fit
@@ -413,7 +169,229 @@ class View:
 
 
 # --------------------------------------------------------------------------------------------------
-# Two models to compare with: one with base features only, one without any restriction.
+# Learners: what fits one nuisance model on masked rows.
+
+
+@dataclass(frozen=True)
+class NuisanceLoss:
+    """Which of the two nuisance models is fitted, and LightGBM's objective for it."""
+
+    model: Literal["outcome", "availability"]
+    lightgbm_params: Mapping[str, Any]
+
+
+AVAILABILITY = NuisanceLoss("availability", {"objective": "binary"})
+"""Predicts who shares."""
+EVENT = NuisanceLoss("outcome", {"objective": "binary"})
+"""Predicts outcomes that are 0 or 1."""
+
+
+RESIDUAL: Mapping[str, Any] = {"objective": "regression", "boost_from_average": False}
+"""What is missing from a start: nothing, until a tree adds something."""
+
+
+def outcome_loss(loss: Loss) -> NuisanceLoss:
+    return NuisanceLoss("outcome", loss.lightgbm_params)
+
+
+def lightgbm_params(num_threads: int | None) -> dict[str, Any]:
+    return dict(LIGHTGBM_PARAMS) if num_threads is None else {**LIGHTGBM_PARAMS, "num_threads": num_threads}
+
+
+class Learner(Protocol):
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit on the rows ``train`` of the table; return a function from row numbers to predictions.
+
+        ``start`` are predictions for all rows of the table to begin with, for learners that can do so.
+        """
+
+    def best(self) -> Learner:
+        """Return the same learner, stopped where it predicts best."""
+
+
+class LightGBMLearner:
+    """Early-stopped LightGBM on masked rows; the bins are made once for all models of the table.
+
+    Parameters
+    ----------
+    rows
+        The people to learn from, with the other groups erased.
+    table
+        The same people with weights and column types.
+    params
+        LightGBM parameters.
+    undersmooth
+        Factor on the number of rounds that predicts best.
+    cluster
+        Which rows belong together: early stopping must not watch rows of a cluster that was trained on.
+    """
+
+    def __init__(
+        self,
+        rows: MaskedRows,
+        table: SourceTable,
+        params: Mapping[str, Any],
+        undersmooth: float = 1.0,
+        cluster: Array | None = None,
+    ) -> None:
+        from .._engines.lightgbm_dataset import VirtualDataset
+
+        self._cluster = cluster
+        # Names are not needed here, and LightGBM refuses some of them.
+        table = replace(table, feature_name="auto")
+        self._rows, self._weight, self._params, self._undersmooth = rows, table.weight, dict(params), undersmooth
+        self._binned = VirtualDataset(VirtualTable(rows, table), params=self._params).construct()
+
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit on the rows ``train``; return a function from row numbers to predictions.
+
+        With a ``start``, the booster learns what is missing from it, in squared error whatever the loss: scores add up
+        f − ĝ itself, and steps on the scale of log odds or logarithms explode where f is close to 0 or 1 and wrong. It
+        learns nothing where no number of rounds predicts the rows held out better than the start does, and does without
+        a start that is worse than the mean.
+        """
+        if start is None or not self._better_than_mean(start, train, target):
+            booster = self.train(train, target, loss.lightgbm_params, seed)
+            return lambda index: self._predict(booster, index)
+        missing = target - start
+        booster = self.train(train, missing, RESIDUAL, seed, watching=target)
+        _, stop = self._split(train, target, seed)
+        if self._mean_square(missing[stop] - self._predict(booster, stop), stop) < self._mean_square(
+            missing[stop], stop
+        ):
+            booster.best_iteration = self._grow(booster)
+            return lambda index: start[index] + self._predict(booster, index)
+        return lambda index: start[index]
+
+    def train(
+        self, train: Array, target: Array, objective: Mapping[str, Any], seed: int, watching: Array | None = None
+    ) -> Any:
+        """Train a booster on the rows ``train``, a fifth of them held out for early stopping.
+
+        It is grown beyond the rounds that predict best (``undersmooth``), unless what remains of some start is learned;
+        ``watching`` are then the outcomes by which rows are held out.
+        """
+        import lightgbm as lgb
+
+        params = {**self._params, **objective, "seed": seed % 2**31}
+        outcome = target if watching is None else watching
+        fit, stop = self._split(train, outcome, seed)
+        if len(fit) == 0 or (outcome[fit] == outcome[fit[0]]).all():
+            fit = np.sort(train)  # else early stopping would take away all rare events, or the only cluster
+        watched = bool((outcome[stop] != outcome[stop[0]]).any())
+        booster = lgb.train(
+            params,
+            self._part(fit, target),
+            MAX_ROUNDS if watched else UNWATCHED_ROUNDS,
+            valid_sets=[self._part(stop, target)],
+            callbacks=[lgb.early_stopping(PATIENCE, verbose=False)],
+            keep_training_booster=True,
+        )
+        if watching is None and watched:
+            booster.best_iteration = self._grow(booster)
+        return booster
+
+    def _grow(self, booster: Any) -> int:
+        """Grow a booster beyond the rounds that predict best; return how many rounds it may use."""
+        rounds = min(math.ceil(self._undersmooth * int(booster.best_iteration)), MAX_ROUNDS)
+        while booster.current_iteration() < rounds and not booster.update():
+            pass
+        return min(rounds, int(booster.current_iteration()))
+
+    def _better_than_mean(self, start: Array, train: Array, target: Array) -> bool:
+        mean = np.average(target[train], weights=None if self._weight is None else self._weight[train])
+        return self._mean_square(target[train] - start[train], train) < self._mean_square(target[train] - mean, train)
+
+    def _mean_square(self, values: Array, index: Array) -> float:
+        return float(np.average(values**2, weights=None if self._weight is None else self._weight[index]))
+
+    def _split(self, train: Array, target: Array, seed: int) -> tuple[Array, Array]:
+        """Return the rows to fit and those early stopping watches.
+
+        The latter get a fifth of the people with the usual outcome and a fifth of the others: events are rare, and
+        chance alone could leave early stopping without any.
+        """
+        units, owner = train, np.arange(len(train))
+        if self._cluster is not None:
+            units, owner = np.unique(self._cluster[train], return_inverse=True)
+        unusual = np.zeros(len(units), dtype=bool)
+        unusual[owner[target[train] != np.median(target[train])]] = True
+        order = np.random.default_rng(child_seed(seed, 2)).permutation(len(units))
+        held = np.zeros(len(units), dtype=bool)
+        for kind in (unusual, ~unusual):
+            some = order[kind[order]]
+            held[some[: int(HOLDOUT * len(some))]] = True
+        held[order[0]] |= not held.any()
+        watched = held[owner]
+        return np.sort(train[~watched]), np.sort(train[watched])
+
+    def best(self) -> LightGBMLearner:
+        """Return the same learner, stopped where it predicts best."""
+        other = copy.copy(self)
+        other._undersmooth = 1.0
+        return other
+
+    def tree(self, train: Array, target: Array, weight: Array, leaves: int) -> Any:
+        """Return a booster of one small tree, fitted to the weighted mean of ``target``."""
+        import lightgbm as lgb
+
+        smallest = max(int(self._params["min_data_in_leaf"]), len(train) // 20)
+        small = {"objective": "regression", "num_leaves": leaves, "learning_rate": 1.0, "min_data_in_leaf": smallest}
+        part = self._binned.subset(train.tolist()).construct()
+        part.set_label(target[train])
+        part.set_weight(weight[train])
+        return lgb.train({**self._params, **small}, part, 1)
+
+    def leaves_of(self, booster: Any, index: Array) -> Array:
+        return self._predict(booster, index, pred_leaf=True)[:, 0]
+
+    def _part(self, index: Array, target: Array) -> Any:
+        part = self._binned.subset(index.tolist()).construct()
+        part.set_label(target[index])
+        if self._weight is not None:
+            part.set_weight(self._weight[index])
+        return part
+
+    def _predict(self, booster: Any, index: Array, **options: Any) -> Array:
+        step = self._rows.batch_rows
+        parts = [
+            booster.predict(self._rows.take(index[lo : lo + step]), **options) for lo in range(0, len(index), step)
+        ]
+        return np.concatenate(parts)
+
+
+class EstimatorLearner:
+    """Clones of scikit-learn estimators in place of LightGBM; they get the columns that are not erased as a matrix."""
+
+    def __init__(self, rows: MaskedRows, table: SourceTable, erased: list[int], estimators: NuisanceEstimators) -> None:
+        self._X, self._weight = np.delete(rows.materialise(), erased, axis=1), table.weight
+        self._estimators = estimators
+
+    def best(self) -> EstimatorLearner:
+        """Return the same learner: estimators stop by their own rules."""
+        return self
+
+    def fit(
+        self, train: Array, target: Array, loss: NuisanceLoss, seed: int, start: Array | None = None
+    ) -> Callable[[Array], Array]:
+        """Fit a clone on the rows ``train``; it starts from nothing, since estimators differ in how they could."""
+        from sklearn.base import clone
+
+        availability = loss.model == "availability"
+        model = clone(self._estimators.availability if availability else self._estimators.outcome)
+        weight = {} if self._weight is None else {"sample_weight": self._weight[train]}
+        model.fit(self._X[train], target[train], **weight)
+        if hasattr(model, "predict_proba"):
+            return lambda index: np.asarray(model.predict_proba(self._X[index])[:, 1])
+        return lambda index: np.asarray(model.predict(self._X[index]))
+
+
+# --------------------------------------------------------------------------------------------------
+# Reference models: one with base features only, one without any restriction.
 
 
 def references(people: AuditPeople, loss: Loss, fitter: CrossFitter, training: TrainingData) -> tuple[Array, Array]:
@@ -442,7 +420,7 @@ def _fit_on_training_data(
     loss: NuisanceLoss,
     fitting: FittingOptions,
 ) -> Array:
-    """Train one early-stopped model on a training table and predict the people; ``shown`` masks say what it sees."""
+    """Train one early-stopped model on a training table and predict the people; it sees the groups of ``shown``."""
     num_threads = fitting.num_threads
     seen = MaskedRows(train.source, people.consent, plan_masks(shown_train, "none"), num_threads=num_threads)
     if (train.label == train.label[0]).all():

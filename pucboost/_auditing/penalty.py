@@ -1,4 +1,4 @@
-"""The penalty of silence: from scores to estimates with joint intervals and verdicts.
+"""The penalty of silence: from scores to estimates with joint intervals, and to verdicts on each set and on the whole.
 
 θ = Σ score / Σ size is a ratio of sums over people, and its standard error comes from the influence function
 {D·h + e·(V − h) − D·θ} / mean(D). A subgroup G of people that is a function of base features multiplies score and size
@@ -9,28 +9,34 @@ A model may be too high for everybody, also for people who withhold nothing (S =
 f − Y). What silence adds is the difference θ_S − θ_everything, and its influence function is the difference of the two.
 The two estimates are about different people, but not independent: those who share everything are among the people with
 A ⊇ S, whose outcomes set the yardstick of S. Summing the squares person by person takes that into account.
+
+The difference is shown and does not decide: those who withhold are told too much in either case. People who share
+everything have a penalty, too (their calibration), but they withhold nothing, so it does not decide either.
+
+The verdict's interval is simultaneous: each bound errs with probability 1 − ``level`` over all sets together, so two
+one-sided tests at 5 % give a joint 90 % interval. The intervals shown beside it hold for one set, at ``level``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .._common import Array
-from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, Comparability, Estimate, Penalty, title
-from .nuisance import EVENT, View, outcome_loss
+from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty, title
 from .people import AuditedModel, AuditPeople, Loss
-from .scores import MaskScores, Spread, critical_value, few_clusters, normal_quantile, ratio_estimate, tail_index
-from .settings import JudgementOptions, counted, people_in_words
-from .verdict import decide, rows_to_decide
+from .scores import MaskScores, Spread, critical_value, few_clusters, normal_quantile, tail_index
+from .settings import JudgementOptions, counted, people_in_words, roughly
 
 ALL_WITHHOLDING = "all who withhold something"
 
 MIN_EVENTS = 20
-"""With fewer of either outcome among those compared, the standard error misses the noise in outcomes."""
+"""With fewer of either outcome among those compared, the standard error misses the noise in outcomes: without events it
+is near 0, and every verdict would be confident."""
 
 MIN_TAIL = 1.75
 """Below this tail index an average says little: the few people who decide it are rarely seen. In simulations with the
@@ -38,7 +44,7 @@ true nuisance models and lognormal outcomes, one side errs in up to 19 % of the 
 most 7.5 % if those below this index are left out."""
 
 LARGE_SHARE = 0.05
-"""Share of the variance carried by a single person from which on the report says so, and tails matter."""
+"""From this share of the variance carried by a single person on, there is a warning, and tails matter."""
 
 MIN_CLUSTERS = 30
 
@@ -46,7 +52,35 @@ MIN_OTHERS = 30
 """So many people must share more than those judged. Where nobody does, the silent are compared with the silent alone,
 and a model that reads silence passes."""
 
+MAX_UNTESTED_SHOWN = 10
 NO_VARIATION = "No variation: nothing can be said about chance."
+
+
+def tested_masks(people: AuditPeople, judgement: JudgementOptions) -> list[int]:
+    """Return the sets to test: nothing first, everything last, the others in between by frequency.
+
+    Rarer sets are outside the verdict; the report counts the people who share them.
+    """
+    masks = [mask for mask, count in people.mask_counts.items() if count >= judgement.min_count][: judgement.max_masks]
+    return sorted(masks, key=lambda mask: (mask != 0, mask == people.everything))
+
+
+def untested_sets(people: AuditPeople, masks: list[int], judgement: JudgementOptions) -> list[Penalty]:
+    """Return entries for the most frequent sets that were not tested, and one for all others."""
+    rest = [(mask, count) for mask, count in people.mask_counts.items() if mask not in masks]
+    rest.sort(key=lambda item: item[0] != 0)  # those who share nothing come first, however few they are
+    entries = []
+    for mask, count in rest[:MAX_UNTESTED_SHOWN]:
+        few = f"{people_in_words(count)}, fewer than the {judgement.min_count} asked for."
+        note = few if count < judgement.min_count else f"Beyond the {judgement.max_masks} most frequent sets."
+        groups = people.consent.groups_of(mask)
+        entries.append(not_testable(people.name(mask), groups, None, count, len(people.at_least(mask)), note))
+    further = rest[MAX_UNTESTED_SHOWN:]
+    if further:
+        count = sum(count for _, count in further)
+        note = f"{counted(len(further), 'further set', 'further sets')}, too rare to be tested."
+        entries.append(not_testable("other sets", None, None, count, count, note))
+    return entries
 
 
 @dataclass(frozen=True)
@@ -75,7 +109,7 @@ class _Claim:
         return float(self.score.sum() / self.size.sum())
 
     def shortcoming(self, people: AuditPeople, min_count: int) -> str:
-        """Say why there is too little to test; empty if there is enough."""
+        """Return why there is too little to test; empty if there is enough."""
         if self.people < min_count:
             return f"{people_in_words(self.people)}, fewer than the {min_count} asked for."
         if self.decisive and self.others < MIN_OTHERS:
@@ -118,7 +152,7 @@ def estimate_penalties(
     errors = np.array([spreads[i].error for i in deciding])
     critical = critical_value(joint, errors, judgement.level, judgement.simultaneous, seed)
     penalties = [
-        _untested(claim, people, why)
+        not_testable(claim.name, _groups(claim.mask, people), claim.subgroup, claim.people, len(claim.rows), why)
         if why
         else _penalty(claim, people, model, loss, spreads[i], (critical, judgement.level, bound), differences.get(i))
         for i, (claim, why) in enumerate(zip(claims, why_not, strict=True))
@@ -127,7 +161,7 @@ def estimate_penalties(
 
 
 def unruly(spread: Spread, contributions: Array, loss: Loss) -> str:
-    """Say why chance cannot be told from what people contribute; empty if it can."""
+    """Return why chance cannot be estimated from what people contribute; empty if it can."""
     if spread.error == 0:
         return NO_VARIATION
     # Bounded outcomes have no tail, and counts look as if they had one although nobody's count matters much.
@@ -249,15 +283,9 @@ def carried_by_one(penalties: list[Penalty]) -> list[str]:
     ]
 
 
-def _untested(claim: _Claim, people: AuditPeople, why: str) -> Penalty:
-    groups = _groups(claim.mask, people)
-    return not_testable(claim.name, groups, claim.subgroup, claim.people, len(claim.rows), why)
-
-
 def not_testable(
     name: str, groups: tuple[str, ...] | None, subgroup: str | None, people: int, comparable: int, note: str
 ) -> Penalty:
-    """Return an entry without a number."""
     return Penalty(
         name, groups, subgroup, people, comparable, NOT_TESTABLE, False, None, None, None, None, None, None, note
     )
@@ -345,190 +373,82 @@ def _influences(claims: list[_Claim], people: AuditPeople) -> tuple[Any, list[Sp
 
 
 # --------------------------------------------------------------------------------------------------
-# Which sets of shared groups are tested, and which are too rare.
+# Verdicts: on an interval, and on the whole.
 
 
-MAX_UNTESTED_SHOWN = 10
+def decide(lower: float, upper: float, margin: float) -> str:
+    """Return the verdict on an interval: inside the margin, outside, or neither."""
+    if -margin <= lower and upper <= margin:
+        return CERTIFIED
+    return VIOLATED if lower > margin or upper < -margin else INCONCLUSIVE
 
 
-def tested_masks(people: AuditPeople, judgement: JudgementOptions) -> list[int]:
-    """Return the sets to test: nothing first, everything last, the others in between by frequency."""
-    masks = [mask for mask, count in people.mask_counts.items() if count >= judgement.min_count][: judgement.max_masks]
-    return sorted(masks, key=lambda mask: (mask != 0, mask == people.everything))
+def rows_to_decide(theta: float, half_width: float, margin: float, n: int) -> int | None:
+    """Return how many rows would decide if the estimate stayed the same: widths shrink with the root of the rows."""
+    distance = abs(margin - abs(theta))
+    if distance == 0 or not math.isfinite(half_width):
+        return None
+    needed = n * (half_width / distance) ** 2
+    return math.ceil(needed) if needed < 1e12 else None
 
 
-def untested_sets(people: AuditPeople, masks: list[int], judgement: JudgementOptions) -> list[Penalty]:
-    """Return entries for the most frequent sets that were not tested, and one for all others."""
-    rest = [(mask, count) for mask, count in people.mask_counts.items() if mask not in masks]
-    rest.sort(key=lambda item: item[0] != 0)  # those who share nothing come first, however few they are
-    entries = []
-    for mask, count in rest[:MAX_UNTESTED_SHOWN]:
-        few = f"{people_in_words(count)}, fewer than the {judgement.min_count} asked for."
-        note = few if count < judgement.min_count else f"Beyond the {judgement.max_masks} most frequent sets."
-        groups = people.consent.groups_of(mask)
-        entries.append(not_testable(people.name(mask), groups, None, count, len(people.at_least(mask)), note))
-    further = rest[MAX_UNTESTED_SHOWN:]
-    if further:
-        count = sum(count for _, count in further)
-        note = f"{counted(len(further), 'further set', 'further sets')}, too rare to be tested."
-        entries.append(not_testable("other sets", None, None, count, count, note))
-    return entries
+def overall(penalties: Sequence[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
+    """Return the verdict on the whole, and why: violated if any set is, certified if every set is."""
+    verdict, reason = _overall([p for p in penalties if p.decisive], margin, describe)
+    silent = next((p for p in penalties if p.groups == () and p.subgroup is None and p.verdict == NOT_TESTABLE), None)
+    if silent is None or not any(p.decisive for p in penalties):
+        return verdict, reason
+    untested = f"People who share nothing were not tested: {silent.note} The verdict does not cover them."
+    return verdict, f"{reason} {untested}" if verdict == VIOLATED else f"{untested} {reason}"
 
 
-# --------------------------------------------------------------------------------------------------
-# What each set of people is compared with, and what the comparison leaves out; none of this decides.
-#
-# Three numbers for those who share exactly S, with D = 1[A = S] and e = P(D = 1 | b, z_S, A ⊇ S):
-#
-# - the calibration κ = E[f − Y | A ⊇ S], everybody masked to S. It needs no nuisance model and is 0 for f*.
-# - the share P(ê > 0.95 | A = S). The yardstick g averages over the silent themselves, so as e → 1 a model that reads
-#   silence passes by definition.
-# - the penalty against people who share strictly more, g' = E[Y | b, z_S, A ⊋ S] in place of g. Where e ≤ 0.95,
-#
-#       Σ [D(f − g') − (1 − D)·e/(1 − e)·(Y − g')] / Σ D,
-#
-#   again with first-order errors of g' and e cancelling. Where e > 0.95 nothing is known of g' but that it lies between
-#   the smallest and the largest outcome [l, u]; so over all people of the set the bounds are
-#   (u − l)·P(ê > 0.95 | A = S) apart. It is not 0 for f* where silence is informative: f* − g' = e·(E[Y | A = S] − g').
+def _overall(tested: Sequence[Penalty], margin: float, describe: Callable[[float], str]) -> tuple[str, str]:
+    if not tested:
+        return INCONCLUSIVE, "No set of people who withhold something is large enough to be tested."
+    violated = [p for p in tested if p.verdict == VIOLATED]
+    if violated:
+        worst = max(violated, key=lambda p: abs(p.estimate.value) if p.estimate else 0.0)
+        assert worst.estimate is not None
+        told = "more" if worst.estimate.value > 0 else "less"
+        return VIOLATED, (
+            f"{_who(worst)} are told {describe(abs(worst.estimate.value))} {told} than their data justify, beyond "
+            f"the margin of {describe(margin)}."
+        )
+    open_ones = [p for p in tested if p.verdict == INCONCLUSIVE]
+    if open_ones:
+        needed = max((p.rows_to_decide or 0) for p in open_ones)
+        more = f" About {roughly(needed)} rows would decide." if needed else ""
+        return INCONCLUSIVE, (
+            f"For {_which(open_ones, tested)} the data do not decide whether the penalty lies within the margin of "
+            f"{describe(margin)}.{more}"
+        )
+    return CERTIFIED, (f"{_each(tested)}, the average penalty of withholding lies within {describe(margin)}.")
 
 
-RECOGNISED = 0.95
-"""From this probability on, hardly anybody like a person shares more."""
-OFTEN = 0.25
-"""From this share of recognised people on, the report warns."""
-MIN_MORE = 100
-"""So many people must share more, to be a yardstick of their own."""
-
-FITS_PER_MASK = 1
-"""Cross-fits: the outcome of those who share more."""
+def _sets(penalties: Sequence[Penalty], *, within_subgroups: bool) -> list[Penalty]:
+    """Return the entries about one set of people each: all sets together are not one more set."""
+    return [p for p in penalties if p.groups is not None and (p.subgroup is not None) == within_subgroups]
 
 
-def comparability(people: AuditPeople, loss: Loss, view: View, scored: MaskScores, level: float) -> Comparability:
-    """Describe what those who share exactly one set are compared with."""
-    assert scored.share is not None
-    assert scored.deviation is not None
-    rows, exact = scored.rows, scored.size > 0
-    weight = people.weight[rows]
-    cluster = None if people.cluster is None else people.cluster[rows]
-    kappa = ratio_estimate(weight * scored.deviation, weight, level, cluster)
-    name, count = people.name(scored.mask), int(exact.sum())
-    if exact.all() or scored.mask == people.everything:
-        view.skip()
-        return Comparability(name, count, len(rows), kappa, None)
-    share = (scored.share[0] + scored.share[1]) / 2
-    alone = share > RECOGNISED
-    recognised = float(scored.size[alone].sum() / scored.size.sum())
-    if (~exact).sum() < MIN_MORE or not (exact & ~alone).any():
-        view.skip()
-        return Comparability(name, count, len(rows), kappa, recognised)
-    stricter, bounds = _stricter(loss, view, scored, alone, weight, cluster, level)
-    return Comparability(name, count, len(rows), kappa, recognised, stricter, *bounds)
+def _each(tested: Sequence[Penalty]) -> str:
+    sets, parts = len(_sets(tested, within_subgroups=False)), _sets(tested, within_subgroups=True)
+    if not sets:
+        return "Over all people who withhold something"
+    which = "In the one set of people tested" if sets == 1 else f"In each of the {sets} sets of people tested"
+    return f"{which}, and in each subgroup of them" if parts else which
 
 
-def _stricter(
-    loss: Loss, view: View, scored: MaskScores, alone: Array, weight: Array, cluster: Array | None, level: float
-) -> tuple[Estimate, tuple[float, float]]:
-    """Return the penalty against people who share more where there are any, and its bounds over all of the set."""
-    assert scored.share is not None
-    assert scored.deviation is not None
-    exact, y, e = scored.size > 0, scored.target, np.minimum(scored.share[0], RECOGNISED)
-    f = scored.deviation + y if loss.is_mean else np.full(len(y), loss.alpha)
-    among = np.flatnonzero(~exact)
-    g = view.cross_fit(y, outcome_loss(loss) if loss.is_mean else EVENT, 0, f, among=among)
-    sign = 1.0 if loss.is_mean else -1.0  # f − g of a mean, g − τ of a quantile
-    score = weight * sign * (exact * (f - g) - ~exact * e / (1 - e) * (y - g))
-    estimate = ratio_estimate((score * ~alone), scored.size * ~alone, level, cluster)
-    low, high = (0.0, 1.0) if loss.unit_is_probability else (float(y.min()), float(y.max()))
-    lost, told = scored.size * alone, float(scored.size.sum())
-    ends = sorted(float((lost * sign * (f - end)).sum()) for end in (low, high))
-    known = estimate.value * float((scored.size * ~alone).sum())
-    return estimate, ((known + ends[0]) / told, (known + ends[1]) / told)
+def _which(open_ones: Sequence[Penalty], tested: Sequence[Penalty]) -> str:
+    """Return how many of the sets are open, in all and within subgroups."""
+    words = []
+    for within, where in ((False, ""), (True, " within subgroups")):
+        some, of = (len(_sets(entries, within_subgroups=within)) for entries in (open_ones, tested))
+        if some:
+            words.append(f"the one set of people tested{where}" if of == 1 else f"{some} of {of} sets of people{where}")
+    return " and ".join(words) or "all who withhold something, taken together,"
 
 
-def compared_with_themselves(found: list[Comparability]) -> list[str]:
-    """Return a warning where many people of a set are compared with themselves."""
-    often = [c for c in found if (c.recognised or 0) >= OFTEN]
-    if not often:
-        return []
-    worst = max(often, key=lambda c: c.recognised or 0)
-    who = worst.name if worst.name == "nothing" else f"{worst.name} and no more"
-    more = "" if len(often) == 1 else f" ({len(often)} sets like that)"
-    return [
-        f"Of the people who share {who}, {worst.recognised:.0%} are compared with themselves: "
-        f"hardly anybody with the same data shares more{more}. What a model reads out of their silence looks justified "
-        "there."
-    ]
-
-
-# --------------------------------------------------------------------------------------------------
-# For whom: the leaves of one small tree in words.
-
-
-MAX_CATEGORIES_NAMED = 5
-NEARLY_ZERO = 1e-30
-"""LightGBM splits at 1e-35 where 0 is meant."""
-
-
-@dataclass
-class _Condition:
-    """What a path through a tree says about one column."""
-
-    above: float | None = None
-    up_to: float | None = None
-    among: list[str] = field(default_factory=list)
-    missing: bool = False
-
-
-def rules_of_tree(booster: Any, people: AuditPeople) -> dict[int, str]:
-    """Return in words who is in each leaf of the first tree of a LightGBM booster, by number of the leaf."""
-    found: dict[int, str] = {}
-    names = people.consent.feature_names
-    labels = people.source.categories.by_column(people.source.coded) if people.source.coded else {}
-
-    def walk(node: dict[str, Any], path: list[tuple[dict[str, Any], bool]]) -> None:
-        if "split_feature" not in node:
-            found[int(node.get("leaf_index", 0))] = _in_words(path, names, labels)
-            return
-        walk(node["left_child"], [*path, (node, True)])
-        walk(node["right_child"], [*path, (node, False)])
-
-    walk(booster.dump_model()["tree_info"][0]["tree_structure"], [])
-    return found
-
-
-def _in_words(path: list[tuple[dict[str, Any], bool]], names: Any, labels: dict[int, Any]) -> str:
-    conditions: dict[int, _Condition] = {}
-    for node, left in path:
-        column = int(node["split_feature"])
-        condition = conditions.setdefault(column, _Condition())
-        condition.missing = node.get("missing_type") != "None" and bool(node["default_left"]) is left
-        if node["decision_type"] == "==":
-            codes = [int(code) for code in str(node["threshold"]).split("||")]
-            known = labels.get(column, ())
-            named = [str(known[code]) if code < len(known) else str(code) for code in codes]
-            listed = ", ".join(named[:MAX_CATEGORIES_NAMED]) + (", …" if len(named) > MAX_CATEGORIES_NAMED else "")
-            condition.among.append(f"{'one of' if left else 'none of'} {listed}")
-            condition.missing = False
-        elif left:
-            condition.up_to = min(_threshold(node), *([] if condition.up_to is None else [condition.up_to]), math.inf)
-        else:
-            condition.above = max(_threshold(node), *([] if condition.above is None else [condition.above]), -math.inf)
-    said = [_condition_in_words(names[column], condition) for column, condition in conditions.items()]
-    return " and ".join(said) or "all of them"
-
-
-def _threshold(node: dict[str, Any]) -> float:
-    threshold = float(node["threshold"])
-    return 0.0 if abs(threshold) < NEARLY_ZERO else threshold
-
-
-def _condition_in_words(name: str, condition: _Condition) -> str:
-    said = [f"{name} is {among}" for among in condition.among]
-    above, up_to = condition.above, condition.up_to
-    if above is not None and up_to is not None:
-        said.append(f"{name} above {above:.4g} and up to {up_to:.4g}")
-    elif above is not None:
-        said.append(f"{name} above {above:.4g}")
-    elif up_to is not None:
-        said.append(f"{name} up to {up_to:.4g}")
-    return " and ".join(said) + (" or missing" if condition.missing else "")
+def _who(p: Penalty) -> str:
+    people = "People who withhold something" if p.groups is None else f"People who share {p.name} and no more"
+    people = "People who share nothing" if p.groups == () else people
+    return people if p.subgroup is None else f"{people} (subgroup {p.subgroup})"

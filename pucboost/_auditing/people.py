@@ -1,8 +1,11 @@
-"""The losses of an audit: what "justified" means, and how far a prediction is from it.
+"""What is audited: the people with their outcomes, the loss, and the model.
 
-For squared error, the logistic and the Poisson loss the justified prediction is the conditional mean, and the
-identification function is V(f, y) = f − y. For the quantile loss at τ it is V(f, y) = 1[y ≤ f] − τ. A prediction
-is justified for the condition x if E[V(f, Y) | x] = 0.
+The loss fixes what "justified" means. For squared error, the logistic and the Poisson loss the justified prediction is
+the conditional mean, and the identification function is V(f, y) = f − y. For the quantile loss at τ it is
+V(f, y) = 1[y ≤ f] − τ. A prediction is justified for the condition x if E[V(f, Y) | x] = 0.
+
+Consent is read from the model where it has a schema, also behind the steps of a pipeline or a search; else it must be
+declared. Where it is declared and the way back through the steps is unknown, the wrapper is audited as it is.
 """
 
 from __future__ import annotations
@@ -22,13 +25,265 @@ from .._engines import boosters_of, is_booster
 from .._losses import per_unit
 from .._models.anchored import AnchoredModel, is_tree_model, trees_of
 from .._models.files import consent_of, summary_of
-from .._models.schema import categories_of
 from .._prediction.balance import without_loading
 from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people, subset_name
 from .._prediction.predictor import MaskedPredictor, predict_tables
 from .._tables.containers import as_exposure, as_vector, eager, rows_of
 from .._tables.sources import Categories, RowSource, SubsetSource, are_default_names, check_no_mask
 from .settings import counted
+
+MAX_SUBGROUPS = 200
+RESERVED = ("nothing", "everything", "overall", "everybody")
+
+_LACKING = (
+    "{} values in a group without one that it needs. These values count as withheld, and the model was not shown them. "
+    "Does it see them in use?"
+)
+
+
+@dataclass(frozen=True)
+class AuditPeople(People):
+    """Held-out people: what they share, their outcomes, and what belongs together."""
+
+    y: Array
+    subgroups: Mapping[str, Array]
+    cluster: Array | None
+    """Number of the cluster of each row, where several rows belong together."""
+    kept: Array | None = None
+    """Numbers of the rows kept, if some had weight 0."""
+    exposure: float | None = None
+    """The sum of the exposures; None if outcomes do not add up over any. With one, ``y`` are rates per unit of it."""
+
+    @property
+    def everything(self) -> int:
+        return (1 << self.consent.n_groups) - 1
+
+    @cached_property
+    def mask_counts(self) -> dict[int, int]:
+        """Number of people who share exactly each set, most frequent first."""
+        masks, counts = np.unique(self.shared, return_counts=True)
+        order = np.lexsort((masks, -counts))
+        return {int(masks[i]): int(counts[i]) for i in order}
+
+    def name(self, mask: int) -> str:
+        """Return the name of the people who share exactly ``mask``."""
+        if mask == self.everything and mask != 0:
+            return "everything"
+        return subset_name(mask, self.consent)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(repr((self.source.feature_names, self.source.n_columns)).encode())
+        for lo, hi in self.source.blocks():
+            digest.update(np.ascontiguousarray(self.source.window(lo, hi), dtype=np.float64).tobytes())
+        digest.update(self.y.tobytes())
+        return digest.hexdigest()
+
+
+def read_audit_people(
+    X: Any,
+    y: Any,
+    *,
+    consent: Consent | None = None,
+    wrapper: Any = None,
+    categories: Categories | None = None,
+    optional: Any = None,
+    available: Any = None,
+    weight: Any = None,
+    exposure: Any = None,
+    subgroups: Any = None,
+    clusters: Any = None,
+    zero_as_missing: bool = False,
+    num_threads: int | None = None,
+) -> tuple[AuditPeople, list[str]]:
+    """Check everything given about people, and return it with warnings.
+
+    What is optional comes from ``consent``, the schema of a booster, from the models inside a ``wrapper`` such as a
+    pipeline, or from ``optional``, the user's declaration.
+    """
+    table = eager(X)
+    people = read_people(
+        table,
+        lambda source: (
+            _consent(consent, optional, source)
+            if wrapper is None
+            else _consent_of_wrapped(wrapper, table, optional, source)
+        ),
+        categories=categories,
+        available=available,
+        weight=weight,
+        weight_name="weight",
+        zero_as_missing=zero_as_missing,
+        num_threads=num_threads,
+    )
+    for reserved in RESERVED:
+        if reserved in people.consent.groups:
+            raise ValueError(f"A consent group is called {reserved!r}, a name audits use themselves. Rename it.")
+    n, weights = len(people), people.weight
+    outcome = as_vector(y, "y", n, np.float64)
+    bad = np.flatnonzero(~np.isfinite(outcome))
+    if len(bad):
+        raise ValueError(f"y is {outcome[bad[0]]} in row {bad[0]} ({len(bad)} such rows); it must be finite.")
+    units = None if exposure is None else as_exposure(exposure, "exposure", n)
+    if units is not None:
+        outcome, weights = per_unit(outcome, weights, units)
+    if not weights.any():
+        raise ValueError("All weights are 0; nobody is left to audit.")
+    members, cluster = read_subgroups(subgroups, n), read_clusters(clusters, n)
+    lacking = people.consent.lacking(people.source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
+    some = int(np.count_nonzero(lacking))
+    notes = [_LACKING.format(counted(some, "person has", "people have"))] if some else []
+    kept = None if weights.all() else np.flatnonzero(weights)
+
+    def rows(values: Array) -> Array:
+        return values if kept is None else values[kept]
+
+    if kept is not None:
+        notes.append(f"{counted(n - len(kept), 'row with weight 0 is', 'rows with weight 0 are')} left out.")
+        # Numbered anew: a cluster nobody is left of would count among the units of standard errors and folds.
+        cluster = None if cluster is None else read_clusters(cluster[kept], len(kept))
+    audited = AuditPeople(
+        container=people.container if kept is None else rows_of(people.container, kept),
+        source=people.source if kept is None else SubsetSource(people.source, kept),
+        consent=people.consent,
+        shared=rows(people.shared),
+        weight=rows(weights) / rows(weights).mean(),
+        y=rows(outcome),
+        subgroups={name: rows(flags) for name, flags in members.items()},
+        cluster=cluster,
+        kept=kept,
+        exposure=None if units is None else float(rows(units).sum()),
+    )
+    return audited, notes
+
+
+def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent:
+    if known is not None:
+        if declares_something(optional):
+            declared = Consent.of(optional, source, source.feature_names or known.feature_names)
+            if (declared.groups, declared.needs) != (known.groups, known.needs):
+                raise _contradiction(declared, known)
+        return known
+    if not declares_something(optional):
+        raise ValueError(
+            "The model has no consent schema, so it is not known what is optional. Say so: optional=[columns] or "
+            "optional={group: [columns]}."
+        )
+    return Consent.of(optional, source)
+
+
+def _consent_of_wrapped(model: Any, table: Any, optional: Any, source: RowSource) -> Consent:
+    """Return the schema of the models inside a model, in terms of the table, or what is declared where there is none.
+
+    What is declared may name the groups in another way. It also stands where the schema cannot be followed back to the
+    table: then the audit sees what becomes of silence on its way to the model.
+    """
+    if not declares_something(optional):
+        return _consent(consent_within(model, table, source), None, source)
+    declared = Consent.of(optional, source)
+    try:
+        known = consent_within(model, table, source)
+    except ConsentError:
+        return declared
+    if known is not None and _by_columns(known) != _by_columns(declared):
+        raise _contradiction(declared, known)
+    return declared
+
+
+def _by_columns(consent: Consent) -> set[tuple[frozenset[int], frozenset[int]]]:
+    """Return each group and the one it needs by their columns, whatever they are called."""
+    columns = {group: frozenset(positions) for group, positions in consent.groups.items()}
+    nobody: frozenset[int] = frozenset()
+    needed = {group: columns[consent.needs[group]] if group in consent.needs else nobody for group in columns}
+    return {(own, needed[group]) for group, own in columns.items()}
+
+
+def _contradiction(declared: Consent, known: Consent) -> ValueError:
+    return ValueError(
+        f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out for a pucboost "
+        "model."
+    )
+
+
+def outcome_of_class(model: Any, y: Any, target_class: Any) -> tuple[Any, int | None]:
+    """Return y as 0 and 1 for the class to audit, and the number of the model's output that belongs to it.
+
+    The classes of a scikit-learn classifier are its labels, those of other models 0, 1, …
+    """
+    check_no_mask(y, "y")
+    classes = getattr(model, "classes_", None)
+    if classes is None or is_booster(model):
+        if target_class is None:
+            return y, None
+        return np.asarray(y) == target_class, int(target_class)
+    labels = np.asarray(classes).tolist()
+    if target_class is None:
+        if len(labels) != 2:
+            raise ValueError(f"The model returns {len(labels)} values per row. Say which class to audit: {labels}.")
+        target_class = labels[1]
+    if target_class not in labels:
+        raise ValueError(f"target_class is {target_class!r}, but the classes of the model are {labels}.")
+    given = np.asarray(y)
+    strange = np.flatnonzero(~np.isin(given, np.asarray(classes)))
+    if len(strange):
+        raise ValueError(
+            f"y is {given[strange[0]]!r} in row {strange[0]}, which is none of the classes of the model: {labels}."
+        )
+    return (given == target_class).astype(np.float64), labels.index(target_class)
+
+
+def read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
+    """Return the members of each subgroup as flags, from a dict of flags or one label per row."""
+    if subgroups is None:
+        return {}
+    if not isinstance(subgroups, Mapping):
+        code, names = _read_labels(subgroups, "subgroups", n)
+        if len(names) > MAX_SUBGROUPS:
+            raise ValueError(f"subgroups has {len(names)} labels; at most {MAX_SUBGROUPS} can be judged separately.")
+        labelled = {("missing" if name is None else str(name)): code == k for k, name in enumerate(names)}
+        if len(labelled) < len(names):
+            raise ValueError("subgroups has labels of different kinds that read the same, such as 3 and '3'.")
+        return labelled
+    read: dict[str, Array] = {}
+    for name, members in subgroups.items():
+        check_no_mask(members, f"Subgroup {name!r}")
+        flags = np.asarray(members)
+        if flags.shape != (n,) or (flags.dtype != np.bool_ and not np.isin(flags, (0, 1)).all()):
+            raise ValueError(
+                f"Subgroup {name!r} must hold True or False for each of the {n} rows, got dtype {flags.dtype} and "
+                f"shape {flags.shape}."
+            )
+        if str(name) in read:
+            raise ValueError(f"Two subgroups are called {str(name)!r}; rename one of them.")
+        read[str(name)] = flags.astype(bool)
+    return read
+
+
+def read_clusters(clusters: Any, n: int) -> Array | None:
+    if clusters is None:
+        return None
+    # Numbered as they appear: the folds must not depend on whether labels sort as numbers or as text.
+    code, names = _read_labels(clusters, "clusters", n)
+    if None in names:
+        row = int(np.argmax(code == names.index(None)))
+        raise ValueError(f"clusters has no label in row {row}; every row needs one.")
+    return code
+
+
+def _read_labels(values: Any, name: str, n: int) -> tuple[Array, list[Any]]:
+    """Return labels as numbers in order of appearance, and the labels; a missing label is None."""
+    import pandas as pd
+
+    check_no_mask(values, name)
+    labels = np.asarray(values)
+    if labels.shape != (n,):
+        raise ValueError(f"{name} must have one label for each of the {n} rows, got shape {labels.shape}.")
+    code, found = pd.factorize(labels, use_na_sentinel=False)
+    return np.asarray(code), [None if pd.isna(label) else label for label in found]
+
+
+# --------------------------------------------------------------------------------------------------
+# The loss.
+
 
 LOSSES = ("squared", "binary", "poisson", "quantile")
 _CLIP = 1e-9
@@ -49,12 +304,10 @@ class Loss:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the justified prediction is a conditional mean."""
         return self.name != "quantile"
 
     @property
     def lightgbm_params(self) -> dict[str, Any]:
-        """Objective of a model for the justified prediction itself."""
         if self.name == "quantile":
             return {"objective": "quantile", "alpha": self.alpha}
         # LightGBM's "binary" reads every positive label as 1; shares need the same loss under its other name.
@@ -62,7 +315,6 @@ class Loss:
 
     @property
     def title(self) -> str:
-        """The loss in words."""
         return {
             "squared": "squared error",
             "binary": "log loss",
@@ -72,12 +324,10 @@ class Loss:
 
     @property
     def unit_is_probability(self) -> bool:
-        """Whether a penalty is a probability, or a difference of probabilities."""
         return self.name in ("binary", "quantile")
 
     @property
     def unit(self) -> str:
-        """What a penalty is measured in."""
         return {
             "squared": "units of the prediction",
             "binary": "probability",
@@ -86,11 +336,9 @@ class Loss:
         }[self.name]
 
     def describe(self, amount: float) -> str:
-        """Return a penalty or a margin in words."""
         return f"{amount:.4g}" if not self.unit_is_probability else f"{100 * amount:.2f} percentage points"
 
     def pointwise(self, f: Array, y: Array) -> Array:
-        """Return the loss of every prediction."""
         if self.name == "squared":
             return np.asarray((f - y) ** 2)
         if self.name == "binary":
@@ -103,7 +351,6 @@ class Loss:
         return np.asarray((y - f) * (self.alpha - (y < f)))
 
     def check(self, f: Array, y: Array) -> None:
-        """Raise if predictions or outcomes do not fit this loss."""
         if self.name == "binary":
             if np.unique(y).size == 1:
                 raise ValueError(f"Every outcome is {y[0]:g}: with only one class there is nothing to audit.")
@@ -172,7 +419,6 @@ def reads_zero_as_missing(model: Any) -> bool:
 
 
 def _objective_of(model: Any) -> tuple[str | None, float | None]:
-    """Return the objective of a booster, and the level if it is a quantile."""
     trees = booster_within(model)
     if not is_booster(trees):
         return None, None
@@ -186,285 +432,11 @@ def _objective_of(model: Any) -> tuple[str | None, float | None]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Labels of people: the class to audit, subgroups, clusters.
-
-
-MAX_SUBGROUPS = 200
-
-
-def outcome_of_class(model: Any, y: Any, target_class: Any) -> tuple[Any, int | None]:
-    """Return y as 0 and 1 for the class to audit, and the number of the model's output that belongs to it.
-
-    The classes of a scikit-learn classifier are its labels, those of other models 0, 1, …
-    """
-    check_no_mask(y, "y")
-    classes = getattr(model, "classes_", None)
-    if classes is None or is_booster(model):
-        if target_class is None:
-            return y, None
-        return np.asarray(y) == target_class, int(target_class)
-    labels = np.asarray(classes).tolist()
-    if target_class is None:
-        if len(labels) != 2:
-            raise ValueError(f"The model returns {len(labels)} values per row. Say which class to audit: {labels}.")
-        target_class = labels[1]
-    if target_class not in labels:
-        raise ValueError(f"target_class is {target_class!r}, but the classes of the model are {labels}.")
-    given = np.asarray(y)
-    strange = np.flatnonzero(~np.isin(given, np.asarray(classes)))
-    if len(strange):
-        raise ValueError(
-            f"y is {given[strange[0]]!r} in row {strange[0]}, which is none of the classes of the model: {labels}."
-        )
-    return (given == target_class).astype(np.float64), labels.index(target_class)
-
-
-def read_subgroups(subgroups: Any, n: int) -> dict[str, Array]:
-    """Return the members of each subgroup as flags, from a dict of flags or one label per row."""
-    if subgroups is None:
-        return {}
-    if not isinstance(subgroups, Mapping):
-        code, names = _read_labels(subgroups, "subgroups", n)
-        if len(names) > MAX_SUBGROUPS:
-            raise ValueError(f"subgroups has {len(names)} labels; at most {MAX_SUBGROUPS} can be judged separately.")
-        labelled = {("missing" if name is None else str(name)): code == k for k, name in enumerate(names)}
-        if len(labelled) < len(names):
-            raise ValueError("subgroups has labels of different kinds that read the same, such as 3 and '3'.")
-        return labelled
-    read: dict[str, Array] = {}
-    for name, members in subgroups.items():
-        check_no_mask(members, f"Subgroup {name!r}")
-        flags = np.asarray(members)
-        if flags.shape != (n,) or (flags.dtype != np.bool_ and not np.isin(flags, (0, 1)).all()):
-            raise ValueError(
-                f"Subgroup {name!r} must hold True or False for each of the {n} rows, got dtype {flags.dtype} and "
-                f"shape {flags.shape}."
-            )
-        if str(name) in read:
-            raise ValueError(f"Two subgroups are called {str(name)!r}; rename one of them.")
-        read[str(name)] = flags.astype(bool)
-    return read
-
-
-def read_clusters(clusters: Any, n: int) -> Array | None:
-    """Return the number of the cluster of each row."""
-    if clusters is None:
-        return None
-    # Numbered as they appear: the folds must not depend on whether labels sort as numbers or as text.
-    code, names = _read_labels(clusters, "clusters", n)
-    if None in names:
-        row = int(np.argmax(code == names.index(None)))
-        raise ValueError(f"clusters has no label in row {row}; every row needs one.")
-    return code
-
-
-def _read_labels(values: Any, name: str, n: int) -> tuple[Array, list[Any]]:
-    """Return labels as numbers in order of appearance, and the labels; a missing label is None."""
-    import pandas as pd
-
-    check_no_mask(values, name)
-    labels = np.asarray(values)
-    if labels.shape != (n,):
-        raise ValueError(f"{name} must have one label for each of the {n} rows, got shape {labels.shape}.")
-    code, found = pd.factorize(labels, use_na_sentinel=False)
-    return np.asarray(code), [None if pd.isna(label) else label for label in found]
-
-
-# --------------------------------------------------------------------------------------------------
-# The people of an audit: features, outcomes, weights, and who shares what.
-
-
-RESERVED = ("nothing", "everything", "overall", "everybody")
-
-_LACKING = (
-    "{} values in a group without one that it needs. These values count as withheld, and the model was not shown them. "
-    "Does it see them in use?"
-)
-
-
-@dataclass(frozen=True)
-class AuditPeople(People):
-    """Held-out people: what they share, their outcomes, and what belongs together."""
-
-    y: Array
-    subgroups: Mapping[str, Array]
-    cluster: Array | None
-    """Number of the cluster of each row, where several rows belong together."""
-    kept: Array | None = None
-    """Numbers of the rows kept, if some had weight 0."""
-    exposure: float | None = None
-    """The sum of the exposures; None if outcomes do not add up over any. With one, ``y`` are rates per unit of it."""
-
-    @property
-    def everything(self) -> int:
-        """The mask of all groups."""
-        return (1 << self.consent.n_groups) - 1
-
-    @cached_property
-    def mask_counts(self) -> dict[int, int]:
-        """Number of people who share exactly each set, most frequent first."""
-        masks, counts = np.unique(self.shared, return_counts=True)
-        order = np.lexsort((masks, -counts))
-        return {int(masks[i]): int(counts[i]) for i in order}
-
-    def name(self, mask: int) -> str:
-        """Return the name of the people who share exactly ``mask``."""
-        if mask == self.everything and mask != 0:
-            return "everything"
-        return subset_name(mask, self.consent)
-
-    def fingerprint(self) -> str:
-        """Return a hash of features and outcomes."""
-        digest = hashlib.sha256(repr((self.source.feature_names, self.source.n_columns)).encode())
-        for lo, hi in self.source.blocks():
-            digest.update(np.ascontiguousarray(self.source.window(lo, hi), dtype=np.float64).tobytes())
-        digest.update(self.y.tobytes())
-        return digest.hexdigest()
-
-
-def read_audit_people(
-    X: Any,
-    y: Any,
-    *,
-    consent: Consent | None = None,
-    wrapper: Any = None,
-    categories: Categories | None = None,
-    optional: Any = None,
-    available: Any = None,
-    weight: Any = None,
-    exposure: Any = None,
-    subgroups: Any = None,
-    clusters: Any = None,
-    zero_as_missing: bool = False,
-    num_threads: int | None = None,
-) -> tuple[AuditPeople, list[str]]:
-    """Check everything given about people, and return it with warnings.
-
-    What is optional is known from ``consent``, the schema of a booster, from the models inside a ``wrapper`` such as a
-    pipeline, or it is declared in ``optional``.
-    """
-    table = eager(X)
-    people = read_people(
-        table,
-        lambda source: (
-            _consent(consent, optional, source)
-            if wrapper is None
-            else _consent_of_wrapped(wrapper, table, optional, source)
-        ),
-        categories=categories,
-        available=available,
-        weight=weight,
-        weight_name="weight",
-        zero_as_missing=zero_as_missing,
-        num_threads=num_threads,
-    )
-    _check_names(people.consent)
-    n, weights = len(people), people.weight
-    outcome = as_vector(y, "y", n, np.float64)
-    _check_finite(outcome, "y")
-    units = None if exposure is None else as_exposure(exposure, "exposure", n)
-    if units is not None:
-        outcome, weights = per_unit(outcome, weights, units)
-    if not weights.any():
-        raise ValueError("All weights are 0; nobody is left to audit.")
-    members, cluster = read_subgroups(subgroups, n), read_clusters(clusters, n)
-    consent = people.consent
-    lacking = consent.lacking(people.source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
-    some = int(np.count_nonzero(lacking))
-    notes = [_LACKING.format(counted(some, "person has", "people have"))] if some else []
-    if weights.all():
-        audited = AuditPeople(
-            **{**vars(people), "weight": weights / weights.mean()},
-            y=outcome,
-            subgroups=members,
-            cluster=cluster,
-            exposure=None if units is None else float(units.sum()),
-        )
-        return audited, notes
-    keep = np.flatnonzero(weights)
-    audited = AuditPeople(
-        container=rows_of(people.container, keep),
-        source=SubsetSource(people.source, keep),
-        consent=people.consent,
-        shared=people.shared[keep],
-        weight=weights[keep] / weights[keep].mean(),
-        y=outcome[keep],
-        subgroups={name: flags[keep] for name, flags in members.items()},
-        # Numbered anew: a cluster nobody is left of would count among the units of standard errors and folds.
-        cluster=None if cluster is None else read_clusters(cluster[keep], len(keep)),
-        kept=keep,
-        exposure=None if units is None else float(units[keep].sum()),
-    )
-    left_out = f"{counted(n - len(keep), 'row with weight 0 is', 'rows with weight 0 are')} left out."
-    return audited, [*notes, left_out]
-
-
-def _consent(known: Consent | None, optional: Any, source: RowSource) -> Consent:
-    if known is not None:
-        if declares_something(optional):
-            declared = Consent.of(optional, source, source.feature_names or known.feature_names)
-            if (declared.groups, declared.needs) != (known.groups, known.needs):
-                raise _contradiction(declared, known)
-        return known
-    if not declares_something(optional):
-        raise ValueError(
-            "The model has no consent schema, so it is not known what is optional. Say so: optional=[columns] or "
-            "optional={group: [columns]}."
-        )
-    return Consent.of(optional, source)
-
-
-def _consent_of_wrapped(model: Any, table: Any, optional: Any, source: RowSource) -> Consent:
-    """Return the schema of the models inside a model, in terms of the table, or what is declared where there is none.
-
-    What is declared may name the groups in another way. It also stands where the schema cannot be followed back to the
-    table: then the audit sees what becomes of silence on its way to the model.
-    """
-    if not declares_something(optional):
-        return _consent(consent_within(model, table, source), None, source)
-    declared = Consent.of(optional, source)
-    try:
-        known = consent_within(model, table, source)
-    except ConsentError:
-        return declared
-    if known is not None and _by_columns(known) != _by_columns(declared):
-        raise _contradiction(declared, known)
-    return declared
-
-
-def _by_columns(consent: Consent) -> set[tuple[frozenset[int], frozenset[int]]]:
-    """Return each group and the one it needs by their columns, whatever they are called."""
-    columns = {group: frozenset(positions) for group, positions in consent.groups.items()}
-    nobody: frozenset[int] = frozenset()
-    needed = {group: columns[consent.needs[group]] if group in consent.needs else nobody for group in columns}
-    return {(own, needed[group]) for group, own in columns.items()}
-
-
-def _contradiction(declared: Consent, known: Consent) -> ValueError:
-    return ValueError(
-        f"optional declares {declared!r}, but the model was trained under {known!r}. Leave optional out for a pucboost "
-        "model."
-    )
-
-
-def _check_names(consent: Consent) -> None:
-    for reserved in RESERVED:
-        if reserved in consent.groups:
-            raise ValueError(f"A consent group is called {reserved!r}, a name audits use themselves. Rename it.")
-
-
-def _check_finite(values: Array, name: str) -> None:
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise ValueError(f"{name} is {values[bad[0]]} in row {bad[0]} ({len(bad)} such rows); it must be finite.")
-
-
-# --------------------------------------------------------------------------------------------------
-# The audited model, of any kind, asked for predictions with some groups erased.
+# The model.
 
 
 class AuditedModel:
-    """A model of any kind, asked for predictions with all but some groups erased.
+    """A model of any kind behind one interface: predictions with all but some groups erased.
 
     Parameters
     ----------
@@ -504,18 +476,18 @@ class AuditedModel:
             )
         lacking = self._people.consent.lacking(self._people.source)
         if not lacking.any():
-            return self._ask(np.arange(len(self._people)), self._people.everything)
+            return self._predict(np.arange(len(self._people)), self._people.everything)
         # Values without what they need count as withheld, so the model is not shown them.
         sets = [(self._people.everything, np.flatnonzero(lacking == 0))]
         sets += [
             (mask, np.flatnonzero((lacking != 0) & (self._people.shared == np.uint64(mask))))
             for mask in np.unique(self._people.shared[lacking != 0]).tolist()
         ]
-        told = [self._ask(rows, mask) for mask, rows in sets if len(rows)]
+        predicted = [self._predict(rows, mask) for mask, rows in sets if len(rows)]
         order = np.concatenate([rows for _, rows in sets])
-        return np.concatenate(told)[np.argsort(order)]
+        return np.concatenate(predicted)[np.argsort(order)]
 
-    def _ask(self, rows: Array, mask: int) -> Array:
+    def _predict(self, rows: Array, mask: int) -> Array:
         return predict_tables(self._call, self._people.container, rows, self._people.consent, mask)
 
     def masked(self, rows: Array, mask: int) -> Array:
@@ -524,12 +496,12 @@ class AuditedModel:
             return np.empty(0)
         if self._predictor is not None:
             return self._checked(self._predictor.people(rows, mask), len(rows))
-        return self._checked(self._ask(rows, mask), len(rows))
+        return self._checked(self._predict(rows, mask), len(rows))
 
     def subsets(self, rows: Array, masks: Array) -> Iterator[tuple[Array, Array]] | None:
-        """Return batches of rows with their predictions for each mask (rows × masks), if trees can answer at once.
+        """Return batches of rows with their predictions for each mask (rows × masks), if trees give them at once.
 
-        None means that it is better to ask for one mask at a time.
+        None means that one mask at a time is faster.
         """
         if self._predictor is None or not self._predictor.reads_trees(len(rows), len(masks)):
             return None
@@ -538,8 +510,8 @@ class AuditedModel:
     def _checked_subsets(self, batches: Iterator[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
         for some, values in batches:
             n, n_masks = values.shape[:2]
-            told = self._checked(values.reshape(n * n_masks, *values.shape[2:]), n * n_masks)
-            yield some, told.reshape(n, n_masks)
+            flat = self._checked(values.reshape(n * n_masks, *values.shape[2:]), n * n_masks)
+            yield some, flat.reshape(n, n_masks)
 
     def _checked(self, prediction: Any, n: int) -> Array:
         array = np.asarray(prediction, dtype=np.float64)
@@ -623,12 +595,7 @@ def _hash_of(*parts: Any) -> str:
 
 
 def _loading_of(model: Any) -> tuple[Any, float]:
-    """Return the booster whose predictions a model passes on, and the loading that ``load_to_balance`` has given it."""
+    """Return the booster whose predictions a model passes on, and its loading (``load_to_balance``), taken out."""
     booster = booster_within(model)
     summary = summary_of(booster) if is_booster(booster) else None
     return booster, 0.0 if summary is None else summary.loading
-
-
-def consent_and_categories(model: Any) -> tuple[Consent | None, Categories | None]:
-    """Return what a booster knows of its training table."""
-    return (consent_of(model), categories_of(model)) if is_tree_model(model) else (None, None)

@@ -16,9 +16,11 @@ For a column alone, cut into bins and taken by the ratio of the two frequencies 
 
 where R holds the bins with the highest ratios, as many as there are with P(R | T = 0) ≤ P(R | T = 1) / 50. The second
 finds what the first does not: a column that gives away a part of the people, but these for certain. Neither depends on
-how many people withhold. A boosted model of all base features, trained on one half of the people and asked
-about the other, gives the area for all columns together. How much of it is lost if the values of one column are dealt
-out at random is what that column tells beyond the others (nothing, where another column says the same).
+how many people withhold. A boosted model of all base features, trained on one half of the people and applied to
+the other, gives the area for all columns together. How much of it is lost if the values of one column are dealt
+out at random is what that column tells beyond the others (nothing, where another column tells the same).
+
+The models are early-stopped, on a sample of at most 20,000 people, and apart from the cross-fitted ones that decide.
 """
 
 from __future__ import annotations
@@ -35,15 +37,14 @@ from .._tables.containers import SourceTable
 from .._tables.names import did_you_mean
 from .._virtual.plan import child_seed, plan_masks
 from .._virtual.rows import MaskedRows
-from .findings import BaseFeature, Informativeness, RecognisedPeople, Recognition
-from .nuisance import AVAILABILITY, LightGBMLearner, View, lightgbm_params, random_folds
+from .findings import CERTIFIED, GIVEN_AWAY, INCONCLUSIVE, BaseFeature, Penalty, RecognisedPeople, Recognition
+from .nuisance import AVAILABILITY, LightGBMLearner, lightgbm_params, random_folds
 from .people import AuditPeople
-from .scores import MaskScores
 from .settings import FittingOptions
 
 ALMOST_PERFECT = 0.95
 """From this area on, a column or a model tells almost perfectly who withholds."""
-GIVEN_AWAY = 0.25
+MANY_GIVEN_AWAY = 0.25
 """From this share of recognised people on, a column is worth a look."""
 A_PART = 0.1
 """From this loss of area on, a column has a part in what columns only tell together."""
@@ -61,9 +62,9 @@ MAX_VALUES_OF_THEIR_OWN = 64
 MAX_MODELLED = 8
 """For how many groups, those that single columns tell most about, models of all columns are fitted."""
 MAX_DEALT_OUT = 30
-"""Of how many columns it is found out what they tell beyond the others."""
+"""For how many columns, what they tell beyond the others is measured."""
 MAX_ASKED = 1_000
-"""How many people of a half are asked about with a column dealt out."""
+"""How many people of a half are predicted with a column dealt out."""
 
 _TINY = 1e-12
 _REMEDY = (
@@ -81,16 +82,8 @@ class _Target:
     withholds: Array
 
 
-@dataclass(frozen=True)
-class _Alone:
-    """What a column tells by itself."""
-
-    area: float
-    recognised: float
-
-
 def recognise(people: AuditPeople, fitting: FittingOptions) -> Recognition | None:
-    """Say how well base features tell who withholds; None if there are none, or nothing to tell."""
+    """Measure how well base features tell who withholds; None if there are none, or too few people on either side."""
     base = [j for j in range(people.source.n_columns) if j not in set(people.consent.group_columns.tolist())]
     sample = _sample(people, fitting.seed)
     targets = _targets(people, sample)
@@ -99,16 +92,19 @@ def recognise(people: AuditPeople, fitting: FittingOptions) -> Recognition | Non
     halves = _Halves(people, sample, fitting)
     bins = {j: bins_of(halves.table[:, j], j in people.source.coded) for j in base}
     alone = {(j, t): halves.alone(bins[j], targets[t].withholds) for j in base for t in range(len(targets))}
-    loudest = sorted(range(len(targets)), key=lambda t: -max(alone[j, t].area for j in base))[:MAX_MODELLED]
+    loudest = sorted(range(len(targets)), key=lambda t: -max(alone[j, t][0] for j in base))[:MAX_MODELLED]
     together: dict[int, float] = {}
     beyond: dict[tuple[int, int], float] = {}
     for t in loudest:
-        dealt = sorted(base, key=lambda j: -alone[j, t].area)[:MAX_DEALT_OUT]
+        dealt = sorted(base, key=lambda j: -alone[j, t][0])[:MAX_DEALT_OUT]
         together[t], lost = halves.together(targets[t].withholds, dealt)
         beyond |= {(j, t): loss for j, loss in zip(dealt, lost, strict=True)}
-    told = {key: max(one.area - 0.5, one.recognised / 2, beyond.get(key, 0.0)) for key, one in alone.items()}
+    told = {
+        key: max(area_alone - 0.5, recognised / 2, beyond.get(key, 0.0))
+        for key, (area_alone, recognised) in alone.items()
+    }
     most = {j: max(range(len(targets)), key=lambda t: told[j, t]) for j in base}
-    conspicuous = {j for j, t in most.items() if _gives_away(alone[j, t])}
+    conspicuous = {j for j, t in most.items() if _gives_away(*alone[j, t])}
     if not conspicuous:  # by itself; perhaps together with others
         conspicuous = {
             j for j, t in most.items() if together.get(t, 0.0) >= ALMOST_PERFECT and beyond.get((j, t), 0.0) >= A_PART
@@ -118,8 +114,8 @@ def recognise(people: AuditPeople, fitting: FittingOptions) -> Recognition | Non
         BaseFeature(
             name=names[j],
             group=targets[t].group,
-            alone=alone[j, t].area,
-            recognised=alone[j, t].recognised,
+            alone=alone[j, t][0],
+            recognised=alone[j, t][1],
             beyond_others=beyond.get((j, t)),
             conspicuous=j in conspicuous,
         )
@@ -129,9 +125,8 @@ def recognise(people: AuditPeople, fitting: FittingOptions) -> Recognition | Non
     return Recognition(len(sample), tuple(found), tuple(columns))
 
 
-def _gives_away(alone: _Alone) -> bool:
-    """Return whether a column gives away so much that somebody should look at it."""
-    return alone.area >= ALMOST_PERFECT or alone.recognised >= GIVEN_AWAY
+def _gives_away(alone: float, recognised: float) -> bool:
+    return alone >= ALMOST_PERFECT or recognised >= MANY_GIVEN_AWAY
 
 
 def _sample(people: AuditPeople, seed: int) -> Array:
@@ -164,28 +159,23 @@ def columns_that_tell(found: Recognition | None, justified: Sequence[str], conse
     return [column for column in columns if column.conspicuous and column.name not in justified]
 
 
-def recognition_in_words(found: Recognition | None, justified: Sequence[str] = ()) -> list[str]:
+def recognition_in_words(telling: Sequence[BaseFeature]) -> list[str]:
     """Return warnings about columns that give away who withholds: one for each, or one for several that do together."""
-    columns = () if found is None else found.columns
-    flagged = [column for column in columns if column.conspicuous and column.name not in justified]
-    if found is None or not flagged:
-        return []
-    alone = [column for column in flagged if column.alone >= ALMOST_PERFECT or column.recognised >= GIVEN_AWAY]
-    if alone:
+    alone = [column for column in telling if _gives_away(column.alone, column.recognised)]
+    if alone or not telling:
         return [f"{_in_words(column)} {_REMEDY}" for column in alone]
-    about = flagged[0].group
-    names = ", ".join(repr(column.name) for column in flagged if column.group == about)
-    return [f"Base columns {names} together predict almost perfectly {who_withholds(about)}. {_REMEDY}"]
+    about = telling[0].group
+    names = ", ".join(repr(column.name) for column in telling if column.group == about)
+    return [f"Base columns {names} together predict almost perfectly {_who_withholds(about)}. {_REMEDY}"]
 
 
-def who_withholds(group: str | None) -> str:
-    """Return whom a column tells of, as part of a sentence."""
+def _who_withholds(group: str | None) -> str:
     return "who shares nothing" if group is None else f"who withholds {group!r}"
 
 
 def _in_words(column: BaseFeature) -> str:
     if column.alone >= ALMOST_PERFECT:
-        return f"Base column {column.name!r} predicts almost perfectly {who_withholds(column.group)}."
+        return f"Base column {column.name!r} predicts almost perfectly {_who_withholds(column.group)}."
     people = "share nothing" if column.group is None else f"withhold {column.group!r}"
     return (
         f"Base column {column.name!r} gives away about {column.recognised:.0%} of the people who {people}: hardly "
@@ -194,7 +184,7 @@ def _in_words(column: BaseFeature) -> str:
 
 
 class _Halves:
-    """A sample of the people in two halves, each of which says what the other has learned."""
+    """A sample of the people in two halves, each of which is predicted by what was learned from the other."""
 
     def __init__(self, people: AuditPeople, sample: Array, fitting: FittingOptions) -> None:
         weight = None if bool((people.weight == 1).all()) else people.weight
@@ -209,8 +199,8 @@ class _Halves:
         parts = np.flatnonzero(second), np.flatnonzero(~second)
         self._halves = (parts, parts[::-1])
 
-    def alone(self, bins: Array, withholds: Array) -> _Alone:
-        """Learn from one half in which bins people withhold, ask about the other, and take the mean of both ways."""
+    def alone(self, bins: Array, withholds: Array) -> tuple[float, float]:
+        """Return the area and the share recognised: learned from one half, applied to the other, both ways averaged."""
         areas, recognised = [], []
         for learn, ask in self._halves:
             yes, no = self._counts(bins, withholds, learn)
@@ -221,7 +211,7 @@ class _Halves:
             rare = order[: _given_away(yes[order], no[order], float(self._weight[learn].mean()))]
             given = [float(side[rare].sum() / max(side.sum(), _TINY)) for side in (asked_yes, asked_no)]
             recognised.append(max(0.0, given[0] - given[1]))
-        return _Alone(float(np.mean(areas)), float(np.mean(recognised)))
+        return float(np.mean(areas)), float(np.mean(recognised))
 
     def _counts(self, bins: Array, withholds: Array, rows: Array) -> tuple[Array, Array]:
         """Return how many people of each bin withhold, and how many share, by weight."""
@@ -230,7 +220,7 @@ class _Halves:
         return yes, no
 
     def together(self, withholds: Array, columns: list[int]) -> tuple[float, list[float]]:
-        """Return the area of a model of all columns, and what is lost of it without what each of some columns says."""
+        """Return the area of a model of all columns, and what is lost of it with each of some columns dealt out."""
         areas, losses = [], []
         for number, (learn, ask) in enumerate(self._halves):
             seed = child_seed(self._seed, number)
@@ -295,63 +285,38 @@ def _area_of_bins(yes: Array, no: Array, score: Array) -> float:
     return float((no * (np.cumsum(yes) - yes / 2)).sum() / total)
 
 
-# --------------------------------------------------------------------------------------------------
-# Whether withholding says anything about the outcome; this does not decide.
+def on_columns_that_tell(
+    verdict: str, reason: str, penalties: Sequence[Penalty], telling: Sequence[BaseFeature]
+) -> tuple[str, str, list[Penalty]]:
+    """Return verdict, reason and penalties with nothing certified about those whom base columns give away.
 
-
-def informativeness(people: AuditPeople, nothing: MaskScores, view: View) -> list[Informativeness]:
-    """Test Y ⟂ A_g | b for every group by the generalised covariance measure.
-
-    T = √n · mean(R) / sd(R), R = (Y − g(b)) · (A_g − P(A_g = 1 | b)), is standard normal under independence. For a
-    quantile, Y stands for 1[Y ≤ f(b)], where f(b) is the prediction with everything withheld.
-
-    Parameters
-    ----------
-    nothing
-        The scores of the empty mask.
-    view
-        Everybody with all groups erased.
+    They are compared with others who have the same value of these columns, and so with themselves: a small penalty
+    means nothing. A large one is real all the same.
     """
-    residual = nothing.target - nothing.outcome[0]
-    found = []
-    for g, group in enumerate(people.consent.group_names):
-        shares = ((people.shared >> np.uint64(g)) & np.uint64(1)).astype(np.float64)
-        rate = float(np.average(shares, weights=people.weight))
-        if shares.min() == shares.max():
-            everybody = "Everybody shares" if shares[0] else "Nobody shares"
-            found.append(Informativeness(group, rate, None, None, None, None, f"{everybody} it: not testable."))
-            continue
-        sharing = shares - view.cross_fit(shares, AVAILABILITY, 1)
-        product = people.weight * residual * sharing
-        if people.cluster is not None:
-            product = np.bincount(people.cluster, weights=product)
-        spread = float(np.sqrt(max(0.0, (product**2).mean() - product.mean() ** 2)))
-        scale = float(np.sqrt(_mean_square(residual, people) * _mean_square(sharing, people)))
-        if spread == 0 or scale == 0:
-            found.append(Informativeness(group, rate, None, None, None, None, "No variation: not testable."))
-            continue
-        statistic = float(np.sqrt(len(product)) * product.mean() / spread)
-        correlation = float(np.average(residual * sharing, weights=people.weight) / scale)
-        found.append(Informativeness(group, rate, correlation, statistic, 2 * _upper_tail(abs(statistic)), None))
-    return _with_holm(found)
+    if not telling:
+        return verdict, reason, list(penalties)
+    groups = {column.group for column in telling}
+    lowered = [
+        replace(p, verdict=INCONCLUSIVE, note=GIVEN_AWAY) if p.verdict == CERTIFIED and _withholds(p, groups) else p
+        for p in penalties
+    ]
+    if verdict != CERTIFIED:
+        return verdict, reason, lowered
+    names = ", ".join(repr(column.name) for column in telling)
+    columns, them = ("Base column", "it") if len(telling) == 1 else ("Base columns", "them")
+    return (
+        INCONCLUSIVE,
+        (
+            f"{columns} {names} {'gives' if len(telling) == 1 else 'give'} away who withholds, so these people are "
+            f"compared with themselves, and a model that reads their silence there would pass. Leave {them} out of the "
+            f"model, or name {them} in justified if there is a good reason for {them}."
+        ),
+        lowered,
+    )
 
 
-def _mean_square(values: Array, people: AuditPeople) -> float:
-    return float(np.average(values**2, weights=people.weight))
-
-
-def _upper_tail(z: float) -> float:
-    from scipy.stats import norm
-
-    return float(norm.sf(z))
-
-
-def _with_holm(found: list[Informativeness]) -> list[Informativeness]:
-    """Fill in Holm's adjusted p-values."""
-    tested = sorted((f for f in found if f.p_value is not None), key=lambda f: f.p_value or 0.0)
-    adjusted: dict[str, float] = {}
-    running = 0.0
-    for place, f in enumerate(tested):
-        running = max(running, min(1.0, (len(tested) - place) * (f.p_value or 0.0)))
-        adjusted[f.group] = running
-    return [replace(f, adjusted_p_value=adjusted.get(f.group)) for f in found]
+def _withholds(p: Penalty, groups: set[str | None]) -> bool:
+    """Return whether a set is about people who withhold one of the groups; None stands for all groups at once."""
+    if not p.decisive:
+        return False
+    return p.groups is None or any(p.groups == () if group is None else group not in p.groups for group in groups)

@@ -11,41 +11,37 @@ import numpy as np
 
 from .._common import Array, progress_bar
 from .._models.anchored import is_tree_model
+from .._models.files import consent_of
+from .._models.schema import categories_of
 from .._prediction.people import predicts_per_exposure
 from .._virtual.plan import child_seed
 from .context import (
     average_predictions,
     book_balance,
     calibration_curves,
+    comparability,
+    compared_with_themselves,
     describe_support,
     gap_to_truth,
+    informativeness,
     loss_comparisons,
     provenance,
     scatter_of_silent,
     sharing_effect,
 )
-from .findings import NOT_TESTABLE, Comparability, Informativeness, Penalty
+from .findings import NOT_TESTABLE, AuditReport, Comparability, Informativeness
 from .nuisance import CrossFitter, references
-from .penalty import (
-    carried_by_one,
-    comparability,
-    compared_with_themselves,
-    estimate_penalties,
-    tested_masks,
-    untested_sets,
-)
+from .penalty import carried_by_one, estimate_penalties, overall, tested_masks, untested_sets
 from .people import (
     AuditedModel,
     AuditPeople,
     Loss,
     choose_loss,
-    consent_and_categories,
     outcome_of_class,
     read_audit_people,
     reads_zero_as_missing,
 )
-from .recognition import columns_that_tell, informativeness, recognise, recognition_in_words
-from .results import AuditReport
+from .recognition import columns_that_tell, on_columns_that_tell, recognise, recognition_in_words
 from .scores import FITS_PER_MASK, MaskScores, score_mask
 from .settings import (
     SIMULTANEOUS,
@@ -56,9 +52,8 @@ from .settings import (
     group_options,
     show_options,
 )
-from .training_data import TrainingData, read_training
-from .verdict import for_some, on_columns_that_tell, on_people_seen, overall
-from .within import Directed, judge_within, learn_directions, teaching_folds
+from .training_data import TrainingData, on_people_seen, read_training
+from .within import Directed, for_some, judge_within, learn_directions, teaching_folds
 
 
 @show_options
@@ -72,7 +67,7 @@ def audit(
     truth: Any = None,
     **options: Unpack[AuditOptions],
 ) -> AuditReport:
-    """Say whether people who withhold data are treated as their remaining data justify.
+    """Judge whether people who withhold data are treated as their remaining data justify.
 
     For every set S of groups that people share exactly, the average penalty
 
@@ -168,18 +163,12 @@ def audit(
         people, case.model, case.loss, fitted.scored, case.bound, judgement, fitting.seed
     )
     penalties += untested_sets(people, case.masks, judgement)
-    untold = [mask for mask, p in zip(case.masks, _sets(penalties, case), strict=True) if p.verdict == NOT_TESTABLE]
-    within = judge_within(
-        people,
-        case.loss,
-        [one for one in fitted.directed if one.mask not in untold],
-        case.bound,
-        level,
-        judgement.simultaneous,
-        fitting.seed,
-    )
+    by_name = {p.name: p for p in penalties if p.subgroup is None and p.groups is not None}
+    directed = [one for one in fitted.directed if by_name[people.name(one.mask)].verdict != NOT_TESTABLE]
+    within = judge_within(people, case.loss, directed, case.bound, level, judgement.simultaneous, fitting.seed)
     recognition = recognise(people, fitting)
     telling = columns_that_tell(recognition, judgement.justified, people.consent)
+    # First what was found, then what speaks against certifying it; each step sees the verdict of those before.
     verdict, reason = overall(penalties, case.bound, case.loss.describe)
     verdict, reason, penalties = for_some(verdict, reason, penalties, within, case.bound, case.loss.describe)
     verdict, reason, penalties = on_columns_that_tell(verdict, reason, penalties, telling)
@@ -214,7 +203,7 @@ def audit(
         warnings=(
             *seen_in_training,
             *case.notes,
-            *recognition_in_words(recognition, judgement.justified),
+            *recognition_in_words(telling),
             *compared_with_themselves(fitted.comparability),
             *carried_by_one(penalties),
             *little_support,
@@ -243,15 +232,14 @@ class _Case:
 def _read(
     model: Any, X: Any, y: Any, who: PeopleOptions, judgement: JudgementOptions, fitting: FittingOptions
 ) -> _Case:
-    """Read people and model, and refuse what cannot be audited."""
-    consent, categories = consent_and_categories(model)
+    trees = is_tree_model(model)
     outcome, output = outcome_of_class(model, y, who.target_class)
     people, notes = read_audit_people(
         X,
         outcome,
-        consent=consent,
-        wrapper=None if is_tree_model(model) else model,
-        categories=categories,
+        consent=consent_of(model) if trees else None,
+        wrapper=None if trees else model,
+        categories=categories_of(model) if trees else None,
         optional=who.optional,
         available=who.available,
         weight=who.weight,
@@ -273,7 +261,7 @@ def _read(
         raise ValueError(
             "relative=True needs a penalty in units of the prediction; that of a quantile is a probability."
         )
-    judgement.check_margin(loss.unit_is_probability, _spread(people))
+    judgement.check_margin(loss.unit_is_probability, _standard_deviation(people))
     if not loss.is_mean:
         _check_no_ties(audited.given, people, judgement.margin)
     if loss.name == "binary" and np.isin(audited.given, (0, 1)).all():
@@ -283,7 +271,7 @@ def _read(
     if audited.loading:
         notes.append(
             f"The model has a loading of {audited.loading:+.4g} on the scale of raw scores, the same for everybody "
-            "(balance). It is taken out: what is judged are the predictions without it."
+            "(load_to_balance). It is taken out: what is judged are the predictions without it."
         )
     if people.exposure is None and predicts_per_exposure(model):
         notes.append(
@@ -294,8 +282,7 @@ def _read(
     return _Case(people, audited, loss, tested_masks(people, judgement), mean, judgement.bound(mean), tuple(notes))
 
 
-def _spread(people: AuditPeople) -> float:
-    """Return the weighted standard deviation of the outcomes."""
+def _standard_deviation(people: AuditPeople) -> float:
     mean = np.average(people.y, weights=people.weight)
     return float(np.sqrt(np.average((people.y - mean) ** 2, weights=people.weight)))
 
@@ -326,7 +313,6 @@ class _Fitted:
 
 
 def _fit(case: _Case, training: TrainingData, fitting: FittingOptions, level: float) -> _Fitted:
-    """Fit the nuisance models of every set, and the reference models."""
     people, model, loss = case.people, case.model, case.loss
     steps = fitting.folds * (people.consent.n_groups + (2 if training.table is None else 0))
     steps += len({*case.masks, 0}) * fitting.folds * FITS_PER_MASK
@@ -346,10 +332,3 @@ def _fit(case: _Case, training: TrainingData, fitting: FittingOptions, level: fl
             directed.append(learn_directions(people, loss, view, one))
         base, unrestricted = references(people, loss, fitter, training)
     return _Fitted(scored, tuple(informative), base, unrestricted, compared, directed)
-
-
-def _sets(penalties: list[Penalty], case: _Case) -> list[Penalty]:
-    """Return the penalties of the sets tested, in the order of their masks."""
-    names = [case.people.name(mask) for mask in case.masks]
-    found = {p.name: p for p in penalties if p.subgroup is None and p.groups is not None}
-    return [found[name] for name in names]

@@ -1,7 +1,7 @@
 """The settings of an audit: names, defaults and checks, each in one place.
 
-Three groups of options, by what they are about: who is audited, how the audit judges, how it fits its models. The
-fields of the three dataclasses are the options of :func:`pucboost.audit`.
+Three frozen dataclasses by what the options are about: who is audited, how the audit judges, how it fits its models.
+:func:`pucboost.audit` takes their fields as keywords, with a TypedDict for type checkers and a signature for ``help``.
 """
 
 from __future__ import annotations
@@ -105,15 +105,7 @@ class JudgementOptions:
         _convert(self, margin=float, level=float, min_count=int, justified=_read_names)
 
     def check_margin(self, unit_is_probability: bool, spread: float) -> None:
-        """Refuse a margin that no model could exceed, so that every model would be certified.
-
-        Parameters
-        ----------
-        unit_is_probability
-            Whether penalties are probabilities.
-        spread
-            Standard deviation of the outcomes.
-        """
+        """Refuse a margin that no model could exceed: ``spread`` is the standard deviation of the outcomes."""
         if self.relative:
             if self.margin >= 1:
                 raise ValueError(
@@ -134,7 +126,6 @@ class JudgementOptions:
             )
 
     def bound(self, mean_prediction: float) -> float:
-        """Return the margin in units of the prediction."""
         bound = self.margin * abs(mean_prediction) if self.relative else self.margin
         if bound == 0:
             raise ValueError(
@@ -230,27 +221,19 @@ def show_options(function: _Function) -> _Function:
     return function
 
 
-# --------------------------------------------------------------------------------------------------
-# Words that go with numbers: singular and plural, and numbers that are only roughly known.
-
-
-_NAMES = ((1e9, "billion"), (1e6, "million"))
-
-
 def counted(number: int, one: str, many: str) -> str:
     """Return a number with the noun, or the clause, that goes with it: 1 person, 2,000 people."""
     return f"{number:,} {one if number == 1 else many}"
 
 
 def people_in_words(number: int) -> str:
-    """Return 1 person, 2,000 people."""
     return counted(number, "person", "people")
 
 
 def roughly(number: int) -> str:
     """Return a number with two digits: 640, 12,000, 2.6 million."""
     rounded = float(f"{number:.1e}")
-    for size, name in _NAMES:
+    for size, name in ((1e9, "billion"), (1e6, "million")):
         if rounded >= size:
             return f"{rounded / size:,g} {name}"
     return f"{rounded:,.0f}"

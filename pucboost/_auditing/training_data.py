@@ -1,8 +1,12 @@
-"""How many of the audited people the model was trained on, from the sketch of its training rows.
+"""What is known of the training data; above all, how many of the audited people the model was trained on.
+
+A model looks better calibrated on people it has seen, so it is not certified on them. It keeps a sketch of its training
+rows, the smallest salted hashes of some of them: a random sample that any table can be compared with, in any order. (A
+hash of all labels would recognise one table in one order, and labels could be guessed from it.)
 
 All training rows whose hash is at most t, the largest one kept, are known. An audited row with a hash up to t was
-therefore trained on if and only if its hash was kept, and since hashes do not depend on what a row says, these rows are
-a random sample of the distinct audited rows: with N of them, X of which were kept,
+therefore trained on if and only if its hash was kept. Hashes do not depend on what a row holds, so these rows are a
+random sample of the distinct audited rows: with N of them, X of which were kept,
 
     E[X / N] = π + (1 − π)·c
 
@@ -14,18 +18,19 @@ people share, since those who share little are more alike, and an audit may have
     π̂ = (X/N − c) / (1 − c),
 
 with the exact binomial interval of X/N. The other direction, the share of kept hashes that were audited times
-n_train/n_audit, has the same X and only replaces N by its expectation k·n_audit/n_train: where N is too small to say
-anything, so is X, and nothing is said.
+n_train/n_audit, has the same X and only replaces N by its expectation k·n_audit/n_train: where N is too small to
+estimate anything, so is X, and there is no estimate.
 
 Decision: too many were trained on if X is too large for π ≤ :data:`TOLERATED`, at the level :data:`DOUBT` of a
-one-sided binomial test. Twins are allowed to be more frequent than training says, by :data:`TWIN_ODDS` in odds:
-audited people may be alike for reasons that training does not show. Nothing is said at all where the test could not
+one-sided binomial test. Twins are allowed to be more frequent than in training, by :data:`TWIN_ODDS` in odds:
+audited people may be alike for reasons that training does not show. There is no estimate where the test could not
 decide even if X = N, because N is small or nearly everybody has a twin (few distinct rows), and where it did not decide
 although c is above :data:`MANY_TWINS`: rows that are rare have fewer twins than people have, so π̂ is then too small.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,9 +48,8 @@ from .._tables.sources import RowSource
 from .._virtual.merging import RowSketch, hash_again, hash_people
 from .._virtual.plan import common_masks
 from .._virtual.rows import shown_table
-from .findings import TrainedOn
+from .findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, Penalty, TrainedOn
 from .people import AuditPeople, outcome_of_class, reads_zero_as_missing
-from .verdict import seen_in_words
 
 TOLERATED = 0.05
 """So few cannot hide much: even if the model fitted those it has seen perfectly, a penalty would look a twentieth
@@ -55,83 +59,13 @@ TWIN_ODDS = 3.0
 MANY_TWINS = 0.25
 LEVEL = 0.95
 """Of the interval that is shown."""
-
-
-def estimate_overlap(sketch: RowSketch, hashes: Array, shared: Array, threads: int) -> TrainedOn:
-    """Estimate how many of the audited rows were trained on.
-
-    Parameters
-    ----------
-    sketch
-        Of the training table.
-    hashes
-        Of the audited people, not yet salted.
-    shared
-        How many groups each of them shares.
-    """
-    rows, first = np.unique(hashes, return_index=True)
-    salted, number = hash_again(rows, sketch.salt, threads), shared[first]
-    known = salted <= np.uint64(sketch.threshold)
-    found = int(np.isin(salted[known], np.array(sketch.hashes, dtype=np.uint64)).sum())
-    twin = _twin_chance(sketch)[number[known]]
-    return judge_overlap(found, int(known.sum()), twin)
-
-
-def judge_overlap(found: int, compared: int, twin: Array) -> TrainedOn:
-    """Estimate and decide from counts and each row's chance of a twin."""
-    if compared == 0:
-        return TrainedOn(None, None, None, 0, 0, None, False)
-    chance = float(twin.mean())
-    odds = TWIN_ODDS * twin / (1 - twin)
-    doubtful = float((odds / (1 + odds)).mean())
-    tolerated = TOLERATED + (1 - TOLERATED) * doubtful
-    # The mean of unequal chances is on the safe side: a binomial has heavier tails (Hoeffding 1956).
-    too_many = _at_least(found, compared, tolerated) <= DOUBT
-    if not too_many and (tolerated**compared > DOUBT or chance > MANY_TWINS):
-        return TrainedOn(None, None, None, compared, found, chance, False)
-    share, lower, upper = (
-        (p - chance) / (1 - chance) for p in (found / compared, *_binomial_interval(found, compared))
-    )
-    return TrainedOn(_clipped(share), _clipped(lower), _clipped(upper), compared, found, chance, too_many)
-
-
-def _twin_chance(sketch: RowSketch) -> Array:
-    """Return the chance of a twin in training by the number of groups shared; a half where training had nobody."""
-    people, unique = np.array(sketch.people, dtype=np.float64), np.array(sketch.unique, dtype=np.float64)
-    return np.asarray((people - unique + 1) / (people + 2))
-
-
-def _at_least(found: int, compared: int, chance: float) -> float:
-    from scipy.stats import binom
-
-    return float(binom.sf(found - 1, compared, chance))
-
-
-def _binomial_interval(found: int, compared: int) -> tuple[float, float]:
-    """Return the interval of Clopper and Pearson."""
-    from scipy.stats import beta
-
-    tail = (1 - LEVEL) / 2
-    lower = 0.0 if found == 0 else float(beta.ppf(tail, found, compared - found + 1))
-    upper = 1.0 if found == compared else float(beta.ppf(1 - tail, found + 1, compared - found))
-    return lower, upper
-
-
-def _clipped(share: float) -> float:
-    return float(min(max(share, 0.0), 1.0))
-
-
-# --------------------------------------------------------------------------------------------------
-# The data the model was trained on, as far as they are known.
-
-
 SKETCH_OF_GIVEN = 1 << 16
 """How many hashes of ``train_data`` are compared with."""
 
 _NO_SKETCH = (
     "The model keeps no sketch of its training rows, so this audit cannot tell whether it was trained on these people."
 )
-_CANNOT_ASK = (
+_CANNOT_COMPARE = (
     "The model keeps a sketch of its training rows, but these people could not be brought into the form that it was "
     "trained on ({}). So this audit cannot tell whether it was trained on them."
 )
@@ -163,12 +97,12 @@ def read_training(
         The outcomes of the audited people as the user passed them.
     """
     threads = thread_count(num_threads)
-    seen, told, notes = _told_by_model(model, people, given, threads)
-    training = TrainingData(seen, trained_on=told)
+    seen, known, notes = _known_to_model(model, people, given, threads)
+    training = TrainingData(seen, trained_on=known)
     if train_data is not None:
         training = _read_given(train_data, model, people, target_class, threads)
-        if told is not None and told.too_many:  # whatever was given as training data
-            training = replace(training, trained_on=told)
+        if known is not None and known.too_many:  # whatever was given as training data
+            training = replace(training, trained_on=known)
         notes = []
     return training, [*_in_words(training.trained_on), *notes]
 
@@ -188,10 +122,10 @@ def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: 
     return TrainingData(frozenset(common_masks(shared)), table, shared, overlap)
 
 
-def _told_by_model(
+def _known_to_model(
     model: Any, people: AuditPeople, given: Any, threads: int
 ) -> tuple[frozenset[int] | None, TrainedOn | None, list[str]]:
-    """Return which sets the model saw in training, how many of the people it knows, and what to say if it cannot."""
+    """Return which sets the model saw in training, how many of the people it knows, and a note if that is unknown."""
     if is_tree_model(model):
         summary = summary_of(model)
         if summary is None:
@@ -205,22 +139,22 @@ def _told_by_model(
     parts = models_within(model)
     if not parts:
         return None, None, []
-    told = [_told_by_part(part, people, given, threads) for part in parts]
+    told = [_known_to_part(part, people, given, threads) for part in parts]
     known_masks = [summary.masks_seen for summary, _, _ in told if summary is not None and summary.masks_seen]
     # Masks count groups in the order of the model; groups that were declared for the audit may have another.
     same = all(part.consent.group_names == people.consent.group_names for part in parts)
     masks = frozenset[int]().union(*known_masks) if same and len(known_masks) == len(parts) else None
     overlaps = [overlap for _, overlap, _ in told if overlap is not None]
     notes = list(dict.fromkeys(note for _, _, note in told if note))
-    # Models of several folds know some of the people each: the one that knows most says that they are not new.
+    # Models of several folds have seen some of the people each: the one that has seen most counts.
     most = max(overlaps, key=lambda overlap: overlap.share or 0.0, default=None)
     return masks, most, notes
 
 
-def _told_by_part(
+def _known_to_part(
     part: Wrapped, people: AuditPeople, given: Any, threads: int
 ) -> tuple[TrainingSummary | None, TrainedOn | None, str]:
-    """Ask a model inside an estimator, a pipeline or the like; its rows are what the steps before it make of people."""
+    """Compare with a model inside an estimator, a pipeline or the like, by rows as the steps before it pass them on."""
     booster = part.model if is_tree_model(part.model) else getattr(part.model, "booster_", None)
     summary = None if booster is None else summary_of(booster)
     if summary is None or summary.training_sketch is None:
@@ -234,7 +168,7 @@ def _told_by_part(
         labels = _labels(_transformed_outcomes(part, given), classes, people)
         return summary, _overlap(summary.training_sketch, source, consent, shared, labels, threads), ""
     except Exception as error:  # steps may do and raise anything
-        return summary, None, _CANNOT_ASK.format(f"{type(error).__name__}: {error}")
+        return summary, None, _CANNOT_COMPARE.format(f"{type(error).__name__}: {error}")
 
 
 def _transformed_outcomes(part: Wrapped, given: Any) -> Any:
@@ -270,6 +204,57 @@ def _overlap(
     )
 
 
+def estimate_overlap(sketch: RowSketch, hashes: Array, shared: Array, threads: int) -> TrainedOn:
+    """Estimate the overlap from unsalted ``hashes`` of the audited people and how many groups each ``shared``."""
+    rows, first = np.unique(hashes, return_index=True)
+    salted, number = hash_again(rows, sketch.salt, threads), shared[first]
+    known = salted <= np.uint64(sketch.threshold)
+    found = int(np.isin(salted[known], np.array(sketch.hashes, dtype=np.uint64)).sum())
+    twin = _twin_chance(sketch)[number[known]]
+    return judge_overlap(found, int(known.sum()), twin)
+
+
+def judge_overlap(found: int, compared: int, twin: Array) -> TrainedOn:
+    """Estimate and decide from counts and each row's chance of a twin."""
+    if compared == 0:
+        return TrainedOn(None, None, None, 0, 0, None, False)
+    chance = float(twin.mean())
+    odds = TWIN_ODDS * twin / (1 - twin)
+    doubtful = float((odds / (1 + odds)).mean())
+    tolerated = TOLERATED + (1 - TOLERATED) * doubtful
+    # The mean of unequal chances is on the safe side: a binomial has heavier tails (Hoeffding 1956).
+    too_many = _at_least(found, compared, tolerated) <= DOUBT
+    if not too_many and (tolerated**compared > DOUBT or chance > MANY_TWINS):
+        return TrainedOn(None, None, None, compared, found, chance, False)
+    share, lower, upper = (
+        (p - chance) / (1 - chance) for p in (found / compared, *_binomial_interval(found, compared))
+    )
+    share, lower, upper = (min(max(end, 0.0), 1.0) for end in (share, lower, upper))
+    return TrainedOn(share, lower, upper, compared, found, chance, too_many)
+
+
+def _twin_chance(sketch: RowSketch) -> Array:
+    """Return the chance of a twin in training by the number of groups shared; a half where training had nobody."""
+    people, unique = np.array(sketch.people, dtype=np.float64), np.array(sketch.unique, dtype=np.float64)
+    return np.asarray((people - unique + 1) / (people + 2))
+
+
+def _at_least(found: int, compared: int, chance: float) -> float:
+    from scipy.stats import binom
+
+    return float(binom.sf(found - 1, compared, chance))
+
+
+def _binomial_interval(found: int, compared: int) -> tuple[float, float]:
+    """Return the interval of Clopper and Pearson."""
+    from scipy.stats import beta
+
+    tail = (1 - LEVEL) / 2
+    lower = 0.0 if found == 0 else float(beta.ppf(tail, found, compared - found + 1))
+    upper = 1.0 if found == compared else float(beta.ppf(1 - tail, found + 1, compared - found))
+    return lower, upper
+
+
 def _in_words(trained_on: TrainedOn | None) -> list[str]:
     if trained_on is None:
         return []
@@ -278,3 +263,27 @@ def _in_words(trained_on: TrainedOn | None) -> list[str]:
         few = f"only {trained_on.compared:,} of their rows can be compared with what the model keeps"
         return [_CANNOT_TELL.format("the rows of different people are too often equal" if twins else few)]
     return [seen_in_words(trained_on)] if trained_on.too_many else []
+
+
+def seen_in_words(trained_on: TrainedOn) -> str:
+    return (
+        f"The model was trained on about {trained_on.share:.0%} of the audited people, so it cannot be certified on "
+        "them: a model looks better calibrated on data it has seen. Audit held-out people."
+    )
+
+
+def on_people_seen(
+    verdict: str, reason: str, penalties: Sequence[Penalty], trained_on: TrainedOn | None
+) -> tuple[str, str, list[Penalty]]:
+    """Return verdict, reason and penalties with nothing certified if the model was trained on too many of the people.
+
+    What is violated on people it has seen is violated all the more on others, so that stays.
+    """
+    if trained_on is None or not trained_on.too_many:
+        return verdict, reason, list(penalties)
+    note = "within the margin, but on people the model was trained on"
+    lowered = [replace(p, verdict=INCONCLUSIVE, note=note) if p.verdict == CERTIFIED else p for p in penalties]
+    if verdict in (VIOLATED, VIOLATED_FOR_SOME):
+        return verdict, reason, lowered
+    seen = seen_in_words(trained_on)
+    return INCONCLUSIVE, seen if verdict == CERTIFIED else f"{seen} {reason}", lowered

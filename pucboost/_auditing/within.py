@@ -19,28 +19,34 @@ the two statistics are positively correlated (a degenerate U-statistic). So fold
 tested with what the folds before it taught. Given the past, each term has mean 0 under f*, so T is a martingale, its
 variance is the expected sum of squares, and nobody's outcome is used both ways. The first two fifths only teach.
 
-For whom: a tree of at most four leaves, fitted to f − Y among the first people with weights ê, says who is told too
-much or too little. Each leaf's Σ ê·(f − Y) / Σ ê is then estimated from the others, with joint intervals (Bonferroni).
+For whom: a tree of at most four leaves, fitted to f − Y among the first people with weights ê, describes who is told
+too much or too little. Each leaf's Σ ê·(f − Y) / Σ ê is then estimated from the others, with joint intervals
+(Bonferroni).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from .._common import Array
 from .._virtual.plan import child_seed
-from .findings import Part, WithinSet
+from .findings import CERTIFIED, VIOLATED, VIOLATED_FOR_SOME, Part, Penalty, WithinSet
 from .nuisance import AVAILABILITY, EVENT, LightGBMLearner, View, outcome_loss
-from .penalty import MIN_CLUSTERS, MIN_EVENTS, rarer_outcomes, rules_of_tree, unruly
+from .penalty import MIN_CLUSTERS, MIN_EVENTS, rarer_outcomes, unruly
 from .people import AuditPeople, Loss
 from .scores import MaskScores, Spread, critical_value, few_clusters, normal_quantile, ratio_estimate
 
 LEAVES = 4
 TEACHING = 0.4
 """Share of the folds that only teach."""
+MAX_CATEGORIES_NAMED = 5
+NEARLY_ZERO = 1e-30
+"""LightGBM splits at 1e-35 where 0 is meant."""
 
 
 def teaching_folds(folds: int) -> int:
@@ -69,12 +75,10 @@ class Directed:
 
     @property
     def score(self) -> Array:
-        """ê·s·V of each person tested."""
         return self.share * self.direction * self.deviation[self.tested]
 
     @property
     def people(self) -> Array:
-        """The number of each person tested."""
         return self.view.rows[self.tested]
 
 
@@ -185,3 +189,108 @@ def parts_of(people: AuditPeople, one: Directed, level: float) -> tuple[Part, ..
             score, size = who * one.share * one.deviation[one.tested], who * one.share
             parts.append(Part(rule, int((who & exact).sum()), ratio_estimate(score, size, joint, cluster)))
     return tuple(sorted(parts, key=lambda part: -part.penalty.value))
+
+
+@dataclass
+class _Condition:
+    """The conditions on one column along a path through a tree."""
+
+    above: float = -math.inf
+    up_to: float = math.inf
+    among: list[str] = field(default_factory=list)
+    missing: bool = False
+
+
+def rules_of_tree(booster: Any, people: AuditPeople) -> dict[int, str]:
+    """Return in words who is in each leaf of the first tree of a LightGBM booster, by number of the leaf."""
+    found: dict[int, str] = {}
+    names = people.consent.feature_names
+    labels = people.source.categories.by_column(people.source.coded) if people.source.coded else {}
+
+    def walk(node: dict[str, Any], path: list[tuple[dict[str, Any], bool]]) -> None:
+        if "split_feature" not in node:
+            found[int(node.get("leaf_index", 0))] = _in_words(path, names, labels)
+            return
+        walk(node["left_child"], [*path, (node, True)])
+        walk(node["right_child"], [*path, (node, False)])
+
+    walk(booster.dump_model()["tree_info"][0]["tree_structure"], [])
+    return found
+
+
+def _in_words(path: list[tuple[dict[str, Any], bool]], names: Any, labels: dict[int, Any]) -> str:
+    conditions: dict[int, _Condition] = {}
+    for node, left in path:
+        column = int(node["split_feature"])
+        condition = conditions.setdefault(column, _Condition())
+        condition.missing = node.get("missing_type") != "None" and bool(node["default_left"]) is left
+        if node["decision_type"] == "==":
+            codes = [int(code) for code in str(node["threshold"]).split("||")]
+            known = labels.get(column, ())
+            named = [str(known[code]) if code < len(known) else str(code) for code in codes]
+            listed = ", ".join(named[:MAX_CATEGORIES_NAMED]) + (", …" if len(named) > MAX_CATEGORIES_NAMED else "")
+            condition.among.append(f"{'one of' if left else 'none of'} {listed}")
+            condition.missing = False
+        elif left:
+            condition.up_to = min(_threshold(node), condition.up_to)
+        else:
+            condition.above = max(_threshold(node), condition.above)
+    words = [_condition_in_words(names[column], condition) for column, condition in conditions.items()]
+    return " and ".join(words) or "all of them"
+
+
+def _threshold(node: dict[str, Any]) -> float:
+    threshold = float(node["threshold"])
+    return 0.0 if abs(threshold) < NEARLY_ZERO else threshold
+
+
+def _condition_in_words(name: str, condition: _Condition) -> str:
+    words = [f"{name} is {among}" for among in condition.among]
+    above = [] if condition.above == -math.inf else [f"above {condition.above:.4g}"]
+    up_to = [] if condition.up_to == math.inf else [f"up to {condition.up_to:.4g}"]
+    if above or up_to:
+        words.append(f"{name} {' and '.join(above + up_to)}")
+    return " and ".join(words) + (" or missing" if condition.missing else "")
+
+
+def for_some(
+    verdict: str,
+    reason: str,
+    penalties: Sequence[Penalty],
+    within: Sequence[WithinSet],
+    margin: float,
+    describe: Callable[[float], str],
+) -> tuple[str, str, list[Penalty]]:
+    """Return verdict and reason, "violated for some" if penalties within a set are beyond the margin but cancel.
+
+    Averages stay as they are, with a note.
+    """
+    beyond = [one for one in within if one.decisive and one.beyond_margin and one.spread is not None]
+    names, note = {one.name for one in beyond}, "on average; some are told too much, others too little"
+    noted = [
+        replace(p, note=note) if p.decisive and p.subgroup is None and p.verdict == CERTIFIED and p.name in names else p
+        for p in penalties
+    ]
+    if verdict == VIOLATED or not beyond:
+        return verdict, reason, noted
+    worst = max(beyond, key=lambda one: one.spread.value if one.spread else 0.0)
+    assert worst.spread is not None
+    who = "People who share nothing" if worst.name == "nothing" else f"People who share {worst.name} and no more"
+    why = (
+        f"{who} differ: some are told more and others less than their data justify, by {describe(worst.spread.value)} "
+        f"on average in either direction, beyond the margin of {describe(margin)}. Averages over all of them hide it."
+    )
+    why += _for_whom(worst, describe)
+    if any(one.beyond_margin and not one.decisive for one in within):
+        why += " People who withhold nothing differ in this way, too: the model is inaccurate, not only about silence."
+    return VIOLATED_FOR_SOME, why, noted
+
+
+def _for_whom(one: WithinSet, describe: Callable[[float], str]) -> str:
+    """Name the part that is told most too much, or too little, if chance does not explain it."""
+    proven = [part for part in one.parts if part.penalty.lower > 0 or part.penalty.upper < 0]
+    if not proven:
+        return ""
+    most = max(proven, key=lambda part: abs(part.penalty.value))
+    told = "more" if most.penalty.value > 0 else "less"
+    return f" Those with {most.rule} are told {describe(abs(most.penalty.value))} {told}."

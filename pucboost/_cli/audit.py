@@ -11,7 +11,7 @@ from .shared import TABLE_FILES, Commands, add_quiet, features_of, flat, load, n
 from .train import declaration, read_groups
 
 if TYPE_CHECKING:
-    from .._auditing.results import AuditReport
+    from .._auditing.findings import AuditReport
     from .._tables.table_files import TableFile
 
 

@@ -56,7 +56,7 @@ from .fitting import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._auditing.results import AuditReport
+    from .._auditing.findings import AuditReport
     from .._auditing.settings import AuditKeywords
     from .._models.trained import TrainedModel
 

@@ -4,7 +4,7 @@ import pytest
 from auditing.report_examples import bare, hostile, huge, with_nan
 
 import pucboost as puc
-from pucboost._auditing.report.rendering import render_html
+from pucboost._auditing.report import render_html
 from pucboost.simulate import LogisticFamily
 
 

@@ -1,17 +1,25 @@
-"""Findings to render: nothing in them, too much in them, hostile names; and a reader of what was rendered."""
+"""Findings to render: the golden report, nothing, too much, no numbers, hostile names; and a reader of pages."""
 
+import json
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 from pucboost._auditing import findings
-from pucboost._auditing.results import AuditReport
+from pucboost._auditing.findings import AuditReport
+
+GOLDEN = Path(__file__).parent / "golden"
 
 HOSTILE = "<script>alert(1)</script>\"'&|`*_[x](y)$a$\x1b[31m\x00\n"
 
 NAN = math.nan
 
 NAMES = ["certified", "violated", "few", "bare", "nan", "huge", "hostile"]
+
+_VERDICTS = (findings.CERTIFIED, findings.VIOLATED, findings.INCONCLUSIVE, findings.NOT_TESTABLE)
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -45,40 +53,45 @@ def bare(**changes):
     return replace(report, **changes)
 
 
+def golden():
+    """Return the report of ``golden/report.json``, in which every section has something to show."""
+    return _read(json.loads((GOLDEN / "report.json").read_text(encoding="utf-8")), AuditReport)
+
+
+def _read(value, kind):
+    """Return plain data as the dataclass, tuple or mapping that ``to_dict`` made them of."""
+    options = [option for option in get_args(kind) if option is not type(None)]
+    if value is None or (type(None) in get_args(kind) and len(options) == 1):
+        return None if value is None else _read(value, options[0])
+    if is_dataclass(kind):
+        hints = get_type_hints(kind, {**vars(findings), "Mapping": Mapping})
+        return kind(**{field.name: _read(value[field.name], hints[field.name]) for field in fields(kind)})
+    if get_origin(kind) is tuple:
+        return tuple(_read(inner, options[0]) for inner in value)
+    return {key: _read(inner, options[1]) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+def _changed(value, kind, change):
+    """Return a value with everything of a kind in it, however deep, changed."""
+    if isinstance(value, kind):
+        return change(value)
+    if is_dataclass(value):
+        return replace(value, **{f.name: _changed(getattr(value, f.name), kind, change) for f in fields(value)})
+    if isinstance(value, dict):
+        return {_changed(key, kind, change): _changed(inner, kind, change) for key, inner in value.items()}
+    return tuple(_changed(inner, kind, change) for inner in value) if isinstance(value, tuple) else value
+
+
 def with_nan():
-    e = findings.Estimate(NAN, NAN, NAN, NAN)
-    comparison = findings.LossComparison("everybody", "unrestricted", 5, NAN, NAN, e)
-    return bare(
-        margin=0.02,
-        critical_value=NAN,
-        mean_prediction=NAN,
-        penalties=(
-            penalty(
-                "a", NAN, findings.INCONCLUSIVE, estimate=e, verdict_lower=NAN, verdict_upper=math.inf, percent=NAN
-            ),
-            penalty("b", None, findings.NOT_TESTABLE),
-        ),
-        inference_from_silence=comparison,
-        non_degradation=(comparison,),
-        informativeness=(findings.Informativeness("a", NAN, NAN, NAN, NAN, NAN),),
-        averages=(findings.AveragePrediction("a", 1, NAN, NAN, NAN, NAN),),
-        sharing_effect=findings.SharingEffect(0, NAN, {}, NAN, NAN, None, None, findings.Histogram((), ())),
-        balance=(findings.Balance("a", 1, NAN, NAN, e, e), findings.Balance("b", 1, 0.0, 0.0, None, e)),
-        puc_gap=findings.PucGap(0.0, {"a": NAN}),
-        calibration=(findings.Calibration("x", (findings.CalibrationBin(NAN, NAN, NAN, NAN, 1),)),),
-        scatter=(findings.ScatterPoint(NAN, NAN),),
-        recognition=findings.Recognition(
-            5, (findings.RecognisedPeople("a", 2, NAN),), (findings.BaseFeature("b", "a", NAN, NAN, NAN, False),)
-        ),
-        comparability=(
-            findings.Comparability("a", 1, 2, e, NAN, e, NAN, NAN),
-            findings.Comparability("everything", 1, 1, e, None),
-        ),
-        within=(
-            findings.WithinSet("a", 3, e, NAN, False),
-            findings.WithinSet("b", 3, None, None, False, note="No direction found."),
-        ),
-    )
+    """The golden report without a single number that is known, but for what was asked for."""
+    return replace(_changed(golden(), float, lambda number: NAN), margin=0.02, level=0.95)
+
+
+def hostile():
+    """The golden report with hostile names, notes and sentences."""
+    known = (*_VERDICTS, "lower", "probability")
+    report = _changed(golden(), str, lambda text: text if text in known else HOSTILE)
+    return replace(report, verdict=findings.VIOLATED, reason=f"People who share {HOSTILE} pay more.")
 
 
 def huge():
@@ -103,57 +116,6 @@ def huge():
         balance=tuple(findings.Balance(n, 10**9, 1e12, 1e11, findings.Estimate(10, 1, 8, 12), e) for n in names),
         warnings=("w" * 400,),
         provenance=replace(bare().provenance, consent={n: (n, n) for n in names}, base_features=tuple(names)),
-    )
-
-
-def hostile():
-    names = (HOSTILE, f"{HOSTILE} + x")
-    e = findings.Estimate(0.1, 0.01, 0.08, 0.12)
-    return bare(
-        verdict=findings.VIOLATED,
-        reason=f"People who share {HOSTILE} pay more.",
-        simultaneous=HOSTILE,
-        loss=HOSTILE,
-        penalties=(
-            *(penalty(n, 0.1, findings.VIOLATED) for n in names),
-            penalty("a", 0.1, findings.VIOLATED, subgroup=HOSTILE),
-            penalty(HOSTILE, None, findings.NOT_TESTABLE, note=HOSTILE),
-        ),
-        inference_from_silence=findings.LossComparison(HOSTILE, HOSTILE, 5, 0.1, 0.2, e, HOSTILE),
-        non_degradation=(findings.LossComparison(HOSTILE, HOSTILE, 5, 0.1, 0.2, e, HOSTILE),),
-        informativeness=(findings.Informativeness(HOSTILE, 0.5, 0.1, 1.0, 0.01, 0.01, HOSTILE),),
-        averages=(findings.AveragePrediction(HOSTILE, 1, 0.1, 0.1, 0.1, 0.1),),
-        comparability=(findings.Comparability(HOSTILE, 1, 2, e, 0.3, e, 0.0, 0.2),),
-        within=(
-            findings.WithinSet(HOSTILE, 3, e, 0.08, True, (findings.Part(f"{HOSTILE} above 3", 2, e),)),
-            findings.WithinSet(HOSTILE, 3, None, None, False, note=HOSTILE),
-        ),
-        balance=(findings.Balance(HOSTILE, 1, 0.1, 0.1, e, e),),
-        support=findings.Support(1, (HOSTILE,), 3, 0, (findings.GroupSupport(HOSTILE, 0.5, 1, 1),), 10.0),
-        puc_gap=findings.PucGap(0.01, {HOSTILE: 0.1}),
-        calibration=(findings.Calibration(HOSTILE, (findings.CalibrationBin(0.1, 0.1, 0.05, 0.15, 9),)),),
-        provenance=findings.Provenance(
-            HOSTILE,
-            9,
-            0,
-            5,
-            100,
-            HOSTILE,
-            HOSTILE,
-            HOSTILE,
-            HOSTILE,
-            {HOSTILE: (HOSTILE,)},
-            (HOSTILE,),
-            {HOSTILE: HOSTILE},
-            HOSTILE,
-            0.1,
-        ),
-        warnings=(HOSTILE,),
-        recognition=findings.Recognition(
-            9,
-            (findings.RecognisedPeople(HOSTILE, 4, 0.99),),
-            (findings.BaseFeature(HOSTILE, HOSTILE, 0.99, 1.0, 0.4, True),),
-        ),
     )
 
 

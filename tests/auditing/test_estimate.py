@@ -12,7 +12,7 @@ from audit_tools import HARMLESS, PAPER, TEASER, audit, interval_by_hand, known_
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.nuisance import CrossFitter, LightGBMLearner, NuisanceLoss, random_folds
+from pucboost._auditing.nuisance import CrossFitter, LightGBMLearner, NuisanceLoss
 from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
 from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
@@ -71,17 +71,6 @@ def test_rows_repeated_in_clusters_equal_weights() -> None:
     assert once.penalties[0].estimate.standard_error < repeated.penalties[0].estimate.standard_error
 
 
-def test_pooled_penalty_is_the_average_over_sets() -> None:
-    people = PAPER.sample(3000, seed=1)
-    report = audit(PAPER.puc_prediction, people, PAPER)
-    pooled = next(p for p in report.penalties if p.groups is None)
-    sets = [p for p in report.penalties if p.decisive and p.groups is not None]
-    assert len(sets) == 7
-    assert pooled.people == sum(p.people for p in sets)
-    average = sum(p.people * p.estimate.value for p in sets) / pooled.people
-    assert pooled.estimate.value == pytest.approx(average, abs=1e-12)
-
-
 def test_everything_shared_is_shown_but_does_not_decide() -> None:
     people = PAPER.sample(3000, seed=1)
     full = people.available.all(axis=1)
@@ -95,27 +84,6 @@ def test_everything_shared_is_shown_but_does_not_decide() -> None:
     assert entry.people == int(full.sum())
     assert entry.verdict == "violated"
     assert report.verdict != "violated"
-
-
-def test_halves_are_disjoint_and_exclude_their_fold() -> None:
-    people, _ = read_audit_people(TEASER.sample(500, 0).X, np.arange(500) % 2, optional=[2], num_threads=1)
-    fitter = CrossFitter(people, FittingOptions(num_threads=1))
-    view = fitter.view(0)
-    seen = np.zeros(500, dtype=int)
-    for k in range(5):
-        inside, first, second = view.halves(k)
-        assert set(inside) | set(first) | set(second) == set(range(500))
-        assert len(inside) + len(first) + len(second) == 500
-        assert abs(len(first) - len(second)) <= 2
-        seen[inside] += 1
-    assert (seen == 1).all()
-
-
-def test_clusters_stay_in_one_fold() -> None:
-    cluster = np.repeat(np.arange(50), 4)
-    fold = random_folds(200, 5, 0, cluster)
-    assert (fold.reshape(50, 4) == fold[::4, None]).all()
-    assert np.bincount(fold).tolist() == [40] * 5
 
 
 def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,16 +108,6 @@ def test_models_of_outcome_and_availability_never_share_rows(monkeypatch: pytest
         assert not share[k] & outcome[k]
         assert not (share[k] | outcome[k]) & fold
         assert len(share[k] | outcome[k]) == 400 - len(fold)
-
-
-def test_early_stopping_watches_whole_clusters() -> None:
-    people = TEASER.sample(200, 0)
-    rows = np.repeat(np.arange(200), 5)
-    read, _ = read_audit_people(people.X[rows], people.y[rows], optional=[2], clusters=rows, num_threads=1)
-    learner = CrossFitter(read, FittingOptions(num_threads=1)).view(0).learner
-    fit, stop = learner._split(np.arange(1000), read.y, 0)
-    assert not set(rows[fit]) & set(rows[stop])
-    assert len(fit) + len(stop) == 1000
 
 
 @pytest.mark.slow

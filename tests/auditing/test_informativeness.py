@@ -1,18 +1,20 @@
-"""Whether withholding says anything: the level of the test, its power, and Holm's adjustment."""
+"""Whether withholding says anything: the test written out in loops, its level, its power, and Holm's adjustment."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
 from audit_tools import HARMLESS, TEASER, audit
+from scipy import stats
 
+from pucboost._auditing.context import _with_holm, informativeness
 from pucboost._auditing.findings import Informativeness
 from pucboost._auditing.nuisance import EVENT, CrossFitter, NuisanceLoss
 from pucboost._auditing.people import read_audit_people
-from pucboost._auditing.recognition import _with_holm, informativeness
 from pucboost._auditing.scores import MaskScores
 from pucboost._auditing.settings import FittingOptions
 from pucboost.simulate.families import expit
@@ -91,7 +93,77 @@ def test_informative_withholding_is_noticed_and_harmless_is_not() -> None:
     assert abs(harmless.correlation) < 0.05
 
 
-def test_holm_adjustment() -> None:
-    found = [Informativeness(g, 0.5, 0.1, 1.0, p, None) for g, p in (("a", 0.04), ("b", 0.01), ("c", 0.03))]
-    adjusted = {f.group: f.adjusted_p_value for f in _with_holm(found)}
-    assert adjusted == pytest.approx({"b": 0.03, "c": 0.06, "a": 0.06})
+# Written out ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clustered", [False, True], ids=["people", "clusters"])
+def test_informativeness_in_loops(clustered: bool) -> None:
+    n = 200
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(100), 2) if clustered else None
+    table = np.column_stack([np.arange(n), *np.where(rng.random((2, n)) < 0.5, np.nan, 1.0)])
+    options = {"optional": {"app": [1], "blood": [2]}, "num_threads": 1, "clusters": cluster}
+    people, _ = read_audit_people(table, rng.integers(0, 2, n), weight=rng.uniform(0.5, 2, n), **options)
+    g, e = rng.random((2, n))
+    nothing = MaskScores(0, np.arange(n), g, g, people.y, (g, 1 - g))
+    found = informativeness(people, nothing, KnownView(e))  # type: ignore[arg-type]
+    assert [f.group for f in found] == ["app", "blood"]
+    p_values = []
+    for number, f in enumerate(found):
+        shares = [float(int(a) >> number & 1) for a in people.shared]
+        w, total = people.weight, people.weight.sum()
+        product: dict[int, float] = defaultdict(float)
+        cross = square_y = square_a = rate = 0.0
+        for i in range(n):
+            first, second = people.y[i] - g[i], shares[i] - e[i]
+            product[i if cluster is None else int(cluster[i])] += w[i] * first * second
+            cross += w[i] * first * second / total
+            square_y += w[i] * first**2 / total
+            square_a += w[i] * second**2 / total
+            rate += w[i] * shares[i] / total
+        values = list(product.values())
+        statistic = math.sqrt(len(values)) * np.mean(values) / np.std(values)
+        p_values.append(2 * stats.norm.sf(abs(statistic)))
+        assert f.shared == pytest.approx(rate)
+        assert f.statistic == pytest.approx(statistic)
+        assert f.correlation == pytest.approx(cross / math.sqrt(square_y * square_a))
+        assert f.p_value == pytest.approx(p_values[-1])
+    smaller, larger = sorted(p_values)
+    adjusted = sorted(f.adjusted_p_value for f in found)
+    assert adjusted == pytest.approx(sorted([min(1, 2 * smaller), max(larger, min(1, 2 * smaller))]))
+
+
+def test_informativeness_needs_variation() -> None:
+    n = 60
+    table = np.column_stack([np.arange(n), np.ones(n), np.full(n, np.nan), np.where(np.arange(n) % 2, 1.0, np.nan)])
+    people, _ = read_audit_people(table, np.arange(n) % 3, optional=[1, 2, 3], num_threads=1)
+    flat = np.zeros(n)
+    nothing = MaskScores(0, np.arange(n), flat, flat, people.y, (people.y, people.y))
+    found = informativeness(people, nothing, KnownView(flat))  # type: ignore[arg-type]
+    assert [f.note for f in found] == [
+        "Everybody shares it: not testable.",
+        "Nobody shares it: not testable.",
+        "No variation: not testable.",
+    ]
+    assert [f.shared for f in found] == [1.0, 0.0, 0.5]
+    assert all(f.p_value is f.adjusted_p_value is f.statistic is None for f in found)
+
+
+def test_informativeness_without_variation_of_the_product() -> None:
+    """Whoever shares has outcome 1, all others 0: the residuals vary, their product does not."""
+    n = 64
+    shares = np.arange(n) % 2
+    table = np.column_stack([np.arange(n), np.where(shares, 1.0, np.nan)])
+    people, _ = read_audit_people(table, shares, optional=[1], num_threads=1)
+    half = np.full(n, 0.5)
+    nothing = MaskScores(0, np.arange(n), half, half, people.y, (half, half))
+    (found,) = informativeness(people, nothing, KnownView(half))  # type: ignore[arg-type]
+    assert (found.note, found.p_value) == ("No variation: not testable.", None)
+
+
+def test_holm_counts_tested_groups_only_and_stops_at_one() -> None:
+    p_values = {"a": 0.6, "b": None, "c": 0.001, "d": 0.55, "e": 0.0}
+    found = _with_holm([Informativeness(g, 0.5, None, None, p, None) for g, p in p_values.items()])
+    assert [f.group for f in found] == list(p_values)
+    adjusted = {f.group: f.adjusted_p_value for f in found}
+    assert adjusted == pytest.approx({"a": 1.0, "b": None, "c": 0.003, "d": 1.0, "e": 0.0})

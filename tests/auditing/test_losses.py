@@ -62,37 +62,27 @@ def test_quantile_audit_finds_the_justified_quantile_and_a_surcharge() -> None:
     assert dear.calibration == ()
 
 
-@pytest.mark.parametrize(
-    ("params", "name", "alpha"),
-    [
-        ({"objective": "binary"}, "binary", 0.5),
-        ({"objective": "regression"}, "squared", 0.5),
-        ({"objective": "poisson"}, "poisson", 0.5),
-        ({"objective": "tweedie"}, "poisson", 0.5),
-        ({"objective": "quantile", "alpha": 0.8}, "quantile", 0.8),
-        ({"objective": "l1"}, "quantile", 0.5),
-    ],
-)
-def test_loss_is_read_from_a_lightgbm_booster(params: dict[str, Any], name: str, alpha: float) -> None:
+def test_loss_is_read_from_a_booster() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
-    assert choose_loss("auto", None, lgb.train({**params, **QUIET}, lgb.Dataset(X, y), 2), y) == Loss(name, alpha)
-
-
-@pytest.mark.parametrize(
-    ("params", "name", "alpha"),
-    [
-        ({"objective": "binary:logistic"}, "binary", 0.5),
-        ({"objective": "count:poisson"}, "poisson", 0.5),
-        ({"objective": "reg:quantileerror", "quantile_alpha": 0.7}, "quantile", 0.7),
-    ],
-)
-def test_loss_is_read_from_an_xgboost_booster(params: dict[str, Any], name: str, alpha: float) -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200).astype(float)
-    chosen = choose_loss("auto", None, xgb.train({**params, "nthread": 1}, xgb.DMatrix(X, y), 2), y)
-    assert chosen.name == name
-    assert chosen.alpha == pytest.approx(alpha)
+    for name, alpha, params in (
+        ("binary", 0.5, {"objective": "binary"}),
+        ("squared", 0.5, {"objective": "regression"}),
+        ("poisson", 0.5, {"objective": "poisson"}),
+        ("poisson", 0.5, {"objective": "tweedie"}),
+        ("quantile", 0.8, {"objective": "quantile", "alpha": 0.8}),
+        ("quantile", 0.5, {"objective": "l1"}),
+    ):
+        assert choose_loss("auto", None, lgb.train({**params, **QUIET}, lgb.Dataset(X, y), 2), y) == Loss(name, alpha)
+    for name, alpha, params in (
+        ("binary", 0.5, {"objective": "binary:logistic"}),
+        ("poisson", 0.5, {"objective": "count:poisson"}),
+        ("quantile", 0.7, {"objective": "reg:quantileerror", "quantile_alpha": 0.7}),
+    ):
+        chosen = choose_loss("auto", None, xgb.train({**params, "nthread": 1}, xgb.DMatrix(X, y), 2), y)
+        assert (chosen.name, chosen.alpha) == (name, pytest.approx(alpha))
+    model = lgb.LGBMRegressor(objective="quantile", alpha=0.8, n_estimators=2, verbose=-1).fit(X, X[:, 0])
+    assert choose_loss("auto", None, model, X[:, 0]) == Loss("quantile", 0.8)
 
 
 def test_loss_without_a_booster_follows_the_outcomes() -> None:
@@ -125,9 +115,3 @@ def test_a_quantile_that_outcomes_equal_is_refused() -> None:
     y = np.where(np.arange(400) % 3 == 0, 1.0, 0.0)
     with pytest.raises(ValueError, match="outcomes equal the predicted quantile"):
         puc.audit(lambda t: np.zeros(len(t)), X, y, optional=[1], loss="quantile", alpha=0.5, margin=0.05)
-
-
-def test_objective_of_an_engines_own_estimator() -> None:
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    model = lgb.LGBMRegressor(objective="quantile", alpha=0.8, n_estimators=2, verbose=-1).fit(X, X[:, 0])
-    assert choose_loss("auto", None, model, X[:, 0]) == Loss("quantile", 0.8)

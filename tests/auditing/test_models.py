@@ -57,30 +57,18 @@ def test_plain_boosters_need_optional(data: Any) -> None:
         assert report.loss == "log loss"
 
 
-def test_anchored_model(data: Any) -> None:
-    X, y, X_test, y_test = data
-    params = {"objective": "binary", "optional": PAPER.optional, "anchor": "base", **QUIET}
-    model = puc.train(params, puc.Dataset(X, y), 10)
-    report = puc.audit(model, X_test, y_test, margin=0.02, num_threads=1)
-    assert report.provenance.model_kind == "pucboost AnchoredModel"
-    assert len(report.penalties) >= 8
-
-
-@pytest.mark.parametrize("change", ["group removed", "other order"])
 @pytest.mark.parametrize("kind", ["lightgbm", "xgboost", "anchored"])
-def test_the_hash_of_a_model_covers_its_consent(kind: str, change: str) -> None:
+def test_the_hash_of_a_model_covers_its_consent(kind: str) -> None:
     X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) % 2
     engine = {"engine": kind} if kind != "anchored" else {"anchor": "base"}
     model: Any = puc.train({"optional": {"p": [1], "q": [2]}, "objective": "binary", **engine, **QUIET}, (X, y), 3)
-    other: Any = copy.deepcopy(model)
-    assert _model_hash(other) == _model_hash(model)
-    groups = {"p": (1,)} if change == "group removed" else {"q": (2,), "p": (1,)}
-    consent = puc.Consent(groups, model.consent.feature_names)
-    if kind == "anchored":
-        other = replace(model, consent=consent)
-    else:
-        other.consent = consent
-    assert _model_hash(other) != _model_hash(model)
+    assert _model_hash(copy.deepcopy(model)) == _model_hash(model)
+    for groups in ({"p": (1,)}, {"q": (2,), "p": (1,)}):  # a group less, and another order
+        consent = puc.Consent(groups, model.consent.feature_names)
+        other: Any = replace(model, consent=consent) if kind == "anchored" else copy.deepcopy(model)
+        if kind != "anchored":
+            other.consent = consent
+        assert _model_hash(other) != _model_hash(model)
 
 
 @pytest.mark.parametrize("container", ["numpy", "pandas", "polars"])
@@ -179,7 +167,7 @@ def test_booster_with_another_table(data: Any) -> None:
     assert puc.audit(booster, X_test, y_test, margin=0.02, optional=PAPER.optional, num_threads=1) is not None
 
 
-@pytest.mark.parametrize("classes", [[0, 1], [1, 2], ["no", "yes"]])
+@pytest.mark.parametrize("classes", [[1, 2], ["no", "yes"]])
 def test_classes_go_by_their_labels(classes: list[Any]) -> None:
     people = TEASER.sample(800, 0)
     y = np.asarray(classes)[people.y.astype(int)]
@@ -242,30 +230,14 @@ def test_zeros_that_mean_missing() -> None:
 # What is known of training ------------------------------------------------------------------------------------------
 
 
-def test_training_data_are_recognised(data: Any) -> None:
+def test_reference_models_come_from_the_training_data(data: Any) -> None:
     X, y, X_test, y_test = data
     booster = puc.train({"objective": "binary", "optional": PAPER.optional, **QUIET}, lgb.Dataset(X, y), 5)
-    seen = puc.audit(booster, X, y, margin=0.02, num_threads=1)
-    assert any("trained on" in warning for warning in seen.warnings)
     fresh = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1)
-    assert not any("trained on" in warning for warning in fresh.warnings)
-    overlap = puc.audit(booster, X[:1000], y[:1000], margin=0.02, num_threads=1, train_data=(X, y))
-    assert "The model was trained on about 100% of the audited people" in overlap.warnings[0]
     given = puc.audit(booster, X_test, y_test, margin=0.02, num_threads=1, train_data=(X, y))
     assert given.warnings == fresh.warnings
     assert numbers(given) == numbers(fresh)
-    # The reference models now come from the training data.
     assert given.averages[0].base_model != fresh.averages[0].base_model
-
-
-def test_what_training_saw_survives_the_model_file(data: Any, tmp_path: Any) -> None:
-    X, y, *_ = data
-    for engine in ("lightgbm", "xgboost"):
-        params = {"objective": "binary", "optional": PAPER.optional, "engine": engine, **QUIET}
-        booster = puc.train(params, puc.Dataset(X, y), 3)
-        puc.save_model(booster, tmp_path / "model")
-        assert puc.load_model(tmp_path / "model").puc_summary == booster.puc_summary
-        assert booster.puc_summary.masks_seen == tuple(range(8))
 
 
 def test_sets_of_a_few_people_are_not_kept() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import product
 from typing import Any
 
@@ -14,23 +15,25 @@ from auditing.report_examples import bare
 
 import pucboost as puc
 from pucboost._auditing import recognition
-from pucboost._auditing.findings import BaseFeature, RecognisedPeople, Recognition
+from pucboost._auditing.findings import Recognition
 from pucboost._auditing.people import read_audit_people
 from pucboost._auditing.recognition import area, bins_of, recognise, recognition_in_words
-from pucboost._auditing.report.rendering import render_html
 from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
 from pucboost.simulate import BinaryFamily, DiscreteFamily
 
 PEOPLE = PAPER.sample(3000, 0)
 SILENT = np.isnan(PEOPLE.X[:, PAPER.optional])
-RNG = np.random.default_rng(1)
 
 
 def look(X: Any, optional: Any, y: Any = None, seed: int = 0, **options: Any) -> Recognition | None:
     outcome = np.arange(len(X)) % 2 if y is None else y
     people, _ = read_audit_people(X, outcome, optional=optional, num_threads=1, **options)
     return recognise(people, FittingOptions(num_threads=1, seed=seed))
+
+
+def warnings_of(found: Recognition | None) -> list[str]:
+    return recognition_in_words([] if found is None else [column for column in found.columns if column.conspicuous])
 
 
 def with_column(*columns: Any) -> Recognition:
@@ -50,27 +53,22 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("n", [400, 4000])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_no_false_alarm(name: str, n: int) -> None:
+def test_no_false_alarm(name: str) -> None:
     family = FAMILIES[name]
-    for seed in range(3):
+    for n, seed in ((400, 0), (400, 1), (400, 2), (4000, 0)):
         people = family.sample(n, seed)
         found = look(people.X, family.optional, people.y, seed)
         assert found is not None
-        assert recognition_in_words(found) == []
+        assert warnings_of(found) == []
         assert not any(column.conspicuous for column in found.columns)
         assert max(column.alone for column in found.columns) < 0.9
 
 
 def test_columns_of_noise_tell_nothing() -> None:
-    n = len(PEOPLE.X)
-    noise = [
-        RNG.normal(size=n),
-        RNG.integers(0, 3, n),
-        RNG.integers(0, 2000, n),
-        np.where(RNG.random(n) < 0.9, np.nan, 1),
-    ]
+    n, rng = len(PEOPLE.X), np.random.default_rng(1)
+    noise = [rng.normal(size=n), rng.integers(0, 3, n), rng.integers(0, 2000, n)]
+    noise.append(np.where(rng.random(n) < 0.9, np.nan, 1))
     found = {column.name: column for column in with_column(*noise).columns}
     for number in range(5, 9):
         column = found[f"Column_{number}"]
@@ -93,7 +91,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("kind", LEAKS)
 def test_a_column_that_tells_one_group_is_found(kind: str) -> None:
-    first = with_column(LEAKS[kind](SILENT[:, 1], RNG)).columns[0]
+    first = with_column(LEAKS[kind](SILENT[:, 1], np.random.default_rng(1))).columns[0]
     assert (first.name, first.group, first.conspicuous) == ("Column_5", "Column_3", True)
     assert first.alone > 0.95
     assert first.beyond_others > 0.15
@@ -110,13 +108,14 @@ def test_columns_that_say_the_same_are_all_found() -> None:
 
 
 def test_a_column_that_gives_away_some_of_them_for_certain() -> None:
-    refused = np.where(SILENT[:, 2] & (RNG.random(3000) < 0.4), RNG.normal(size=3000), np.nan)
+    rng = np.random.default_rng(1)
+    refused = np.where(SILENT[:, 2] & (rng.random(3000) < 0.4), rng.normal(size=3000), np.nan)
     found = with_column(refused)
     first = found.columns[0]
     assert (first.name, first.group, first.conspicuous) == ("Column_5", "Column_4", True)
     assert first.recognised == pytest.approx(0.4, abs=0.06)
     assert first.alone == pytest.approx(0.7, abs=0.04)
-    (said,) = recognition_in_words(found)
+    (said,) = warnings_of(found)
     assert said.startswith(f"Base column 'Column_5' gives away about {first.recognised:.0%} of the people who withhold")
 
 
@@ -124,25 +123,23 @@ def test_a_column_that_counts_what_is_shared() -> None:
     found = with_column(SILENT.sum(axis=1))
     first = found.columns[0]
     assert (first.name, first.group, first.conspicuous) == ("Column_5", None, True)
-    (said,) = recognition_in_words(found)
+    (said,) = warnings_of(found)
     assert said.startswith("Base column 'Column_5' predicts almost perfectly who shares nothing. Whoever withholds")
 
 
 def test_columns_that_only_tell_together() -> None:
-    coin = RNG.random(3000) < 0.5
+    coin = np.random.default_rng(1).random(3000) < 0.5
     found = with_column(coin, coin ^ SILENT[:, 0])
     assert {column.name for column in found.columns if column.conspicuous} == {"Column_5", "Column_6"}
     assert {column.group for column in found.columns[:2]} == {"Column_2"}
     assert next(one.together for one in found.groups if one.group == "Column_2") > 0.99
-    (said,) = recognition_in_words(found)
-    assert said.startswith(
-        "Base columns 'Column_5', 'Column_6' together predict almost perfectly who withholds 'Column_2'"
-    )
+    (said,) = warnings_of(found)
+    assert re.match(r"Base columns 'Column_\d', 'Column_\d' together predict .* who withholds 'Column_2'\. Who", said)
 
 
 def test_categories_need_no_order() -> None:
     frame = pd.DataFrame(PEOPLE.X, columns=["a", "b", "x", "y", "z"])
-    codes = 2 * RNG.integers(0, 150, 3000) + SILENT[:, 0]
+    codes = 2 * np.random.default_rng(1).integers(0, 150, 3000) + SILENT[:, 0]
     frame["form"] = pd.Categorical([f"form {code}" for code in np.random.default_rng(2).permutation(300)[codes]])
     frame["office"] = pd.Categorical(np.where(SILENT[:, 0], "north", "south"))
     found = look(frame, ["x", "y", "z"])
@@ -181,7 +178,7 @@ def test_bins_by_hand() -> None:
 
 def test_weights_and_clusters_count() -> None:
     """People of weight 0 and the other half of a cluster are not there to be learned from."""
-    leak = np.where(np.arange(3000) < 1500, SILENT[:, 0], RNG.random(3000) < 0.5)
+    leak = np.where(np.arange(3000) < 1500, SILENT[:, 0], np.random.default_rng(1).random(3000) < 0.5)
     X = np.column_stack([PEOPLE.X, leak])
     assert look(X, PAPER.optional, weight=np.arange(3000) < 1500).columns[0].name == "Column_5"  # type: ignore[union-attr]
     unweighted = look(X, PAPER.optional)
@@ -199,7 +196,7 @@ def test_nothing_to_say() -> None:
     X = np.column_stack([np.arange(400.0), np.where(np.arange(400) < 390, 1.0, np.nan)])
     assert look(X, [1]) is None  # ten people are too few
     assert look(np.where(np.arange(400)[:, None] % 2, np.nan, X[:, :1]), [0]) is None  # no base features
-    assert recognition_in_words(None) == []
+    assert warnings_of(None) == []
 
 
 def test_a_sample_stands_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,15 +218,9 @@ def test_the_report_says_it_everywhere() -> None:
         return PAPER.unrestricted_prediction(table[["a", "b", "x", "y", "z"]].to_numpy())
 
     report = puc.audit(model, frame, PEOPLE.y, optional=["x", "y", "z"], margin=0.05, num_threads=1)
-    said = (
-        "Base column 'date of consent form' predicts almost perfectly who withholds 'x'. Whoever withholds can be "
-        "recognised by it, so a model may read silence through it, and this audit does not see that: it compares "
-        "people with the same base data. Keep such a column out, or justify it."
-    )
-    assert said in report.warnings
-    assert said in str(report)
-    assert "Look first at “date of consent form”" in report.to_html()
-    assert "gives silence away: look at it" in report.to_html()
+    said = "Base column 'date of consent form' predicts almost perfectly who withholds 'x'. Whoever withholds can be"
+    assert report.warnings[0].startswith(said)
+    assert report.warnings[0] in str(report)
     read = json.loads(report.to_json())["recognition"]
     assert read["columns"][0]["name"] == "date of consent form"
     assert read["columns"][0]["conspicuous"] is True
@@ -239,11 +230,3 @@ def test_the_report_says_it_everywhere() -> None:
     assert table.index[0] == "date of consent form"
     assert table.loc["date of consent form", "alone"] == pytest.approx(1)
     assert bare().base_features.empty
-
-
-def test_words_for_many_and_for_missing_numbers() -> None:
-    columns = tuple(BaseFeature(f"c{i}", None, 0.6, 0.0, None, False) for i in range(15))
-    page = render_html(bare(recognition=Recognition(900, (RecognisedPeople(None, 400, None),), columns)))
-    assert "No base feature gives it away here." in page
-    assert "(3 more not shown)" in page
-    assert "all of it at once" in page

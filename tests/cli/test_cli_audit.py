@@ -189,7 +189,7 @@ def test_rendering_that_fails_leaves_no_other_report(
     def broken(report: Any) -> str:
         raise ValueError("cannot render")
 
-    monkeypatch.setattr("pucboost._auditing.report.rendering.render_markdown", broken)
+    monkeypatch.setattr("pucboost._auditing.report.render_markdown", broken)
     assert audit(folder, "fair.txt", "--html", tmp_path / "a.html", "--markdown", tmp_path / "a.md") == 3
     assert list(tmp_path.iterdir()) == []
 

@@ -1,9 +1,10 @@
-"""What comes out of an audit, and what it says of too little or wrong input."""
+"""Options of an audit, what comes out of it, and what becomes of too little or wrong input."""
 
 from __future__ import annotations
 
+import inspect
 import json
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import lightgbm as lgb
@@ -15,12 +16,66 @@ from audit_tools import HARMLESS, PAPER, TEASER, audit, numbers
 from tools import QUIET
 
 import pucboost as puc
+from pucboost._auditing.settings import (
+    AuditOptions,
+    FittingOptions,
+    JudgementOptions,
+    NuisanceEstimators,
+    PeopleOptions,
+    group_options,
+)
 from pucboost.simulate.families import expit
+
+GROUPS = (PeopleOptions, JudgementOptions, FittingOptions)
+OPTIONS = [field.name for group in GROUPS for field in fields(group) if field.name != "margin"]
+
+
+def test_every_option_is_in_the_types_the_signature_and_the_docstring() -> None:
+    assert len(OPTIONS) == len(set(OPTIONS))
+    assert set(OPTIONS) == set(AuditOptions.__annotations__)
+    assert AuditOptions.__required_keys__ == frozenset()
+    parameters = inspect.signature(puc.audit).parameters
+    assert list(parameters) == ["model", "X", "y", "margin", "train_data", "truth", *OPTIONS]
+    defaults = {"level": 0.95, "min_count": 100, "folds": 5, "loss": "auto", "optional": None}
+    assert {name: parameters[name].default for name in defaults} == defaults
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for name, p in parameters.items() if name in OPTIONS)
+    lines = (inspect.getdoc(puc.audit) or "").split("Returns\n")[0].splitlines()
+    documented = {name.strip() for line in lines if not line.startswith(" ") for name in line.split(",")}
+    assert set(parameters) <= documented
+
+
+def test_options_reach_their_group_as_plain_numbers() -> None:
+    class Estimator:
+        def fit(self) -> None: ...
+
+    given = {"weight": "w", "level": np.float32(0.9), "folds": np.int64(4), "nuisance": {"num_leaves": 7}}
+    people, judgement, fitting = group_options(np.float64(0.02), given)
+    assert people == PeopleOptions(weight="w")
+    assert judgement == JudgementOptions(0.02, level=float(np.float32(0.9)))
+    assert fitting == FittingOptions(folds=4, nuisance={"num_leaves": 7})
+    assert [type(value) for value in (judgement.margin, judgement.level, fitting.folds)] == [float, float, int]
+    pair = Estimator(), Estimator()
+    read = FittingOptions(nuisance=pair).nuisance
+    assert read == NuisanceEstimators(*pair)
+    assert FittingOptions(nuisance=read).nuisance is read
+    assert FittingOptions().nuisance == {}
+
+
+def test_bound_is_the_margin_in_units_of_the_prediction() -> None:
+    assert JudgementOptions(0.1).bound(-3.0) == 0.1
+    assert JudgementOptions(0.1, relative=True).bound(-3.0) == pytest.approx(0.3)
+    with pytest.raises(ValueError, match="mean prediction other than 0"):
+        JudgementOptions(0.1, relative=True).bound(0.0)
+    people = TEASER.sample(1000, 0)
+    report = audit(TEASER.puc_prediction, people, margin=0.1, relative=True, folds=3)
+    assert report.margin == pytest.approx(0.1 * TEASER.puc_prediction(people.X).mean())
+    assert report.relative_margin == 0.1
+
 
 # The result ---------------------------------------------------------------------------------------------------------
 
 
-def test_result_is_frozen_plain_data_and_repeatable() -> None:
+def test_result_is_frozen_plain_data_and_repeatable(tmp_path: Any) -> None:
     people = PAPER.sample(1500, 2)
     before = people.X.copy()
     one, two = (audit(PAPER.puc_prediction, people, PAPER, truth=PAPER) for _ in range(2))
@@ -41,6 +96,8 @@ def test_result_is_frozen_plain_data_and_repeatable() -> None:
     assert not any(c["decisive"] for c in (read["inference_from_silence"], *read["non_degradation"]))
     assert any(p["decisive"] for p in read["penalties"])
     assert next(iter(one.verdicts)) == "overall"
+    one.to_json(tmp_path / "audit.json")
+    assert (tmp_path / "audit.json").read_text(encoding="utf-8") == one.to_json()
     assert read["puc_gap"]["squared"] == 0.0
     assert read["provenance"]["data_hash"] == two.provenance.data_hash
     other = audit(PAPER.puc_prediction, PAPER.sample(1500, 3), PAPER)
@@ -54,16 +111,6 @@ def test_threads_and_seed() -> None:
     assert numbers(one) == numbers(two)
     other = audit(TEASER.puc_prediction, people, seed=1)
     assert numbers(other) != numbers(one)
-
-
-def test_json_is_written_whole_or_not_at_all(tmp_path: Any) -> None:
-    report = audit(TEASER.puc_prediction, TEASER.sample(500, 0))
-    path = tmp_path / "audit.json"
-    report.to_json(path)
-    assert json.loads(path.read_text(encoding="utf-8"))["verdict"] == report.verdict
-    with pytest.raises(FileNotFoundError):
-        report.to_json(tmp_path / "missing" / "audit.json")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["audit.json"]
 
 
 def test_assert_consent() -> None:
@@ -82,15 +129,6 @@ def test_assert_consent() -> None:
     assert not puc.testing.assert_consent(HARMLESS.puc_prediction, *few, fail_on="violated", **options).passed
     with pytest.raises(ValueError, match="fail_on must be among"):
         puc.testing.assert_consent(dear, people.X, people.y, fail_on="certified", **options)
-
-
-def test_numpy_settings_reach_the_file() -> None:
-    people = TEASER.sample(300, 0)
-    report = audit(
-        TEASER.puc_prediction, people, margin=np.float32(0.1), level=np.float32(0.95), seed=np.int64(1),
-        min_count=np.int64(50), folds=np.int64(5),
-    )  # fmt: skip
-    assert json.loads(report.to_json())["margin"] == pytest.approx(0.1)
 
 
 # Too little, and wrong, input ---------------------------------------------------------------------------------------
@@ -139,12 +177,6 @@ def test_everybody_or_nobody_shares(shared: bool) -> None:
     json.loads(report.to_json())
 
 
-def test_constant_predictions_are_audited_with_a_warning() -> None:
-    people = TEASER.sample(1000, 0)
-    report = audit(lambda X: np.full(len(X), 0.5), people)
-    assert any("0.5 for everybody" in warning for warning in report.warnings)
-
-
 def test_zero_weights_are_left_out() -> None:
     people = TEASER.sample(1000, 0)
     weight = np.ones(1000)
@@ -178,89 +210,81 @@ def with_value(values: Any, row: int, value: float) -> Any:
 GOOD = TEASER.sample(300, 0)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"margin": 0}, "margin must be a positive number"),
-        ({"margin": float("nan")}, "margin must be a positive number"),
-        ({"level": 1.0}, "level must lie between"),
-        ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
-        ({"min_count": 0}, "min_count must be at least 10"),
-        ({"folds": 2}, "folds must be at least 3"),
-        ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),
-        ({"loss": "hinge"}, "loss must be 'auto' or one of"),
-        ({"loss": "quantile"}, "needs alpha"),
-        ({"loss": "quantile", "alpha": 2.0}, "alpha must lie between 0 and 1"),
-        ({"optional": ["z9"]}, "optional names column 'z9'"),
-        ({"optional": None}, "no consent schema"),
-        ({"weight": np.zeros(300)}, "All weights are 0"),
-        ({"weight": with_value(np.ones(300), 7, -1)}, "weight is -1.0 in row 7"),
-        ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0.0 in row 7"),
-        ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must hold True or False"),
-        ({"subgroups": np.ones(3)}, "subgroups must have one label"),
-        ({"clusters": np.ones(3)}, "clusters must have one label"),
-        ({"nuisance": 3}, "nuisance must be a dict"),
-        ({"train_data": 3}, r"train_data must be \(X, y\)"),
-        ({"truth": np.ones(3)}, "truth must give one prediction"),
-        ({"optional": {"nothing": [2]}}, "is called 'nothing'"),
-        ({"loss": "quantile", "alpha": 0.5, "relative": True}, "relative=True needs a penalty"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        audit(TEASER.puc_prediction, GOOD, **options)
+WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"margin": 0}, "margin must be a positive number"),
+    ({"margin": float("nan")}, "margin must be a positive number"),
+    ({"level": 1.0}, "level must lie between"),
+    ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
+    ({"min_count": 0}, "min_count must be at least 10"),
+    ({"folds": 2}, "folds must be at least 3"),
+    ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),
+    ({"loss": "hinge"}, "loss must be 'auto' or one of"),
+    ({"loss": "quantile"}, "needs alpha"),
+    ({"loss": "quantile", "alpha": 2.0}, "alpha must lie between 0 and 1"),
+    ({"optional": ["z9"]}, "optional names column 'z9'"),
+    ({"optional": None}, "no consent schema"),
+    ({"weight": np.zeros(300)}, "All weights are 0"),
+    ({"weight": with_value(np.ones(300), 7, -1)}, "weight is -1.0 in row 7"),
+    ({"exposure": with_value(np.ones(300), 7, 0)}, "exposure is 0.0 in row 7"),
+    ({"subgroups": {"old": np.ones(3)}}, "Subgroup 'old' must hold True or False"),
+    ({"subgroups": np.ones(3)}, "subgroups must have one label"),
+    ({"clusters": np.ones(3)}, "clusters must have one label"),
+    ({"nuisance": 3}, "nuisance must be a dict"),
+    ({"train_data": 3}, r"train_data must be \(X, y\)"),
+    ({"truth": np.ones(3)}, "truth must give one prediction"),
+    ({"optional": {"nothing": [2]}}, "is called 'nothing'"),
+    ({"loss": "quantile", "alpha": 0.5, "relative": True}, "relative=True needs a penalty"),
+    ({"margin": 2}, r"margin is 2, but penalties are probabilities: no .* mean 0.02, 2 percentage points\?"),
+    ({"margin": 1.0}, "margin is 1, but penalties are probabilities"),
+    ({"margin": 5, "relative": True}, r"margin is 5 with relative=True, which is 500% .* Did you mean 0\.05\?"),
+]
+MISTYPED = [
+    ("clutsers", r"unexpected keyword argument 'clutsers'\. Did you mean 'clusters'\?"),
+    ("favorable", r"unexpected keyword argument 'favorable'\. Did you mean 'favourable'\?"),
+    ("train", r"unexpected keyword argument 'train'\. Did you mean 'train_data'\?"),
+    ("xyz", r"unexpected keyword argument 'xyz'\. The options are optional, available, .*, progress\."),
+]
+WRONG_OUTCOMES: list[tuple[Any, str]] = [
+    (np.ones(300), "Every outcome is 1: with only one class"),
+    (with_value(GOOD.y, 4, np.nan), "y is nan in row 4"),
+    (GOOD.y[:-1], "y must have one value for each of the 300 rows"),
+    (["yes"] * 300, "y must be numeric"),
+]
+WRONG_MODELS: list[tuple[Any, str]] = [
+    (lambda X: np.ones(3), r"returned shape \(3,\) for 300 rows"),
+    (lambda X: with_value(np.full(300, 0.5), 9, np.nan), "prediction is nan in row 9"),
+    (lambda X: with_value(np.full(300, 0.5), 9, 1.5), "prediction is 1.5 in row 9; loss='binary' needs prob"),
+    (lambda X: np.ones((300, 4)), "returns 4 values per row"),
+]
 
 
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        (np.ones(300), "Every outcome is 1: with only one class"),
-        (with_value(GOOD.y, 4, np.nan), "y is nan in row 4"),
-        (GOOD.y[:-1], "y must have one value for each of the 300 rows"),
-        (["yes"] * 300, "y must be numeric"),
-    ],
-)
-def test_bad_outcomes(y: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        puc.audit(TEASER.puc_prediction, GOOD.X, y, optional=[2], margin=0.02)
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (lambda X: np.ones(3), r"returned shape \(3,\) for 300 rows"),
-        (lambda X: with_value(np.full(300, 0.5), 9, np.nan), "prediction is nan in row 9"),
-        (lambda X: with_value(np.full(300, 0.5), 9, 1.5), "prediction is 1.5 in row 9; loss='binary' needs prob"),
-        (lambda X: np.ones((300, 4)), "returns 4 values per row"),
-    ],
-)
-def test_bad_models(model: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        audit(model, GOOD)
-
-
-def test_other_than_a_model() -> None:
+def test_what_is_wrong_is_named() -> None:
+    for options, message in WRONG_OPTIONS:
+        with pytest.raises(ValueError, match=message):
+            audit(TEASER.puc_prediction, GOOD, **options)
+    for name, message in MISTYPED:
+        with pytest.raises(TypeError, match=message):
+            audit(TEASER.puc_prediction, GOOD, **{name: 1})
+    for y, message in WRONG_OUTCOMES:
+        with pytest.raises(ValueError, match=message):
+            puc.audit(TEASER.puc_prediction, GOOD.X, y, optional=[2], margin=0.02)
+    for model, message in WRONG_MODELS:
+        with pytest.raises(ValueError, match=message):
+            audit(model, GOOD)
     with pytest.raises(TypeError, match="Cannot audit a str"):
         audit("model.txt", GOOD)
 
 
-def test_without_events_nothing_is_said() -> None:
+def test_margins_wider_than_the_outcomes_are_refused() -> None:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 2))
-    X[rng.random(2000) < 0.5, 1] = np.nan
-    y = np.zeros(2000)
-    y[:4] = 1
-    report = puc.audit(lambda t: np.full(len(t), 0.002), X, y, optional=[1], margin=0.001, num_threads=1)
-    assert report.verdict == "inconclusive"
-    assert all(p.verdict == "not testable" for p in report.penalties)
-    assert "rarer outcome" in report.penalties[0].note
-
-
-def test_few_clusters_are_not_testable() -> None:
-    people = TEASER.sample(1000, 0)
-    report = audit(TEASER.puc_prediction, people, clusters=np.arange(1000) % 4)
-    assert report.verdict == "inconclusive"
-    assert "4 clusters" in report.penalties[0].note
+    X = rng.normal(size=(500, 2))
+    y = X.sum(axis=1) / np.sqrt(2)
+    X[::2, 1] = np.nan
+    given: dict[str, Any] = {"optional": [1], "num_threads": 1}
+    wide = r"margin is 3, more than the standard deviation of the outcomes \(0\.9791\): any model would be certified"
+    with pytest.raises(ValueError, match=wide):
+        puc.audit(lambda rows: np.nan_to_num(rows).sum(axis=1), X, y, margin=3, **given)
+    assert puc.audit(lambda rows: np.nan_to_num(rows).sum(axis=1), X, y, margin=0.9, **given).margin == 0.9
 
 
 def test_columns_in_another_order_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audit_tools import interval_by_hand
+from audit_tools import PAPER, TEASER, audit, interval_by_hand
 from scipy import integrate, stats
 
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
@@ -18,14 +18,16 @@ from pucboost._auditing.penalty import (
     MIN_TAIL,
     NO_VARIATION,
     carried_by_one,
+    decide,
     estimate_penalties,
     not_testable,
+    overall,
     passed_together,
+    rows_to_decide,
 )
 from pucboost._auditing.people import AuditPeople, Loss, read_audit_people
 from pucboost._auditing.scores import MaskScores, Spread, critical_value, normal_quantile, ratio_estimate, tail_index
-from pucboost._auditing.settings import JudgementOptions
-from pucboost._auditing.verdict import decide, overall, rows_to_decide
+from pucboost._auditing.settings import JudgementOptions, roughly
 from pucboost._consent import Consent
 
 SQUARED = Loss("squared")
@@ -130,6 +132,21 @@ def test_every_penalty_is_its_sum_over_people(clustered: bool) -> None:
         needed = rows_to_decide(hand["theta"], (ends[1] - ends[0]) / 2, 0.1, n) if undecided else None
         assert p.rows_to_decide == (None if needed is None else pytest.approx(needed, abs=1))
         assert bool(p.note) is not p.decisive
+        if p.name == "everything":
+            assert p.difference is None
+            continue
+        # What silence adds: both estimates vary together, person by person.
+        members = old if p.subgroup else everybody
+        all_shared, parts = by_hand(people, scored[3:], members), defaultdict(float, hand["parts"])
+        for unit, part in all_shared["parts"].items():
+            parts[unit] -= part
+        assert p.difference is not None
+        assert p.difference.value == pytest.approx(hand["theta"] - all_shared["theta"], abs=1e-12)
+        values = list(parts.values())  # no ratio: nothing is known of its denominator
+        assert p.difference.standard_error == pytest.approx(math.sqrt(sum(part**2 for part in values)), rel=1e-10)
+        units = None if people.cluster is None else len(values)
+        ends = interval_by_hand(p.difference.value, values, [0.0] * len(values), stats.norm.isf(0.025), units)
+        assert (p.difference.lower, p.difference.upper) == pytest.approx(ends)
 
 
 def exact_scores(people: AuditPeople, mask: int, theta: float, noise: float = 1e-4) -> MaskScores:
@@ -194,8 +211,7 @@ def joint_coverage(c: float, rho: float) -> float:
     return float(integrate.trapezoid(stats.norm.pdf(z) * inner, z))
 
 
-@pytest.mark.parametrize("level", [0.9, 0.975])
-@pytest.mark.parametrize("rho", [-0.8, 0.0, 0.6])
+@pytest.mark.parametrize(("rho", "level"), [(-0.8, 0.9), (0.0, 0.975), (0.6, 0.9)])
 def test_max_t_solves_for_the_joint_coverage(rho: float, level: float) -> None:
     root = np.linalg.cholesky([[1.0, rho], [rho, 1.0]])
     errors = np.array([0.3, 20.0])  # standard errors differ; only the correlation may matter
@@ -252,9 +268,8 @@ def test_least_number_of_people() -> None:
     assert (few.people, few.comparable, few.groups) == (20, 50, ())
 
 
-@pytest.mark.parametrize(
-    ("loss", "outcomes", "enough"),
-    [
+def test_least_number_of_events() -> None:
+    cases: list[tuple[str, dict[float, int], bool]] = [
         ("binary", {1.0: 20, 0.0: 80}, True),
         ("binary", {1.0: 19, 0.0: 81}, False),
         ("binary", {1.0: 81, 0.0: 19}, False),
@@ -265,15 +280,13 @@ def test_least_number_of_people() -> None:
         ("poisson", {3.0: 19, 0.0: 81}, False),
         ("poisson", {3.0: 95, 0.0: 5}, True),  # who has no claim is no event
         ("squared", {1.0: 1, 0.0: 99}, True),
-    ],
-)
-def test_least_number_of_events(loss: str, outcomes: dict[float, int], enough: bool) -> None:
-    y = np.repeat(list(outcomes), list(outcomes.values()))
-    people = make_people(np.arange(100) % 2, y=y)
-    found = verdicts_of(people, loss=Loss(loss))[0]
-    assert (found.estimate is not None) is enough
-    if not enough:
-        assert found.note == "19 people with the rarer outcome among those compared; at least 20 are needed."
+    ]
+    for loss, outcomes, enough in cases:
+        y = np.repeat(list(outcomes), list(outcomes.values()))
+        found = verdicts_of(make_people(np.arange(100) % 2, y=y), loss=Loss(loss))[0]
+        assert (found.estimate is not None) is enough
+        if not enough:
+            assert found.note == "19 people with the rarer outcome among those compared; at least 20 are needed."
 
 
 def test_events_are_counted_within_the_subgroup_and_the_best_set_of_a_pool() -> None:
@@ -314,21 +327,14 @@ def test_without_variation_nothing_is_said_and_others_keep_their_numbers(monkeyp
     assert penalties(people, scored)[1] < critical
 
 
-@pytest.mark.parametrize(
-    ("lower", "upper", "verdict"),
-    [
-        (-0.02, 0.021, INCONCLUSIVE),
-        (-0.021, 0.02, INCONCLUSIVE),
-        (0.02, 0.03, INCONCLUSIVE),  # touching the margin from outside decides nothing
-        (-0.03, -0.02, INCONCLUSIVE),
-        (-0.03, -0.021, VIOLATED),
-        (0.0201, 9.0, VIOLATED),
-        (0.02, 0.02, CERTIFIED),
-        (-0.02, -0.02, CERTIFIED),
-    ],
-)
-def test_boundaries_of_the_decision(lower: float, upper: float, verdict: str) -> None:
-    assert decide(lower, upper, 0.02) == verdict
+def test_boundaries_of_the_decision() -> None:
+    for ends in ((-0.01, 0.01), (-0.02, 0.02), (0.02, 0.02), (-0.02, -0.02)):
+        assert decide(*ends, 0.02) == CERTIFIED
+    for ends in ((-0.03, -0.021), (0.0201, 9.0)):
+        assert decide(*ends, 0.02) == VIOLATED
+    # Touching the margin from outside decides nothing.
+    for ends in ((-0.02, 0.021), (-0.021, 0.02), (0.02, 0.03), (-0.03, -0.02), (-0.03, 0.03)):
+        assert decide(*ends, 0.02) == INCONCLUSIVE
 
 
 def test_rows_that_would_decide_make_the_interval_touch_the_margin() -> None:
@@ -410,38 +416,6 @@ def test_the_verdict_on_the_whole_and_why() -> None:
 
 
 # What silence adds ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("clustered", [False, True], ids=["people", "clusters"])
-def test_differences_add_up_person_by_person(clustered: bool) -> None:
-    rng = np.random.default_rng(4)
-    n = 1_000
-    old = rng.random(n) < 0.4
-    clusters = rng.integers(0, 60, n) if clustered else None
-    people = make_people(
-        rng.integers(0, 4, n), weight=rng.uniform(0.5, 2, n), subgroups={"old": old}, clusters=clusters
-    )
-    scored = made_up_scores(people, [0, 1, 2, 3])
-    found, _ = penalties(people, scored)
-    everybody = np.ones(n, dtype=bool)
-    wanted = [scored[:3], scored[:1], scored[1:2], scored[2:3], scored[3:], scored[:3], *([s] for s in scored[:3])]
-    for p, together in zip(found, wanted, strict=True):
-        if p.name == "everything":
-            assert p.difference is None
-            continue
-        members = old if p.subgroup else everybody
-        hand, all_shared = by_hand(people, together, members), by_hand(people, scored[3:], members)
-        parts = defaultdict(float, hand["parts"])
-        for unit, part in all_shared["parts"].items():
-            parts[unit] -= part
-        error = math.sqrt(sum(part**2 for part in parts.values()))
-        assert p.difference is not None
-        assert p.difference.value == pytest.approx(hand["theta"] - all_shared["theta"], abs=1e-12)
-        assert p.difference.standard_error == pytest.approx(error, rel=1e-10)
-        values = list(parts.values())  # no ratio: nothing is known of its denominator
-        clusters = None if people.cluster is None else len(values)
-        ends = interval_by_hand(p.difference.value, values, [0.0] * len(values), stats.norm.isf(0.025), clusters)
-        assert (p.difference.lower, p.difference.upper) == pytest.approx(ends)
 
 
 def test_the_standard_error_of_a_difference_is_what_it_varies_by() -> None:
@@ -601,3 +575,23 @@ def test_heavy_tails_are_not_tested_and_loud_voices_are_named() -> None:
         people, [MaskScores(0, rows, -amounts["heavy"], size, size, (size, size))], loss=Loss("binary")
     )
     assert bounded[0].estimate is not None  # outcomes that are events have no tail
+
+
+# Whole audits ---------------------------------------------------------------------------------------------------------
+
+
+def test_rows_to_decide_really_decide() -> None:
+    report = audit(TEASER.puc_prediction, TEASER.sample(500, 11), margin=0.02)
+    assert report.verdict == "inconclusive"
+    needed = max(p.rows_to_decide for p in report.penalties if p.decisive and p.rows_to_decide)
+    assert f"About {roughly(needed)} rows" in report.reason
+    assert audit(TEASER.puc_prediction, TEASER.sample(2 * needed, 12), margin=0.02).verdict == "certified"
+
+
+def test_stricter_corrections_widen_intervals() -> None:
+    people = PAPER.sample(3000, 1)
+    reports = {s: audit(PAPER.puc_prediction, people, PAPER, simultaneous=s) for s in ("none", "max-t", "bonferroni")}
+    widths = [reports[s].critical_value for s in ("none", "max-t", "bonferroni")]
+    assert widths[0] < widths[1] < widths[2]
+    estimates = {tuple(p.estimate for p in r.penalties) for r in reports.values()}
+    assert len(estimates) == 1

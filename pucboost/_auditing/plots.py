@@ -1,4 +1,8 @@
-"""What all plots share: sizes, colours, axes, labels, legends."""
+"""The plots of an audit, drawn with matplotlib from the findings alone.
+
+:data:`PLOTS` lists them by name. ``show`` draws one for a notebook, in the style in use; ``inline_svg`` draws it for an
+HTML page, in the page's fonts and colours and the same for the same findings.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from ..._pages import printable
-from ..findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Findings, Penalty, title
-from .text import Scale, difference_scale, finite, penalty_scale, prediction_scale, share, shorten, wrap
+from .._pages import printable
+from .blocks import Scale, difference_scale, finite, penalty_scale, prediction_scale, share, shorten, wrap
+from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, AuditReport, Penalty, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,168 +43,33 @@ COLOURS = {
     "accent": "#2a62b8",
 }
 """By verdict; each has a marker of its own as well, for readers who cannot tell the colours apart."""
+MARKERS = {CERTIFIED: "o", VIOLATED: "D", INCONCLUSIVE: "^", NOT_TESTABLE: "s"}
+_SEVERITY = {VIOLATED: 0, INCONCLUSIVE: 1, CERTIFIED: 2}
 
 
 @dataclass(frozen=True)
 class Plot:
     """How to draw one aspect of the findings, at which size (inches), and why there may be nothing to draw."""
 
-    draw: Callable[[Findings, Axes], None]
-    size: Callable[[Findings], tuple[float, float]]
-    missing: Callable[[Findings], str]
+    draw: Callable[[AuditReport, Axes], None]
+    size: Callable[[AuditReport], tuple[float, float]]
+    missing: Callable[[AuditReport], str]
     """A sentence if there is nothing to draw, else empty."""
 
-    def on(self, findings: Findings, ax: Axes) -> Axes:
+    def on(self, findings: AuditReport, ax: Axes) -> Axes:
         """Draw on the axes; if there is nothing to draw, write why."""
         findings = printable(findings)
         sentence = self.missing(findings)
-        if sentence:
-            _write(ax, sentence)
-        else:
+        if not sentence:
             self.draw(findings, ax)
+            return ax
+        ax.set_axis_off()
+        for row, text in enumerate(wrap(sentence, 48, 6)):
+            ax.text(0.5, 0.6 - 0.1 * row, text, ha="center", va="center", transform=ax.transAxes, parse_math=False)
         return ax
 
 
-def _write(ax: Axes, sentence: str) -> None:
-    ax.set_axis_off()
-    for row, text in enumerate(wrap(sentence, 48, 6)):
-        ax.text(0.5, 0.6 - 0.1 * row, text, ha="center", va="center", transform=ax.transAxes, parse_math=False)
-
-
-def ink() -> Any:
-    """Return the colour of text, so that plots fit the style in use."""
-    from matplotlib import rcParams
-
-    return rcParams["text.color"]
-
-
-def line(ax: Axes, y: float, lower: float | None, upper: float | None, scale: Scale, **style: Any) -> Any:
-    """Draw an interval in row ``y``; return the line, or None if an end is missing."""
-    if finite(lower) is None or finite(upper) is None:
-        return None
-    ends = [scale.factor * float(end or 0) for end in (lower, upper)]
-    return ax.plot(ends, [y, y], solid_capstyle="butt", **style)[0]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows with names, one below the other; those with long names are higher. Units are rows of ordinary height."""
-
-    labels: tuple[tuple[str, ...], ...]
-    """The lines of each name."""
-
-    @classmethod
-    def named(cls, names: Sequence[str], left_out: int = 0) -> Rows:
-        """Return rows with these names, and one that says how many are left out, if any."""
-        more = [f"{left_out} more: see table"] if left_out else []
-        lines = (wrap(_keep_groups_whole(name), _LABEL_WIDTH, _LABEL_LINES) for name in [*names, *more])
-        return cls(tuple(map(tuple, lines)))
-
-    @property
-    def heights(self) -> list[float]:
-        """Height of each row."""
-        line = _LINE_HEIGHT / 72 / ROW_HEIGHT
-        return [max(1.0, (len(lines) + 0.6) * line) for lines in self.labels]
-
-    @property
-    def places(self) -> list[float]:
-        """Centre of each row, from the top."""
-        return [end - height / 2 for end, height in zip(accumulate(self.heights), self.heights, strict=True)]
-
-    @property
-    def inches(self) -> float:
-        """Height of all rows, of two at least."""
-        return ROW_HEIGHT * max(2.0, sum(self.heights))
-
-
-def label_rows(ax: Axes, rows: Rows) -> None:
-    """Make the y axis a list of names, the first on top."""
-    ax.set_ylim(sum(rows.heights) + 0.1, -0.1)
-    ax.set_yticks([])
-    for y, lines in zip(rows.places, rows.labels, strict=True):
-        _label_row(ax, y, lines)
-    for side in ("left", "top", "right"):
-        ax.spines[side].set_visible(False)
-
-
-def _label_row(ax: Axes, y: float, lines: Sequence[str]) -> None:
-    """Write a name to the left of row ``y``."""
-    # One text per line: SVG right-aligns a single line in any font, but several lines only by guessing widths.
-    for row, text in enumerate(lines):
-        ax.annotate(
-            text,
-            (0, y),
-            (-6, _LINE_HEIGHT * ((len(lines) - 1) / 2 - row)),
-            xycoords=ax.get_yaxis_transform(),
-            textcoords="offset points",
-            ha="right",
-            va="center_baseline",
-            annotation_clip=False,
-            parse_math=False,
-            usetex=False,  # names are not formulas
-        )
-
-
-def _keep_groups_whole(label: str) -> str:
-    """Return a label that breaks between groups rather than within them, if they are short enough."""
-    parts = [part if len(part) > _LABEL_WIDTH - 2 else part.replace(" ", "\u00a0") for part in label.split(" + ")]
-    return "\u00a0+ ".join(parts) if len(parts) > 1 else label
-
-
-def sides(ax: Axes, left: str, right: str) -> None:
-    """Say above the axes what left and right mean."""
-    for x, text, ha in ((0, left, "left"), (1, right, "right")):
-        ax.text(x, 1.0, text, transform=ax.transAxes, ha=ha, va="bottom")
-
-
-def scale_axis(axis: Any, suffix: str = "") -> None:
-    """Give an axis a few round ticks with a proper minus."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "−") + suffix))
-
-
-def prediction_axes(ax: Axes, scale: Scale) -> None:
-    """Give both axes the scale of predictions."""
-    scale_axis(ax.xaxis, scale.suffix)
-    scale_axis(ax.yaxis, scale.suffix)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
-def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = False) -> None:
-    """Put the legend below the plot, where it hides nothing."""
-    from matplotlib.transforms import ScaledTranslation
-
-    below_the_axis_label = ScaledTranslation(0, -0.56, ax.figure.dpi_scale_trans)
-    drawn = ax.legend(
-        handles=handles,
-        loc="upper right" if at_right else "upper center",
-        bbox_to_anchor=(1.0 if at_right else 0.5, 0),
-        bbox_transform=ax.transAxes + below_the_axis_label,
-        borderaxespad=0,
-        borderpad=0,
-        ncols=columns,
-        frameon=False,
-        handlelength=1.4,
-        handletextpad=0.5,
-        columnspacing=1.0,
-    )
-    for text in drawn.get_texts():
-        text.set_parse_math(False)
-
-
-# --------------------------------------------------------------------------------------------------
-# The plot of the penalties: marks, intervals and the margin.
-
-
-MARKERS = {CERTIFIED: "o", VIOLATED: "D", INCONCLUSIVE: "^", NOT_TESTABLE: "s"}
-
-_SEVERITY = {VIOLATED: 0, INCONCLUSIVE: 1, CERTIFIED: 2}
-
-
-def shown_penalties(findings: Findings) -> tuple[list[Penalty], int]:
+def shown_penalties(findings: AuditReport) -> tuple[list[Penalty], int]:
     """Return the penalties to draw, in order, and how many are left out; too many are cut to the most serious."""
     tested = [p for p in findings.penalties if p.estimate is not None and finite(p.estimate.value) is not None]
 
@@ -212,11 +81,11 @@ def shown_penalties(findings: Findings) -> tuple[list[Penalty], int]:
     return [tested[i] for i in chosen], len(tested) - len(chosen)
 
 
-def _no_penalties(findings: Findings) -> str:
+def _no_penalties(findings: AuditReport) -> str:
     return "" if shown_penalties(findings)[0] else "No set of people was large enough to be tested."
 
 
-def _penalty_size(findings: Findings) -> tuple[float, float]:
+def _penalty_size(findings: AuditReport) -> tuple[float, float]:
     return (WIDTH, 1.4 + _rows(*shown_penalties(findings)).inches)
 
 
@@ -224,7 +93,7 @@ def _rows(shown: Sequence[Penalty], left_out: int) -> Rows:
     return Rows.named([_penalty_label(p) for p in shown], left_out)
 
 
-def _draw_penalties(findings: Findings, ax: Axes) -> None:
+def _draw_penalties(findings: AuditReport, ax: Axes) -> None:
     scale = penalty_scale(findings)
     rows, left_out = shown_penalties(findings)
     margin = scale.factor * findings.margin
@@ -265,7 +134,7 @@ def _verdict_keys(rows: Sequence[Penalty]) -> list[Any]:
     ]
 
 
-def _interval_keys(joint: Any, simple: Any, findings: Findings) -> list[Any]:
+def _interval_keys(joint: Any, simple: Any, findings: AuditReport) -> list[Any]:
     from matplotlib.lines import Line2D
 
     return [
@@ -278,17 +147,7 @@ def _interval_keys(joint: Any, simple: Any, findings: Findings) -> list[Any]:
     ]
 
 
-PENALTY = Plot(_draw_penalties, _penalty_size, _no_penalties)
-
-
-# --------------------------------------------------------------------------------------------------
-# Plots of predictions: against outcomes, and against the base-features model.
-
-
-_SQUARE = (WIDTH, 4.4)
-
-
-def _no_calibration(findings: Findings) -> str:
+def _no_calibration(findings: AuditReport) -> str:
     if any(_curve(c.bins, 1) for c in findings.calibration):
         return ""
     if findings.unit.startswith("probability of"):
@@ -297,7 +156,6 @@ def _no_calibration(findings: Findings) -> str:
 
 
 def _curve(bins: Sequence[Any], factor: float) -> list[tuple[float, float, float, float]]:
-    """Return prediction, outcome and interval of the bins that can be drawn."""
     values = [(b.prediction, b.outcome, b.lower, b.upper) for b in bins]
     return [
         (factor * f, factor * y, factor * lo, factor * hi)
@@ -306,7 +164,7 @@ def _curve(bins: Sequence[Any], factor: float) -> list[tuple[float, float, float
     ]
 
 
-def _draw_calibration(findings: Findings, ax: Axes) -> None:
+def _draw_calibration(findings: AuditReport, ax: Axes) -> None:
     scale = prediction_scale(findings)
     styles = (
         {"color": COLOURS["accent"], "marker": "o", "lw": 1.5},
@@ -329,12 +187,12 @@ def _draw_calibration(findings: Findings, ax: Axes) -> None:
     legend(ax, ax.get_legend_handles_labels()[0], 2)
 
 
-def _no_scatter(findings: Findings) -> str:
+def _no_scatter(findings: AuditReport) -> str:
     drawable = any(finite(p.base) is not None and finite(p.model) is not None for p in findings.scatter)
     return "" if drawable else "Everybody audited shares something, so there is nobody to draw."
 
 
-def _draw_scatter(findings: Findings, ax: Axes) -> None:
+def _draw_scatter(findings: AuditReport, ax: Axes) -> None:
     scale = prediction_scale(findings)
     points = [
         (scale.factor * p.base, scale.factor * p.model)
@@ -358,18 +216,7 @@ def _diagonal(ax: Axes, ends: Sequence[float], label: str) -> None:
     ax.set(xlim=limits, ylim=limits)
 
 
-CALIBRATION = Plot(_draw_calibration, lambda _: _SQUARE, _no_calibration)
-BASE_VERSUS_MODEL = Plot(_draw_scatter, lambda _: _SQUARE, _no_scatter)
-
-
-# --------------------------------------------------------------------------------------------------
-# Plots of what sharing does: to predictions, and to the balance of the book.
-
-
-_FLAT = (WIDTH, 3.4)
-
-
-def _no_sharing_effect(findings: Findings) -> str:
+def _no_sharing_effect(findings: AuditReport) -> str:
     effect = findings.sharing_effect
     if effect is None or not effect.histogram.shares:
         return "Nobody audited shares anything, so there is no effect of sharing."
@@ -381,7 +228,7 @@ def _no_sharing_effect(findings: Findings) -> str:
     return ""
 
 
-def _draw_sharing_effect(findings: Findings, ax: Axes) -> None:
+def _draw_sharing_effect(findings: AuditReport, ax: Axes) -> None:
     assert findings.sharing_effect is not None
     scale = difference_scale(findings)
     histogram = findings.sharing_effect.histogram
@@ -401,19 +248,17 @@ def _draw_sharing_effect(findings: Findings, ax: Axes) -> None:
     sides(ax, f"← {meaning[0]}", f"{meaning[1]} →")
 
 
-def _drawable_balance(findings: Findings) -> list[Any]:
+def _drawable_balance(findings: AuditReport) -> list[Any]:
     return [b for b in findings.balance if b.ratio is not None and finite(b.ratio.value) is not None]
 
 
-def _no_balance(findings: Findings) -> str:
-    return (
-        ""
-        if _drawable_balance(findings)
-        else "Actual / expected cannot be computed: average predictions are not positive."
-    )
+def _no_balance(findings: AuditReport) -> str:
+    if _drawable_balance(findings):
+        return ""
+    return "Actual / expected cannot be computed: average predictions are not positive."
 
 
-def _balance_size(findings: Findings) -> tuple[float, float]:
+def _balance_size(findings: AuditReport) -> tuple[float, float]:
     return (WIDTH, 0.85 + _sharing_rows(_drawable_balance(findings)).inches)
 
 
@@ -421,7 +266,7 @@ def _sharing_rows(drawable: list[Any]) -> Rows:
     return Rows.named([b.name for b in drawable[:MAX_ROWS]], len(drawable[MAX_ROWS:]))
 
 
-def _draw_balance(findings: Findings, ax: Axes) -> None:
+def _draw_balance(findings: AuditReport, ax: Axes) -> None:
     everything = _drawable_balance(findings)
     named = _sharing_rows(everything)
     ax.axvline(1, color=ink(), lw=0.8)
@@ -435,24 +280,16 @@ def _draw_balance(findings: Findings, ax: Axes) -> None:
     sides(ax, "← lower than predicted", "higher →")
 
 
-SHARING_EFFECT = Plot(_draw_sharing_effect, lambda _: _FLAT, _no_sharing_effect)
-BALANCE = Plot(_draw_balance, _balance_size, _no_balance)
-
-
-# --------------------------------------------------------------------------------------------------
-# The plots of an audit by name, drawn with matplotlib; the findings hold all their numbers.
-
-
 PLOTS = {
-    "penalty": PENALTY,
-    "calibration": CALIBRATION,
-    "base-versus-model": BASE_VERSUS_MODEL,
-    "sharing-effect": SHARING_EFFECT,
-    "balance": BALANCE,
+    "penalty": Plot(_draw_penalties, _penalty_size, _no_penalties),
+    "calibration": Plot(_draw_calibration, lambda _: (WIDTH, 4.4), _no_calibration),
+    "base-versus-model": Plot(_draw_scatter, lambda _: (WIDTH, 4.4), _no_scatter),
+    "sharing-effect": Plot(_draw_sharing_effect, lambda _: (WIDTH, 3.4), _no_sharing_effect),
+    "balance": Plot(_draw_balance, _balance_size, _no_balance),
 }
 
 
-def show(name: str, findings: Findings, ax: Any = None) -> Any:
+def show(name: str, findings: AuditReport, ax: Any = None) -> Any:
     """Draw one of :data:`PLOTS` on the axes, or in a new figure; return the matplotlib axes."""
     plot = PLOTS[name]
     if ax is None:
@@ -463,7 +300,125 @@ def show(name: str, findings: Findings, ax: Any = None) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------
-# Plots as SVG inside an HTML page: in the page's fonts and colours, and the same for the same findings.
+# What several plots share: intervals, rows with names, axes, legends.
+
+
+def ink() -> Any:
+    """Return the colour of text, so that plots fit the style in use."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"]
+
+
+def line(ax: Axes, y: float, lower: float | None, upper: float | None, scale: Scale, **style: Any) -> Any:
+    """Draw an interval in row ``y``; return the line, or None if an end is missing."""
+    if finite(lower) is None or finite(upper) is None:
+        return None
+    ends = [scale.factor * float(end or 0) for end in (lower, upper)]
+    return ax.plot(ends, [y, y], solid_capstyle="butt", **style)[0]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with names, one below the other; those with long names are higher. Units are rows of ordinary height."""
+
+    labels: tuple[tuple[str, ...], ...]
+    """The lines of each name."""
+
+    @classmethod
+    def named(cls, names: Sequence[str], left_out: int = 0) -> Rows:
+        """Return rows with these names, and one that says how many are left out, if any."""
+        more = [f"{left_out} more: see table"] if left_out else []
+        lines = (wrap(_keep_groups_whole(name), _LABEL_WIDTH, _LABEL_LINES) for name in [*names, *more])
+        return cls(tuple(map(tuple, lines)))
+
+    @property
+    def heights(self) -> list[float]:
+        line = _LINE_HEIGHT / 72 / ROW_HEIGHT
+        return [max(1.0, (len(lines) + 0.6) * line) for lines in self.labels]
+
+    @property
+    def places(self) -> list[float]:
+        return [end - height / 2 for end, height in zip(accumulate(self.heights), self.heights, strict=True)]
+
+    @property
+    def inches(self) -> float:
+        return ROW_HEIGHT * max(2.0, sum(self.heights))
+
+
+def label_rows(ax: Axes, rows: Rows) -> None:
+    ax.set_ylim(sum(rows.heights) + 0.1, -0.1)
+    ax.set_yticks([])
+    for side in ("left", "top", "right"):
+        ax.spines[side].set_visible(False)
+    # One text per line: SVG right-aligns a single line in any font, but several lines only by guessing widths.
+    for y, lines in zip(rows.places, rows.labels, strict=True):
+        for row, text in enumerate(lines):
+            ax.annotate(
+                text,
+                (0, y),
+                (-6, _LINE_HEIGHT * ((len(lines) - 1) / 2 - row)),
+                xycoords=ax.get_yaxis_transform(),
+                textcoords="offset points",
+                ha="right",
+                va="center_baseline",
+                annotation_clip=False,
+                parse_math=False,
+                usetex=False,  # names are not formulas
+            )
+
+
+def _keep_groups_whole(label: str) -> str:
+    """Return a label that breaks between groups rather than within them, if they are short enough."""
+    parts = [part if len(part) > _LABEL_WIDTH - 2 else part.replace(" ", "\u00a0") for part in label.split(" + ")]
+    return "\u00a0+ ".join(parts) if len(parts) > 1 else label
+
+
+def sides(ax: Axes, left: str, right: str) -> None:
+    for x, text, ha in ((0, left, "left"), (1, right, "right")):
+        ax.text(x, 1.0, text, transform=ax.transAxes, ha=ha, va="bottom")
+
+
+def scale_axis(axis: Any, suffix: str = "") -> None:
+    """Give an axis a few round ticks with a proper minus."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "−") + suffix))
+
+
+def prediction_axes(ax: Axes, scale: Scale) -> None:
+    scale_axis(ax.xaxis, scale.suffix)
+    scale_axis(ax.yaxis, scale.suffix)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = False) -> None:
+    """Put the legend below the plot, where it hides nothing."""
+    from matplotlib.transforms import ScaledTranslation
+
+    below_the_axis_label = ScaledTranslation(0, -0.56, ax.figure.dpi_scale_trans)
+    drawn = ax.legend(
+        handles=handles,
+        loc="upper right" if at_right else "upper center",
+        bbox_to_anchor=(1.0 if at_right else 0.5, 0),
+        bbox_transform=ax.transAxes + below_the_axis_label,
+        borderaxespad=0,
+        borderpad=0,
+        ncols=columns,
+        frameon=False,
+        handlelength=1.4,
+        handletextpad=0.5,
+        columnspacing=1.0,
+    )
+    for text in drawn.get_texts():
+        text.set_parse_math(False)
+
+
+# --------------------------------------------------------------------------------------------------
+# Plots as SVG inside an HTML page. They are drawn in a few fixed colours, which CSS variables then replace. Ids are
+# renumbered per plot, because inline SVGs share one namespace.
 
 
 _INK = "#1d232b"
@@ -489,7 +444,7 @@ _FONT_FAMILY = re.compile(r"font-family:[^;]*;?\s*")
 _FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form in earlier versions of matplotlib
 
 
-def inline_svg(name: str, findings: Findings, label: str) -> str:
+def inline_svg(name: str, findings: AuditReport, label: str) -> str:
     """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` describes it in words."""
     root = ElementTree.fromstring(_draw(name, findings))
     for element in root.iter():
@@ -507,7 +462,7 @@ def inline_svg(name: str, findings: Findings, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _draw(name: str, findings: Findings) -> str:
+def _draw(name: str, findings: AuditReport) -> str:
     """Draw with matplotlib, whatever style and backend the user has chosen, and without pyplot."""
     import matplotlib
     from matplotlib.figure import Figure

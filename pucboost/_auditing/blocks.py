@@ -1,28 +1,30 @@
-"""Numbers as people read them."""
+"""What a report is made of: numbers as people read them, names that fit, and blocks of text, facts, tables, figures.
+
+Sections of blocks are laid out by the HTML templates; Markdown and plain text are made at the end of this module.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from ..._pages import decimals_for
-from ..findings import Estimate, Findings
+from .._pages import decimals_for
+from .findings import AuditReport, Estimate
 
 MISSING = "–"
-
 _MINUS = "−"
-
 _SCIENTIFIC_FROM = 1e9
-
+_NAME_WIDTH = 48
+"""Terminal columns of the name of a row in plain text; longer names go on in further lines."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def finite(value: float | None) -> float | None:
-    """Return a number that can be shown or drawn, else None."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
@@ -40,7 +42,6 @@ def fixed(value: float | None, decimals: int, *, signed: bool = False) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """Return a number with ``digits`` significant digits."""
     shown = finite(value)
     if shown is None:
         return MISSING
@@ -56,7 +57,6 @@ def _scientific(value: float, signed: bool) -> str:
 
 
 def count(value: float | None) -> str:
-    """Return a whole number with thousands separators."""
     return fixed(value, 0)
 
 
@@ -74,16 +74,10 @@ def share(value: float | None, decimals: int = 1) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return a p-value with three decimals."""
     shown = finite(value)
     if shown is None:
         return MISSING
     return "< 0.001" if shown < 0.001 else f"{shown:.3f}"
-
-
-def interval(lower: str, upper: str) -> str:
-    """Return two numbers as an interval."""
-    return MISSING if MISSING in (lower, upper) else f"{lower} to {upper}"
 
 
 @dataclass(frozen=True)
@@ -97,13 +91,12 @@ class Scale:
     """Unit in words."""
 
     def show(self, value: float | None, *, signed: bool = False) -> str:
-        """Return one number."""
         text = fixed(None if finite(value) is None else self.factor * float(value or 0), self.decimals, signed=signed)
         return text if text == MISSING else text + self.suffix
 
     def between(self, lower: float | None, upper: float | None, *, signed: bool = True) -> str:
-        """Return an interval."""
-        return interval(self.show(lower, signed=signed), self.show(upper, signed=signed))
+        ends = self.show(lower, signed=signed), self.show(upper, signed=signed)
+        return MISSING if MISSING in ends else " to ".join(ends)
 
     def words(self, value: float | None, *, signed: bool = False) -> str:
         """Return one number with its unit, unless that is just the unit of the prediction."""
@@ -111,21 +104,20 @@ class Scale:
         return text if MISSING in text or self.suffix or self.factor == 1 else f"{text} {self.unit}"
 
 
-def penalty_scale(findings: Findings) -> Scale:
+def penalty_scale(findings: AuditReport) -> Scale:
     """Return how penalties are shown: percentage points for probabilities, else units of the prediction."""
     if findings.unit.startswith("probability"):
         return Scale(100, max(2, decimals_for(100 * findings.margin, 3)), "", "percentage points")
     return Scale(1, decimals_for(findings.margin, 4), "", findings.unit)
 
 
-def prediction_scale(findings: Findings) -> Scale:
-    """Return how predictions are shown: in percent if they are probabilities."""
+def prediction_scale(findings: AuditReport) -> Scale:
     if findings.unit == "probability":
         return Scale(100, 1, "%", "percent")
     return Scale(1, decimals_for(findings.mean_prediction, 4), "", "units of the prediction")
 
 
-def difference_scale(findings: Findings) -> Scale:
+def difference_scale(findings: AuditReport) -> Scale:
     """Return how differences of predictions are shown; for quantiles these are not penalties."""
     if findings.unit == "probability":
         return Scale(100, 2, "", "percentage points")
@@ -158,7 +150,6 @@ def columns_of(text: str) -> int:
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Fill text with spaces to ``width`` terminal columns."""
     space = " " * max(0, width - columns_of(text))
     return space + text if right else text + space
 
@@ -202,8 +193,6 @@ class Fact:
 
 @dataclass(frozen=True)
 class Facts:
-    """A list of facts."""
-
     kind: ClassVar[str] = "facts"
     entries: tuple[Fact, ...]
 
@@ -218,7 +207,6 @@ class Cell:
 
     @property
     def with_note(self) -> str:
-        """Text and note in one line."""
         return f"{self.text} ({self.note})" if self.note else self.text
 
 
@@ -236,7 +224,6 @@ class Table:
     """Whether rows become cards on a narrow page; otherwise the table scrolls."""
 
     def only(self, columns: Sequence[str]) -> Table:
-        """Return the table with these of its columns, in this order."""
         places = [self.columns.index(name) for name in columns if name in self.columns]
         rows = tuple(tuple(row[place] for place in places) for row in self.rows)
         return replace(self, columns=tuple(self.columns[place] for place in places), rows=rows)
@@ -273,9 +260,53 @@ class Section:
 
 @dataclass(frozen=True)
 class VerdictBox:
-    """The box at the top of the page."""
-
     word: str
     reason: str
     meaning: str
     facts: tuple[Fact, ...]
+
+
+# --------------------------------------------------------------------------------------------------
+# Blocks as Markdown and as plain text.
+
+
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]#!|~$@]|^[-+])")
+
+
+def markdown(text: str) -> str:
+    """Escape text so that Markdown shows it as it is, also in a table."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", escaped)
+
+
+def markdown_list(items: list[str]) -> str:
+    return "\n".join(f"- {markdown(item)}" for item in items)
+
+
+def markdown_facts(facts: Iterable[Fact]) -> str:
+    shown = ((f.term, f"`{f.text}`" if f.code and f.text.isalnum() else markdown(f.text)) for f in facts)
+    return "\n".join(f"- {term}: {text}" for term, text in shown)
+
+
+def markdown_table(table: Table) -> str:
+    lines = [
+        [markdown(name) for name in table.columns],
+        ["---" if name in table.words else "---:" for name in table.columns],
+        *([markdown(cell.with_note) for cell in row] for row in table.rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text_rows(row: tuple[Cell, ...]) -> list[list[str]]:
+    """Return the lines of a row: the name it begins with may be long."""
+    name, *rest = (cell.with_note for cell in row)
+    first, *more = wrap(name, _NAME_WIDTH, max(1, len(name)))
+    return [[first, *rest], *([f"  {line}", *("" for _ in rest)] for line in more)]
+
+
+def text_table(table: Table) -> str:
+    rows = [[*table.columns], *(line for row in table.rows for line in _text_rows(row))]
+    widths = [max(columns_of(row[place]) for row in rows) for place in range(len(table.columns))]
+    right = [name not in table.words for name in table.columns]
+    lines = ["  ".join(pad(text, w, right=r) for text, w, r in zip(row, widths, right, strict=True)) for row in rows]
+    return "\n".join(f"  {line}".rstrip() for line in lines)
