@@ -68,7 +68,7 @@ class EngineParams:
     """A folder for what the engine keeps of virtual rows; None to keep it in memory."""
     options: RunOptions = RunOptions()
     objective: Objective | None = None
-    """The loss in closed form; None for a callable, or a loss pucboost does not know."""
+    """The loss in closed form; None for a callable, or a loss that has none here."""
     needs_events: bool = False
     """Whether the engine fails if a worker has no label above 0."""
 

@@ -4,7 +4,7 @@ A *request* is one mapping: the engine's parameters under its own names, pucboos
 ``calibrate_masks``, ``external_memory``), and three things that are not parameters of a table in one place: ``plan``
 (why the table is in parts, as in "with Dask"), ``shuffled`` (whether its rows are), ``keep_training_booster``.
 
-:func:`check_features` walks the table and raises for the first feature that a request asks for and the engine lacks.
+:func:`check_features` walks the table and raises for the first requested feature that the engine lacks.
 ``docs/guides/engines.md`` is made from the same table.
 """
 
@@ -28,16 +28,16 @@ class Feature:
 
     name: str
     example: Request
-    """A request that asks for the feature; empty where it would mean something else to another engine."""
+    """A request for the feature; empty where it would mean something else to another engine."""
     asked: Callable[[Request], Any] = lambda request: None
-    """Returns the value by which a request asks for the feature; None if it does not."""
+    """Returns the value that requests the feature; None if the feature is not requested."""
     no: Mapping[str, str] = field(default_factory=dict)
     """Engine → why it does not have the feature, and what to use instead. The others have it, or refuse it when they
     read their parameters."""
 
 
 def check_features(engine: str, request: Request) -> None:
-    """Raise for the first feature that is asked for and that the engine does not have."""
+    """Raise for the first requested feature that the engine does not have."""
     name = engine_named(engine).name
     for row in FEATURES:
         if name in row.no and (value := row.asked(request)) is not None:

@@ -179,7 +179,7 @@ class LightGBM(LightGBMLike):
             whole_number("num_iterations", value_of(params, "num_iterations"))
         options = run_options(request)
         # Per row: label, weight, bag; scores and gradients per class. LightGBM keeps bins by column. To build
-        # histograms it copies them by row, if only to try which is faster, unless it is told to go by column.
+        # histograms it copies them by row, if only to try which is faster, unless force_col_wise is set.
         a_bin = 1 if float(value_of(params, "max_bin", 255)) <= 256 else 2
         by_column = is_true(value_of(params, "force_col_wise", False))
         decided = any(value_of(params, name) is not None for name in ("force_col_wise", "force_row_wise"))
@@ -350,7 +350,7 @@ def _training_set(
 def sample_rows(params: dict[str, Any], share: float, n_virtual: int) -> tuple[dict[str, Any], float]:
     """Let each tree grow on a fresh share φ of the V virtual rows, on top of the user's own row sampling.
 
-    ``bagging_fraction`` (or the ``pos_``/``neg_`` pair) is multiplied by φ. A bagging frequency the user asked for is
+    ``bagging_fraction`` (or the ``pos_``/``neg_`` pair) is multiplied by φ. A bagging frequency that the user sets is
     kept, otherwise it is 1. GOSS excludes bagging and already draws new rows for every tree, so it is left alone.
 
     Returns the parameters, and a factor for all weights: 1 with bagging, φ without. It keeps the total weight that a

@@ -168,7 +168,7 @@ class FoldRows(lgb.Dataset):
     """Stand-in for the table while ``lgb.cv`` makes folds: it has row numbers and labels, but no features."""
 
     def __init__(self, label: Array) -> None:
-        # One feature with two values, so that LightGBM does not complain about useless data.
+        # One feature with two values, so that LightGBM does not warn about useless data.
         feature = (np.arange(len(label), dtype=np.float32) % 2)[:, None]
         super().__init__(feature, label=label, params={"verbosity": -1, "min_data_in_bin": 1})
 

@@ -45,7 +45,7 @@ class LeafOrder:
 class Forest:
     """The trees that a booster predicts with, in their order.
 
-    At an inner node a row goes left if its value x ≤ threshold (for a category: if ``goes_left`` says so). The nodes of
+    At an inner node a row goes left if its value x ≤ threshold (for a category: by ``goes_left``). The nodes of
     tree t are ``tree_start[t]`` … ``tree_start[t + 1]`` − 1, and its root is the first of them.
 
     Raises

@@ -352,5 +352,5 @@ class XGBoostNetwork(Network):
 
 
 def _wait_for(tracker: RabitTracker) -> None:
-    with suppress(xgb.core.XGBoostError, ValueError):  # the workers' own errors say more
+    with suppress(xgb.core.XGBoostError, ValueError):  # the workers' own errors are clearer
         tracker.wait_for()

@@ -117,7 +117,7 @@ def test_engines_never_see_a_damaged_file(kind: str, data: st.DataObject) -> Non
         raise ValueError("an engine was asked")
 
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(lightgbm_boosters.LightGBMBoosters, "from_text", engine)
+        patch.setattr(lightgbm_boosters, "_booster", engine)
         patch.setattr(xgboost_boosters.XGBoostBoosters, "from_plain_file", engine)
         path = Path(folder) / FILES[kind]
         path.write_bytes(found)

@@ -51,7 +51,7 @@ def engines_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def seen(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("an engine was given a damaged file")
 
-    monkeypatch.setattr(lightgbm_boosters.LightGBMBoosters, "from_text", seen)
+    monkeypatch.setattr(lightgbm_boosters, "_booster", seen)
     monkeypatch.setattr(xgboost_boosters.XGBoostBoosters, "from_plain_file", seen)
 
 
