@@ -69,23 +69,23 @@ def table() -> Any:
     return np.column_stack([np.arange(30.0), category])
 
 
-@pytest.mark.parametrize("augmentation", ["exhaustive", "balanced", "none"])
-def test_rows_per_person(augmentation: str) -> None:
+def test_rows_per_person() -> None:
     """One by one."""
-    X = people_table(200, groups=3)
-    weight = np.random.default_rng(0).uniform(0.5, 2, 200)
-    virtual = virtual_table(X, {"a": [3], "b": [4, 5]}, augmentation=augmentation, copies=2.5, weight=weight)
-    _, masks = virtual.rows.plan.rows_and_masks(0, len(virtual), 1)
-    given = virtual.weight()
-    assert given is not None
-    for g in range(2):
-        shares = sum(int(one) >> g & 1 for one in virtual.rows.plan.available.tolist())
-        shown = sum(w for w, mask in zip(given.tolist(), masks.tolist(), strict=True) if mask >> g & 1)
-        found = RowsPerPerson.of(virtual, g)
-        assert found.in_tree == pytest.approx(shown / sum(given.tolist()) * min(200, len(virtual)) / shares)
-        assert found.in_table == pytest.approx(sum(mask >> g & 1 for mask in masks.tolist()) / shares)
-        half = SelectedTable.of(virtual, np.arange(0, len(virtual), 2), virtual.table)
-        assert RowsPerPerson.of(half, g).in_table == pytest.approx(found.in_table / 2, rel=0.2)
+    for augmentation in ("exhaustive", "balanced", "none"):
+        X = people_table(200, groups=3)
+        weight = np.random.default_rng(0).uniform(0.5, 2, 200)
+        virtual = virtual_table(X, {"a": [3], "b": [4, 5]}, augmentation=augmentation, copies=2.5, weight=weight)
+        _, masks = virtual.rows.plan.rows_and_masks(0, len(virtual), 1)
+        given = virtual.weight()
+        assert given is not None
+        for g in range(2):
+            shares = sum(int(one) >> g & 1 for one in virtual.rows.plan.available.tolist())
+            shown = sum(w for w, mask in zip(given.tolist(), masks.tolist(), strict=True) if mask >> g & 1)
+            found = RowsPerPerson.of(virtual, g)
+            assert found.in_tree == pytest.approx(shown / sum(given.tolist()) * min(200, len(virtual)) / shares)
+            assert found.in_table == pytest.approx(sum(mask >> g & 1 for mask in masks.tolist()) / shares)
+            half = SelectedTable.of(virtual, np.arange(0, len(virtual), 2), virtual.table)
+            assert RowsPerPerson.of(half, g).in_table == pytest.approx(found.in_table / 2, rel=0.2)
 
 
 def test_only_what_is_shared_counts(table: Any) -> None:

@@ -86,41 +86,41 @@ def test_every_way_of_reading_gives_the_same_rows(source: str, scheme: str, monk
     assert rows.batch_rows == 1
 
 
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
-def test_what_belongs_to_each_virtual_row(weight: Any) -> None:
-    scores = RNG.normal(size=(N, 3))
-    virtual = virtual_table(weight=weight, init_score=scores)
-    who = [row for row, _ in pairs(virtual)]
-    copy = virtual.rows.plan.copy_weight
-    user = np.ones(N) if weight is None else weight
-    # Not sorted, one row twice, and not everybody.
-    picked = np.array([len(who) - 1, 5, 5, 0, *range(7, 40)])
-    table = SelectedTable.of(virtual, picked, virtual.table)
-    assert (virtual.people, table.people) == (N, len({who[v] for v in picked}))
-    for seed in range(20):
-        some = np.random.default_rng(seed).choice(len(who), 12, replace=False)
-        assert SelectedTable.of(virtual, some, virtual.table).people == len({who[v] for v in some})
-    assert virtual.share_per_tree == pytest.approx(N / len(who))
-    assert table.share_per_tree == pytest.approx(table.people / len(picked))
-    assert virtual_table(scheme="none").share_per_tree == 1.0
-    for found, index in ((virtual, np.arange(len(who))), (table, picked)):
-        owners = [who[v] for v in index]
-        assert len(found) == len(index)
-        np.testing.assert_array_equal(found.label(), LABEL[owners])
-        np.testing.assert_allclose(found.weight(0.5), 0.5 * (copy * user)[owners], rtol=1e-6)
-        np.testing.assert_allclose(found.weight(), (copy * user)[owners], rtol=1e-6)
-        np.testing.assert_allclose(found.copy_weight(0.5), 0.5 * copy[owners], rtol=1e-6)
-        np.testing.assert_allclose(found.copy_weight(), copy[owners], rtol=1e-6)
-        if weight is None:
-            assert found.user_weight() is None
-        else:
-            np.testing.assert_allclose(found.user_weight(), user[owners], rtol=1e-6)
-        np.testing.assert_array_equal(found.init_score(), scores[owners])
-    flat = virtual_table(init_score=scores.T.ravel())  # class after class, as LightGBM has it
-    np.testing.assert_array_equal(flat.init_score(), scores[who])
-    assert virtual_table().init_score() is None
-    assert SelectedTable.of(virtual_table(), picked, virtual_table().table).init_score() is None
-    assert virtual.shares_something().tolist() == [mask != 0 for _, mask in pairs(virtual)]
+def test_what_belongs_to_each_virtual_row() -> None:
+    for weight in (None, WEIGHT):
+        scores = RNG.normal(size=(N, 3))
+        virtual = virtual_table(weight=weight, init_score=scores)
+        who = [row for row, _ in pairs(virtual)]
+        copy = virtual.rows.plan.copy_weight
+        user = np.ones(N) if weight is None else weight
+        # Not sorted, one row twice, and not everybody.
+        picked = np.array([len(who) - 1, 5, 5, 0, *range(7, 40)])
+        table = SelectedTable.of(virtual, picked, virtual.table)
+        assert (virtual.people, table.people) == (N, len({who[v] for v in picked}))
+        for seed in range(20):
+            some = np.random.default_rng(seed).choice(len(who), 12, replace=False)
+            assert SelectedTable.of(virtual, some, virtual.table).people == len({who[v] for v in some})
+        assert virtual.share_per_tree == pytest.approx(N / len(who))
+        assert table.share_per_tree == pytest.approx(table.people / len(picked))
+        assert virtual_table(scheme="none").share_per_tree == 1.0
+        for found, index in ((virtual, np.arange(len(who))), (table, picked)):
+            owners = [who[v] for v in index]
+            assert len(found) == len(index)
+            np.testing.assert_array_equal(found.label(), LABEL[owners])
+            np.testing.assert_allclose(found.weight(0.5), 0.5 * (copy * user)[owners], rtol=1e-6)
+            np.testing.assert_allclose(found.weight(), (copy * user)[owners], rtol=1e-6)
+            np.testing.assert_allclose(found.copy_weight(0.5), 0.5 * copy[owners], rtol=1e-6)
+            np.testing.assert_allclose(found.copy_weight(), copy[owners], rtol=1e-6)
+            if weight is None:
+                assert found.user_weight() is None
+            else:
+                np.testing.assert_allclose(found.user_weight(), user[owners], rtol=1e-6)
+            np.testing.assert_array_equal(found.init_score(), scores[owners])
+        flat = virtual_table(init_score=scores.T.ravel())  # class after class, as LightGBM has it
+        np.testing.assert_array_equal(flat.init_score(), scores[who])
+        assert virtual_table().init_score() is None
+        assert SelectedTable.of(virtual_table(), picked, virtual_table().table).init_score() is None
+        assert virtual.shares_something().tolist() == [mask != 0 for _, mask in pairs(virtual)]
 
 
 def test_tables_that_show_what_is_asked() -> None:
