@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,21 @@ def test_keep_training_booster() -> None:
         booster.update()
         assert booster.current_iteration() == 4
         assert booster.eval_train()
+
+
+def test_a_booster_writes_its_file_whole_or_not_at_all(tmp_path: Path, monkeypatch: Any) -> None:
+    X, y = make_table(100)
+    booster, path = LIGHTGBM.fit(X, y, 1), tmp_path / "model.txt"
+    path.write_text("the old one")
+
+    def fails(*args: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OSError, match="no space left"):
+        booster.save_model(path)
+    assert path.read_text() == "the old one"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # ---------------------------------------------------------------- laws 3, 6 and 7: how masked rows get into LightGBM
