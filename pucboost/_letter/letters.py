@@ -1,4 +1,14 @@
-"""What a letter says, as plain data."""
+"""Letters: what one person would be told for every choice of what they share, as a page for them.
+
+``puc.quote`` gives analysts the same numbers. A page has nothing to load and sends nothing. Its table holds every
+number, in words that are final, and the script only shows the row that the switches choose. So the page is complete
+without scripts, no data of anybody stand in the script, and one hash in the content security policy fits every letter.
+Bars are SVG, because the policy also forbids style attributes.
+
+A letter promises what the definition of consent says, and no more. Numbers for groups that a person does not share
+would need values that nobody knows, so there are none. Differences are taken between rounded numbers: a reader must be
+able to check them.
+"""
 
 from __future__ import annotations
 
@@ -12,261 +22,30 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._common import Array
-from .._consent import Nesting
+from .._consent import Consent, Nesting
 from .._engines import boosters_of
 from .._models.anchored import AnchoredModel
 from .._pages import deliver, printable, templates
-from .._prediction.people import people_by_mask
-from .._prediction.predictor import MaskedPredictor
-from .._prediction.quotes import favourable_sign, who_has_too_many
+from .._prediction.predictor import MaskedPredictor, favourable_sign, people_by_mask, who_has_too_many
 from .._prediction.sharing import shapley_weights
 from .._tables.names import did_you_mean
 from .text import PERCENT, LetterNumber, LetterText, amount_like
 
-if TYPE_CHECKING:
-    from .._consent import Consent
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What one person would be told for every choice of what they share, and how it is worded."""
-
-    shared: tuple[str, ...]
-    """The groups that the person shares."""
-    withheld: tuple[str, ...]
-    """The groups that they do not share."""
-    quotes: tuple[float, ...]
-    """One number for each of the ``subsets``."""
-    values: tuple[float, ...]
-    """How much each shared group moves the number (its Shapley value), in the order of ``shared``."""
-    bonus: bool
-    """Whether the most favourable number counts (``sharing="best"``)."""
-    number: LetterNumber
-    text: LetterText
-    reference: str | None = None
-    """What identifies the letter."""
-    needs: tuple[int, ...] = ()
-    """For each shared group the place of the one that it needs, −1 for none; empty if no group needs another."""
-
-    @property
-    def nesting(self) -> Nesting:
-        """Which of the shared groups need others."""
-        return Nesting(self.needs or (-1,) * len(self.shared))
-
-    @property
-    def subsets(self) -> list[int]:
-        """The subsets of ``shared`` that the person can choose, ascending: bit g is group number g of ``shared``."""
-        return [int(mask) for mask in self.nesting.submasks((1 << len(self.shared)) - 1)]
-
-
-# --------------------------------------------------------------------------------------------------
-# A letter as one HTML page: nothing to load, nothing sent, readable without its script.
-#
-# The table holds every number. The script only shows the row that the switches choose, so it is the same for every
-# letter, and no data of anybody stand in it.
-
-
-_PACKAGE = "pucboost._letter"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One choice of what is shared: bit g of ``mask`` is shared group number g."""
-
-    mask: int
-    shared: str
-    told: str
-    compared: str
-
-
-@dataclass(frozen=True)
-class Value:
-    """How much one group moves the number, in words, and as a bar from 0 to ``length`` percent of the largest."""
-
-    group: str
-    sentence: str
-    length: float
-
-
-def render_html(letter: Contents) -> str:
-    """Return one complete HTML page, with all text escaped."""
-    from markupsafe import Markup
-
-    letter = printable(letter)
-    text, number = letter.text, letter.number
-    names = {group: text.groups.get(group, group) for group in (*letter.shared, *letter.withheld)}
-    rows = _rows(letter, names)
-    style, script = _asset("letter.css"), _asset("letter.js")
-    allowed = f"'{_digest(script)}'" if letter.shared else "'none'"
-    policy = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src {allowed}; base-uri 'none'; form-action 'none'"
-    )
-    return (
-        templates(_PACKAGE)
-        .get_template("letter.html")
-        .render(
-            text=text,
-            fill=text.fill,
-            title=text.fill("title"),
-            reference=letter.reference,
-            bonus=letter.bonus,
-            switches=[
-                (names[group], needed)
-                for group, needed in zip(letter.shared, letter.needs or (-1,) * len(letter.shared), strict=True)
-            ],
-            withheld=[names[group] for group in letter.withheld],
-            now=rows[-1],
-            rows=rows,
-            values=_values(letter, names),
-            without=number.show(letter.quotes[0]),
-            with_all=number.show(letter.quotes[-1]),
-            policy=Markup(policy),
-            style=Markup(style),
-            script=Markup(script),
-        )
-    )
-
-
-def _rows(letter: Contents, names: dict[str, str]) -> list[Row]:
-    """Return all choices, those with fewest groups first, so that what is shared today comes last."""
-    text, number, today = letter.text, letter.number, letter.quotes[-1]
-    rows = []
-    choices = sorted(zip(letter.subsets, letter.quotes, strict=True), key=lambda choice: choice[0].bit_count())
-    for mask, told in choices:
-        groups = [names[group] for g, group in enumerate(letter.shared) if mask >> g & 1]
-        difference = number.difference(told, today)
-        compared = {
-            0: text.fill("compared_same"),
-            1: text.fill("compared_more", difference=difference),
-            -1: text.fill("compared_less", difference=difference),
-        }[number.compare(told, today)]
-        is_today = mask.bit_count() == len(letter.shared)
-        rows.append(
-            Row(
-                mask,
-                text.listing(groups) if groups else text.fill("nothing"),
-                number.show(told),
-                text.fill("compared_now") if is_today else compared,
-            )
-        )
-    return rows
-
-
-def _values(letter: Contents, names: dict[str, str]) -> list[Value]:
-    text, number = letter.text, letter.number
-    largest = max(map(abs, letter.values), default=0.0)
-    values = []
-    for group, value in zip(letter.shared, letter.values, strict=True):
-        direction = number.compare(value, 0.0)
-        sentence = (
-            text.fill("value_raises" if direction > 0 else "value_lowers", difference=number.difference(value, 0.0))
-            if direction
-            else text.fill("value_nothing")
-        )
-        # Bars of differences that are too small to show would contradict the words.
-        values.append(Value(names[group], sentence, round(100 * value / largest, 2) if direction else 0.0))
-    return values
-
-
-@cache
-def _asset(name: str) -> str:
-    return (files(_PACKAGE) / "templates" / name).read_text(encoding="utf-8")
-
-
-def _digest(content: str) -> str:
-    """Return how a Content-Security-Policy names an element with this content."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
-
-
-# --------------------------------------------------------------------------------------------------
-# A letter: its contents, and the page they make.
-
-
-@dataclass(frozen=True)
-class Letter(Contents):
-    """A letter to one person, as :func:`pucboost.letter` returns it.
-
-    ``shared`` and ``withheld`` are groups, ``quotes`` what the person would be told for each subset of ``shared``
-    (``subsets``), and ``values`` how much each shared group moves it. ``to_html`` writes the page.
-
-    Examples
-    --------
-    >>> import numpy as np, pucboost as puc
-    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
-    >>> X[::2, 2] = X[2::3, 1] = np.nan                                  # what is withheld is missing
-    >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 5)
-    >>> letter = puc.letter(booster, X[[0]])
-    >>> letter.shared, letter.withheld, len(letter.quotes)
-    (('Column_1',), ('Column_2',), 2)
-    >>> letter.told([]) == letter.quotes[0], letter.told() == float(booster.predict(X[[0]])[0])
-    (True, True)
-    """
-
-    def told(self, groups: Sequence[str] | None = None) -> float:
-        """Return what the person would be told if they shared these of their groups; None for all of them.
-
-        What these groups need is shared with them.
-        """
-        if groups is None:
-            return self.quotes[-1]
-        for group in groups:
-            if group not in self.shared:
-                raise ValueError(f"The person does not share group {group!r}; they share {list(self.shared)}.")
-        mask = self.nesting.closed(sum(1 << self.shared.index(group) for group in set(groups)))
-        return self.quotes[self.subsets.index(mask)]
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""
-        return deliver(render_html(self), path)
-
-    def _repr_html_(self) -> str:
-        # In a frame of its own: the page has styles and a script, and several may stand in one notebook.
-        title, page = html.escape(self.text.fill("title")), html.escape(self.to_html())
-        look = "width: 100%; height: 40rem; border: 1px solid #8888"
-        return f'<iframe title="{title}" sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
-
-
-# --------------------------------------------------------------------------------------------------
-# Names of files made from what identifies people: valid everywhere, and never a path.
-
-
-LONGEST = 200
-"""Bytes. Systems allow 255, the ending included."""
-
-_ODD = re.compile(r"[^\w.-]+")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-
-
-def file_name(reference: str) -> str:
-    """Return ``reference`` as the name of a file without its ending; empty if nothing of it can be used.
-
-    Letters, digits, ``-``, ``_`` and ``.`` within the name stay, everything else becomes ``_``.
-
-    Examples
-    --------
-    >>> file_name("../../etc/passwd"), file_name("Müller, Ada #7"), file_name("nul.txt"), file_name("..")
-    ('_.._etc_passwd', 'Müller_Ada_7', '_nul.txt', '')
-    """
-    name = _ODD.sub("_", unicodedata.normalize("NFC", reference).strip()).strip(".")
-    name = "" if not name.strip("_") else name
-    if name.startswith("-") or _RESERVED.fullmatch(name):  # an option to commands, and a device on Windows
-        name = f"_{name}"
-    return name.encode("utf-8")[:LONGEST].decode("utf-8", "ignore")
-
-
-# --------------------------------------------------------------------------------------------------
-# ``letter`` and ``letters``: from a model and people to pages for them.
-
-
 MAX_SHARED = 10
 """A page with 2^10 choices has 0.2 MB, 0.5 MB if the groups have long names."""
 
+LONGEST = 200
+"""Bytes in the name of a file. Systems allow 255, the ending included."""
+
+_PACKAGE = "pucboost._letter"
 _PROBABILITIES = ("binary", "cross_entropy", "multiclass", "multiclassova")
+_ODD = re.compile(r"[^\w.-]+")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 
 
 def letter(
@@ -319,7 +98,7 @@ def letter(
     if predictor.n_rows != 1:
         raise ValueError(
             f"A letter is about one person, but X has {predictor.n_rows} rows. Select one, such as X.iloc[[0]], or use "
-            "puc.letters for a letter to each."
+            "puc.letters.for_each for a letter to each."
         )
     text = LetterText() if text is None else text
     [(_, made)] = each_letter(predictor, text, [reference], sharing=sharing, favourable=favourable)
@@ -393,7 +172,9 @@ def each_letter(
     too_many = no_room(predictor.shared, predictor.consent.nesting)
     if too_many is not None:
         raise ValueError(f"Row {too_many[0]} {too_many[1]}")
-    probabilities, nesting = _objective_of(predictor.model) in _PROBABILITIES, predictor.consent.nesting
+    model, nesting = predictor.model, predictor.consent.nesting
+    loss = model.objective.name if isinstance(model, AnchoredModel) else boosters_of(model).facts(model).loss
+    probabilities = loss in _PROBABILITIES
     for mask, people in people_by_mask(predictor.shared):
         shared = predictor.consent.groups_of(mask)
         withheld = tuple(group for group in predictor.consent.group_names if group not in shared)
@@ -405,19 +186,10 @@ def each_letter(
             values = quotes @ weights
             for row, own, moved in zip(some.tolist(), quotes.tolist(), values.tolist(), strict=True):
                 number = text.number or (PERCENT if probabilities else amount_like(own))
+                bonus, reference = sign is not None, references[row]
                 yield (
                     row,
-                    Letter(
-                        shared,
-                        withheld,
-                        tuple(own),
-                        tuple(moved),
-                        sign is not None,
-                        number,
-                        text,
-                        references[row],
-                        needs,
-                    ),
+                    Letter(shared, withheld, tuple(own), tuple(moved), bonus, number, text, reference, needs),
                 )
 
 
@@ -470,7 +242,7 @@ def check_groups(text: LetterText, consent: Consent) -> None:
 
 
 def no_room(shared: Array, nesting: Nesting) -> tuple[int, str] | None:
-    """Return the row with most choices, and what to say of it, if these are too many for a letter; else None."""
+    """Return the row with most choices and a sentence about it, if they are too many for a letter; else None."""
     too_many = who_has_too_many(shared, nesting, 1 << MAX_SHARED)
     if too_many is None:
         return None
@@ -482,5 +254,184 @@ def no_room(shared: Array, nesting: Nesting) -> tuple[int, str] | None:
     )
 
 
-def _objective_of(model: Any) -> str | None:
-    return model.objective.name if isinstance(model, AnchoredModel) else boosters_of(model).facts(model).loss
+@dataclass(frozen=True)
+class Letter:
+    """A letter to one person, as :func:`pucboost.letter` returns it.
+
+    ``shared`` and ``withheld`` are groups, ``quotes`` what the person would be told for each subset of ``shared``
+    (``subsets``), and ``values`` how much each shared group moves it. ``to_html`` writes the page.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> X[::2, 2] = X[2::3, 1] = np.nan                                  # what is withheld is missing
+    >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 5)
+    >>> letter = puc.letter(booster, X[[0]])
+    >>> letter.shared, letter.withheld, len(letter.quotes)
+    (('Column_1',), ('Column_2',), 2)
+    >>> letter.told([]) == letter.quotes[0], letter.told() == float(booster.predict(X[[0]])[0])
+    (True, True)
+    """
+
+    shared: tuple[str, ...]
+    """The groups that the person shares."""
+    withheld: tuple[str, ...]
+    """The groups that they do not share."""
+    quotes: tuple[float, ...]
+    """One number for each of the ``subsets``."""
+    values: tuple[float, ...]
+    """How much each shared group moves the number (its Shapley value), in the order of ``shared``."""
+    bonus: bool
+    """Whether the most favourable number counts (``sharing="best"``)."""
+    number: LetterNumber
+    text: LetterText
+    reference: str | None = None
+    """What identifies the letter."""
+    needs: tuple[int, ...] = ()
+    """For each shared group the place of the one that it needs, −1 for none; empty if no group needs another."""
+
+    @property
+    def nesting(self) -> Nesting:
+        """Which of the shared groups need others."""
+        return Nesting(self.needs or (-1,) * len(self.shared))
+
+    @property
+    def subsets(self) -> list[int]:
+        """The subsets of ``shared`` that the person can choose, ascending: bit g is group number g of ``shared``."""
+        return [int(mask) for mask in self.nesting.submasks((1 << len(self.shared)) - 1)]
+
+    def told(self, groups: Sequence[str] | None = None) -> float:
+        """Return what the person would be told if they shared these of their groups; None for all of them.
+
+        What these groups need is shared with them.
+        """
+        if groups is None:
+            return self.quotes[-1]
+        for group in groups:
+            if group not in self.shared:
+                raise ValueError(f"The person does not share group {group!r}; they share {list(self.shared)}.")
+        mask = self.nesting.closed(sum(1 << self.shared.index(group) for group in set(groups)))
+        return self.quotes[self.subsets.index(mask)]
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""
+        return deliver(render_html(self), path)
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own: the page has styles and a script, and several may stand in one notebook.
+        title, page = html.escape(self.text.fill("title")), html.escape(self.to_html())
+        look = "width: 100%; height: 40rem; border: 1px solid #8888"
+        return f'<iframe title="{title}" sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
+
+
+# ----- the page
+
+
+def render_html(letter: Letter) -> str:
+    """Return one complete HTML page, with all text escaped."""
+    from markupsafe import Markup
+
+    letter = printable(letter)
+    text, number = letter.text, letter.number
+    names = {group: text.groups.get(group, group) for group in (*letter.shared, *letter.withheld)}
+    rows = _rows(letter, names)
+    style, script = _asset("letter.css"), _asset("letter.js")
+    allowed = f"'{_digest(script)}'" if letter.shared else "'none'"
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src {allowed}; base-uri 'none'; form-action 'none'"
+    )
+    return (
+        templates(_PACKAGE)
+        .get_template("letter.html")
+        .render(
+            text=text,
+            fill=text.fill,
+            title=text.fill("title"),
+            reference=letter.reference,
+            bonus=letter.bonus,
+            switches=[
+                (names[group], needed)
+                for group, needed in zip(letter.shared, letter.needs or (-1,) * len(letter.shared), strict=True)
+            ],
+            withheld=[names[group] for group in letter.withheld],
+            now=rows[-1],
+            rows=rows,
+            values=_values(letter, names),
+            without=number.show(letter.quotes[0]),
+            with_all=number.show(letter.quotes[-1]),
+            policy=Markup(policy),
+            style=Markup(style),
+            script=Markup(script),
+        )
+    )
+
+
+def _rows(letter: Letter, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Return all choices, those with fewest groups first, so that what is shared today comes last."""
+    text, number, today = letter.text, letter.number, letter.quotes[-1]
+    rows = []
+    choices = sorted(zip(letter.subsets, letter.quotes, strict=True), key=lambda choice: choice[0].bit_count())
+    for mask, told in choices:
+        groups = [names[group] for g, group in enumerate(letter.shared) if mask >> g & 1]
+        difference = number.difference(told, today)
+        compared = {
+            0: text.fill("compared_same"),
+            1: text.fill("compared_more", difference=difference),
+            -1: text.fill("compared_less", difference=difference),
+        }[number.compare(told, today)]
+        is_today = mask.bit_count() == len(letter.shared)
+        rows.append(
+            {
+                "mask": mask,
+                "shared": text.listing(groups) if groups else text.fill("nothing"),
+                "told": number.show(told),
+                "compared": text.fill("compared_now") if is_today else compared,
+            }
+        )
+    return rows
+
+
+def _values(letter: Letter, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Return how much each group moves the number, in words, and as a bar in percent of the largest."""
+    text, number = letter.text, letter.number
+    largest = max(map(abs, letter.values), default=0.0)
+    values = []
+    for group, value in zip(letter.shared, letter.values, strict=True):
+        direction = number.compare(value, 0.0)
+        sentence = (
+            text.fill("value_raises" if direction > 0 else "value_lowers", difference=number.difference(value, 0.0))
+            if direction
+            else text.fill("value_nothing")
+        )
+        # Bars of differences that are too small to show would contradict the words.
+        length = round(100 * value / largest, 2) if direction else 0.0
+        values.append({"group": names[group], "sentence": sentence, "length": length})
+    return values
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files(_PACKAGE) / "templates" / name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    """Return how a Content-Security-Policy names an element with this content."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode("utf-8")).digest()).decode("ascii")
+
+
+def file_name(reference: str) -> str:
+    """Return ``reference`` as the name of a file without its ending; empty if nothing of it can be used.
+
+    Letters, digits, ``-``, ``_`` and ``.`` within the name stay, everything else becomes ``_``.
+
+    Examples
+    --------
+    >>> file_name("../../etc/passwd"), file_name("Müller, Ada #7"), file_name("nul.txt"), file_name("..")
+    ('_.._etc_passwd', 'Müller_Ada_7', '_nul.txt', '')
+    """
+    name = _ODD.sub("_", unicodedata.normalize("NFC", reference).strip()).strip(".")
+    name = "" if not name.strip("_") else name
+    if name.startswith("-") or _RESERVED.fullmatch(name):  # an option to commands, and a device on Windows
+        name = f"_{name}"
+    return name.encode("utf-8")[:LONGEST].decode("utf-8", "ignore")

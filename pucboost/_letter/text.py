@@ -1,4 +1,4 @@
-"""Numbers as a letter shows them."""
+"""The words and numbers of a letter: texts with named placeholders that a company replaces and translates."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .._tables.files import DataError
 from .._tables.names import did_you_mean
 
 MOST_DECIMALS = 8
+
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
 @dataclass(frozen=True)
@@ -97,15 +99,8 @@ PERCENT = LetterNumber(factor=100, decimals=1, suffix="%", difference_suffix=" p
 
 
 def amount_like(values: Iterable[float]) -> LetterNumber:
-    """Return how amounts of this size are shown if nobody says it: four significant digits."""
+    """Return the default for amounts of this size: four significant digits."""
     return LetterNumber(decimals=decimals_for(max(map(abs, values), default=0.0), 4))
-
-
-# --------------------------------------------------------------------------------------------------
-# The words of a letter: texts with named placeholders that a company replaces and translates.
-
-
-_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
 
 def _text(default: str, *needs: str, may: Sequence[str] = ()) -> Any:

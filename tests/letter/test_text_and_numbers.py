@@ -14,9 +14,8 @@ import pucboost as puc
 from pucboost._letter.letters import LONGEST, file_name
 
 
-@pytest.mark.parametrize(
-    ("given", "value", "shown"),
-    [
+def test_numbers() -> None:
+    for given, value, shown in [
         ({}, 1234.567, "1,234.57"),
         ({}, -0.001, "0.00"),
         ({"decimals": 0, "prefix": "€"}, -1234567.8, "−€1,234,568"),
@@ -25,10 +24,8 @@ from pucboost._letter.letters import LONGEST, file_name
         ({"thousands": ""}, 1234567, "1234567.00"),
         ({"factor": 100, "decimals": 1, "suffix": "%"}, 0.12345, "12.3%"),
         ({"factor": 12, "decimals": 0}, 10.1, "121"),
-    ],
-)
-def test_numbers(given: dict[str, Any], value: float, shown: str) -> None:
-    assert puc.letters.LetterNumber(**given).show(value) == shown
+    ]:
+        assert puc.letters.LetterNumber(**given).show(value) == shown
 
 
 def test_differences_are_those_of_the_numbers_shown() -> None:
@@ -40,9 +37,8 @@ def test_differences_are_those_of_the_numbers_shown() -> None:
     assert percent.difference(0.2, 0.123) == "7.7 points"
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_bad_number_formats() -> None:
+    for given, message in [
         ({"factor": 0}, "factor of LetterNumber must be a number other than 0, got 0"),
         ({"factor": "100"}, "factor of LetterNumber must be a number"),
         ({"factor": float("nan")}, "factor of LetterNumber must be a number"),
@@ -51,16 +47,13 @@ def test_differences_are_those_of_the_numbers_shown() -> None:
         ({"prefix": None}, "prefix of LetterNumber must be text, got None"),
         ({"decimal_mark": ""}, "decimal_mark of LetterNumber must be neither empty nor the separator"),
         ({"decimal_mark": ","}, "decimal_mark of LetterNumber must be neither empty nor the separator"),
-    ],
-)
-def test_bad_number_formats(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        puc.letters.LetterNumber(**given)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            puc.letters.LetterNumber(**given)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_bad_texts() -> None:
+    for given, message in [
         (
             {"title": "Your {quantty}"},
             r"title of LetterText has a placeholder \{quantty\}; .*Did you mean 'quantity'\?",
@@ -83,11 +76,9 @@ def test_bad_number_formats(given: dict[str, Any], message: str) -> None:
         ({"groups": {"a": "x", "b": "x"}}, "groups 'a' and 'b' are both called 'x'"),
         ({"number": "€"}, "number of LetterText must be a LetterNumber, got '€'"),
         ({"lang": "de", "title": "Titel"}, "lang of LetterText is 'de', but these are the English ones: quantity, ref"),
-    ],
-)
-def test_bad_texts(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        puc.letters.LetterText(**given)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            puc.letters.LetterText(**given)
 
 
 def test_texts_are_filled_and_braces_written_twice() -> None:
@@ -126,9 +117,8 @@ def test_the_promise_is_what_consent_promises() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_files_keep_everything(tmp_path: Path) -> None:
+    for text in [
         puc.letters.LetterText(),
         puc.letters.LetterText(
             quantity='a "price"\\\n\x7f\u2028é',
@@ -136,18 +126,15 @@ def test_the_promise_is_what_consent_promises() -> None:
             number=puc.letters.LetterNumber(100, 1, ",", ".", "€", "%", " p"),
         ),
         puc.letters.LetterText(**translated()),
-    ],
-)
-def test_files_keep_everything(tmp_path: Path, text: puc.letters.LetterText) -> None:
-    path = tmp_path / "letter.toml"
-    assert text.to_toml(path) == path.read_text(encoding="utf-8")
-    assert puc.letters.LetterText.from_toml(path) == text
-    assert {one.name for one in fields(text) if one.metadata} <= set(tomllib.loads(text.to_toml()))
+    ]:
+        path = tmp_path / "letter.toml"
+        assert text.to_toml(path) == path.read_text(encoding="utf-8")
+        assert puc.letters.LetterText.from_toml(path) == text
+        assert {one.name for one in fields(text) if one.metadata} <= set(tomllib.loads(text.to_toml()))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_bad_files(tmp_path: Path) -> None:
+    for content, message in [
         ("titel = 'x'", "letter.toml: LetterText has no 'titel'. Did you mean 'title'?"),
         ("xyzzy = 'x'", "letter.toml: LetterText has no 'xyzzy'. It has lang, direction"),
         ("[number]\ndecimal = 3", "letter.toml: LetterNumber has no 'decimal'. Did you mean 'decimals'?"),
@@ -156,12 +143,10 @@ def test_files_keep_everything(tmp_path: Path, text: puc.letters.LetterText) -> 
         ("title = '{x}'", r"letter.toml: title of LetterText has a placeholder \{x\}"),
         ("[number]\ndecimals = 1.5", "letter.toml: decimals of LetterNumber must be a whole number"),
         ("title = ", "letter.toml is not a TOML file in UTF-8: "),
-    ],
-)
-def test_bad_files(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "letter.toml").write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        puc.letters.LetterText.from_toml(tmp_path / "letter.toml")
+    ]:
+        (tmp_path / "letter.toml").write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            puc.letters.LetterText.from_toml(tmp_path / "letter.toml")
 
 
 def test_files_in_other_encodings(tmp_path: Path) -> None:
@@ -172,9 +157,8 @@ def test_files_in_other_encodings(tmp_path: Path) -> None:
         puc.letters.LetterText.from_toml(tmp_path / "nothing.toml")
 
 
-@pytest.mark.parametrize(
-    ("reference", "name"),
-    [
+def test_names_of_files() -> None:
+    for reference, name in [
         ("p-0001", "p-0001"),
         ("a.b_C", "a.b_C"),
         ("../../etc/passwd", "_.._etc_passwd"),
@@ -193,10 +177,8 @@ def test_files_in_other_encodings(tmp_path: Path) -> None:
         ("..", ""),
         ("///", ""),
         ("", ""),
-    ],
-)
-def test_names_of_files(reference: str, name: str) -> None:
-    assert file_name(reference) == name
+    ]:
+        assert file_name(reference) == name
 
 
 def test_names_of_files_are_short_and_never_paths() -> None:
