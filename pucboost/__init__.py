@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ._letter.letters import letter
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.balance import load_to_balance
-    from ._prediction.quotes import predict, quote
+    from ._prediction.predictor import predict, quote
     from ._prediction.sharing import sharing_effects, sharing_value
     from ._training.cv import cv
     from ._training.datasets import Dataset
@@ -39,8 +39,8 @@ _HOME = {
     "letter": "_letter.letters",
     "load_model": "_models.files",
     "load_to_balance": "_prediction.balance",
-    "predict": "_prediction.quotes",
-    "quote": "_prediction.quotes",
+    "predict": "_prediction.predictor",
+    "quote": "_prediction.predictor",
     "refit": "_training.train",
     "save_model": "_models.files",
     "sharing_effects": "_prediction.sharing",

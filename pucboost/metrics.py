@@ -6,7 +6,8 @@ exactly and that person i shares at least. With p(S) the share of people who sha
 
     p(S) · w_i / Σ_{j: a_j ⊇ S} w_j,     so that     R(f) = Σ_S p(S) · E[L(f(b, S, z_S), Y) | A ⊇ S].
 
-The PUC prediction f* minimises each term, and hence R. Sets count as often as they occur.
+The PUC prediction f* minimises each term, and hence R, under any weights p(S): ``max_masks`` changes which sets count,
+not which model is right. Sets count as often as they occur.
 """
 
 from __future__ import annotations
@@ -31,12 +32,11 @@ from ._prediction.people import (
     ConsentError,
     People,
     consent_within,
-    mask_of,
     predicts_per_exposure,
     read_people,
     shares_of_masks,
 )
-from ._prediction.predictor import MaskedPredictor, predict_tables
+from ._prediction.predictor import MaskedPredictor, mask_of, predict_tables
 from ._tables.containers import as_exposure, eager
 from ._tables.names import did_you_mean
 from ._tables.sources import RowSource, check_no_mask
@@ -251,23 +251,22 @@ class PUCScorer:
         people = _read_people(estimator, X, y, sample_weight, exposure, self.optional)
         if exposure is None and predicts_per_exposure(estimator):
             raise ValueError(NO_EXPOSURE)
-        cells = virtual_rows(people.shared, people.weight, self._shares(people), self._max_masks)
+        if self.frequencies is None:
+            shares = shares_of_masks(people.shared, people.weight)
+        else:
+            shares = given_shares(self.frequencies, people.consent)
+        cells = virtual_rows(people.shared, people.weight, shares, self._max_masks)
         asked = as_estimator(estimator, people, cells, self._scorer, self._response, self._num_threads)
         rows = np.concatenate([cell.rows for cell in cells])
         weight = np.concatenate([cell.weight for cell in cells])
         return float(self._scorer(asked, rows, people.y[rows], sample_weight=weight))
-
-    def _shares(self, people: ScoredPeople) -> dict[int, float]:
-        if self.frequencies is None:
-            return shares_of_masks(people.shared, people.weight)
-        return given_shares(self.frequencies, people.consent)
 
     def __repr__(self) -> str:
         optional = "" if self.optional is None else f", optional={self.optional!r}"
         name = self.metric if not callable(self.metric) else getattr(self.metric, "__name__", repr(self.metric))
         return f"puc_scorer({name!r}{optional})"
 
-    # ----- what scikit-learn asks scorers about weights
+    # ----- scikit-learn's metadata routing
 
     def set_score_request(
         self, *, sample_weight: bool | str | None = UNCHANGED, exposure: bool | str | None = UNCHANGED
@@ -289,7 +288,7 @@ class PUCScorer:
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Return which metadata the scorer asks for."""
+        """Return which metadata the scorer requests."""
         request = MetadataRequest(owner=repr(self))
         for name, alias in self._requests.items():
             request.score.add_request(param=name, alias=alias)
@@ -436,29 +435,37 @@ def _mask_of_set(groups: Any, consent: Consent) -> int:
         raise ValueError(f"frequencies: {error}") from None
 
 
-# ----- stand-in estimators, through which a scorer asks any kind of model about virtual rows
+# ----- stand-in estimators: a scorer calls their methods, which predict virtual rows, so any metric with weights works
 
 
 def as_estimator(
     model: Any, people: ScoredPeople, cells: list[Cell], scorer: Any, response: str | None, num_threads: int | None
 ) -> Any:
-    """Return a stand-in estimator for a scorer, which answers for the virtual rows of all cells, in order."""
+    """Return a stand-in for a model of any kind, whose methods predict the virtual rows of all cells, in order."""
     if not is_tree_model(model) and hasattr(model, "predict"):
         return _MaskedEstimator(model, people, cells)
-    values = _Values(model, people, cells, num_threads)
+
+    def values() -> Array:
+        if is_tree_model(model):
+            predictor = MaskedPredictor(model, people.container, num_threads=num_threads, consent=people.consent)
+            return np.concatenate([predictor.people(cell.rows, cell.mask) for cell in cells])
+        if not callable(model):
+            raise TypeError(
+                f"Cannot score a {type(model).__name__}; pass a fitted estimator, a booster, or a function that takes "
+                "a table and returns predictions."
+            )
+        return _predict_cells(model, people, cells)
+
     needs = response or getattr(scorer, "_response_method", "predict")
-    if needs == "predict" or needs == ["predict"]:
-        return _MaskedValues(values)
-    return _MaskedProbabilities(values)
+    return _MaskedValues(values) if needs in ("predict", ["predict"]) else _MaskedProbabilities(values())
 
 
-def _ask(call: Callable[[Any], Any], people: ScoredPeople, cells: list[Cell]) -> Array:
-    """Return what a function of tables answers for all virtual rows."""
+def _predict_cells(call: Callable[[Any], Any], people: ScoredPeople, cells: list[Cell]) -> Array:
     return np.concatenate([predict_tables(call, people.container, c.rows, people.consent, c.mask) for c in cells])
 
 
 class _MaskedEstimator:
-    """A fitted estimator whose methods answer for virtual rows; it has the same methods as the original."""
+    """A fitted estimator whose methods predict virtual rows; it has the same methods as the original."""
 
     def __init__(self, model: Any, people: ScoredPeople, cells: list[Cell]) -> None:
         self._model = model
@@ -468,7 +475,7 @@ class _MaskedEstimator:
 
     def _method(self, name: str, people: ScoredPeople, cells: list[Cell]) -> Callable[[Any], Array]:
         def answer(rows: Any) -> Array:
-            return _ask(getattr(self._model, name), people, cells)
+            return _predict_cells(getattr(self._model, name), people, cells)
 
         answer.__name__ = name
         return answer
@@ -481,29 +488,10 @@ class _MaskedEstimator:
         return get_tags(self._model)
 
 
-class _Values:
-    """The predictions of a booster or of a function for virtual rows."""
-
-    def __init__(self, model: Any, people: ScoredPeople, cells: list[Cell], num_threads: int | None) -> None:
-        self._model, self._people, self._cells, self._num_threads = model, people, cells, num_threads
-
-    def __call__(self) -> Array:
-        model, people = self._model, self._people
-        if is_tree_model(model):
-            predictor = MaskedPredictor(model, people.container, num_threads=self._num_threads, consent=people.consent)
-            return np.concatenate([predictor.people(cell.rows, cell.mask) for cell in self._cells])
-        if not callable(model):
-            raise TypeError(
-                f"Cannot score a {type(model).__name__}; pass a fitted estimator, a booster, or a function that takes "
-                "a table and returns predictions."
-            )
-        return _ask(model, people, self._cells)
-
-
 class _MaskedValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A booster or function that returns values."""
 
-    def __init__(self, values: _Values) -> None:
+    def __init__(self, values: Callable[[], Array]) -> None:
         self.values = values
 
     def predict(self, rows: Any) -> Array:
@@ -513,9 +501,9 @@ class _MaskedValues(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class _MaskedProbabilities(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A booster or function that returns the probability of class 1, or the probabilities of classes 0, 1, …."""
 
-    def __init__(self, values: _Values) -> None:
+    def __init__(self, values: Array) -> None:
         self.values = values
-        p = np.asarray(values(), dtype=np.float64)
+        p = np.asarray(values, dtype=np.float64)
         self._probabilities = np.column_stack([1 - p, p]) if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
         self.classes_ = np.arange(self._probabilities.shape[1])
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._consent import OptionalColumns
 from ._engines import EngineName
-from ._prediction.quotes import Favourable, Search, Sharing
+from ._prediction.predictor import Favourable, Search, Sharing
 from ._training.datasets import TrainingSet
 from ._virtual.plan import Augmentation
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from .._common import Array
 from .._engines import PACKAGES
-from .._prediction.quotes import best_subsets, favourable_sign
+from .._prediction.predictor import best_subsets, favourable_sign
 from .._silence.detector import find_encoded_silence
 from .._silence.signs import BASE_COLUMN, NOBODY, describe
 from .._virtual.plan import MIN_PEOPLE_OF_MASK

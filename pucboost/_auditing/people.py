@@ -26,8 +26,8 @@ from .._losses import per_unit
 from .._models.anchored import AnchoredModel, is_tree_model, trees_of
 from .._models.files import consent_of, summary_of
 from .._prediction.balance import without_loading
-from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people, subset_name
-from .._prediction.predictor import MaskedPredictor, predict_tables
+from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people
+from .._prediction.predictor import MaskedPredictor, predict_tables, subset_name
 from .._tables.containers import as_exposure, as_vector, eager, rows_of
 from .._tables.sources import Categories, RowSource, SubsetSource, are_default_names, check_no_mask
 from .settings import counted

@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Any, TypedDict, TypeVar
 
 from .._consent import OptionalColumns
-from .._prediction.quotes import Favourable, favourable_sign
+from .._prediction.predictor import Favourable, favourable_sign
 from .._tables.names import did_you_mean
 
 MIN_COUNT = 10

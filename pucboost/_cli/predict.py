@@ -76,7 +76,7 @@ class _Predictions:
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
         import numpy as np
 
-        from .._prediction.quotes import predict
+        from .._prediction.predictor import predict
 
         given = self._given
         if given.sharing == "best" and given.search == "exact":
@@ -102,7 +102,7 @@ class _Predictions:
 
     def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
         """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
-        from .._prediction.quotes import who_has_too_many
+        from .._prediction.predictor import who_has_too_many
         from .._tables.files import DataError
 
         consent = self._model.consent

@@ -59,7 +59,7 @@ class _Quotes:
     """From a batch of people to their quotes."""
 
     def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        from .._prediction.people import subset_masks, subset_names
+        from .._prediction.predictor import subset_masks, subset_names
 
         self._model, self._raw_score = model, given.raw_score
         consent = model.consent
@@ -69,7 +69,7 @@ class _Quotes:
         self._names = subset_names(subset_masks(consent, self._subsets), consent)
 
     def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
-        from .._prediction.quotes import quote
+        from .._prediction.predictor import quote
 
         # Everybody shares "nothing", so even a batch in which nobody shares the other subsets has all classes.
         subsets = None if self._subsets is None else ["nothing", *self._subsets]
@@ -80,7 +80,7 @@ class _Quotes:
 
 
 def _subset(text: str, consent: Consent) -> Any:
-    from .._prediction.people import FAMILIES
+    from .._prediction.predictor import FAMILIES
 
     if text in FAMILIES:
         return text

@@ -89,7 +89,7 @@ class _World:
         return train({**params, "learning_rate": 0.1, "num_leaves": 8}, Dataset(people.X, people.y), ROUNDS)
 
     def _predictions(self, model: Any) -> Array:
-        from .._prediction.quotes import predict
+        from .._prediction.predictor import predict
 
         return np.asarray(predict(model, self._test.X))
 
@@ -112,7 +112,7 @@ class _World:
 
     def quotes(self) -> None:
         """A quote for sharing nothing is the prediction for somebody who shares nothing."""
-        from .._prediction.quotes import predict, quote
+        from .._prediction.predictor import predict, quote
 
         silent = self._test.X.copy()
         silent[:, self._family.optional] = np.nan

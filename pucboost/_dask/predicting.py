@@ -7,8 +7,8 @@ from typing import Any
 import dask
 import numpy as np
 
-from .._prediction.quotes import predict as predict_table
-from .._prediction.quotes import quote as quote_table
+from .._prediction.predictor import predict as predict_table
+from .._prediction.predictor import quote as quote_table
 from .._virtual.shared_plan import is_empty
 from .collections import is_collection, partitions_of
 

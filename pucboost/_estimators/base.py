@@ -1,8 +1,9 @@
-"""The base class of both estimators.
+"""The base class of both estimators: parameters, ``fit``, predictions, audits.
 
 Named parameters are attributes, as everywhere in scikit-learn. Every other keyword is a parameter of the engine or of
 :func:`pucboost.train`; these are kept in one dict. ``get_params`` and ``set_params`` treat both kinds alike, so that
-``clone`` and ``GridSearchCV`` see no difference.
+``clone``, ``GridSearchCV`` and scikit-learn's checks see no difference. ``fit`` checks the keywords, the constructor
+never does.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._models.files import save_model
 from .._persistence import is_ours, pickled
-from .._prediction.people import Unwrapped
-from .._prediction.predictor import MaskedPredictor
-from .._prediction.quotes import (
+from .._prediction.predictor import (
     DEFAULT_MAX_SUBSETS,
     Favourable,
+    MaskedPredictor,
     Sharing,
     best_predictions,
     check_sharing,
+    class_number,
     favourable_sign,
     quote_subsets,
 )
@@ -42,15 +43,13 @@ from .._training.request import OWN_KEYS, check_known
 from .._virtual.plan import Augmentation
 from .fitting import (
     EvalPair,
-    EvalSets,
     FitPeople,
-    Fitting,
-    eval_pairs,
     read_both,
     read_table,
     read_weight,
     rows_with_weight,
     times_class_weight,
+    train_people,
 )
 
 if TYPE_CHECKING:
@@ -161,12 +160,11 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         X: Any,
         y: Any,
         sample_weight: Any,
-        evals: EvalSets,
+        evals: list[EvalPair],
         early_stopping_rounds: int | None,
         callbacks: Any,
         exposure: Any = None,
     ) -> Self:
-        """Train; the arguments are those of ``fit``, which each estimator documents."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
         container, target = read_both(self, X, y)
@@ -179,39 +177,43 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
                 container, target, weight = rows_of(container, keep), target[keep], weight[keep]
                 units = None if units is None else units[keep]
         label = self._learn_target(target)
-        weight = times_class_weight(weight, self._class_weight(), target)
+        weight = times_class_weight(weight, getattr(self, "class_weight", None), target)
         source = row_source(container)
         consent = Consent.of(self.optional, source)
         consent.warn_without_base()
 
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
-        pairs = eval_pairs(evals)
-        if patience is not None and not pairs:
+        if patience is not None and not evals:
             raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")
         engine = engine_named(self.engine)
         params, categorical = self._train_params(engine, consent, patience)
-        people = FitPeople(container, source, label, weight, units)
-        others = [None if one.X is X and one.y is y else self._read_validation(one, source) for one in pairs]
         record: dict[str, Any] = {}
-        callbacks = [*(callbacks or ()), *([engine.recording_callback(record)] if pairs else [])]
-        rounds, classes = int(self.n_estimators), getattr(self, "classes_", None)
-        fitting = Fitting(engine, params, consent, people, categorical, others, rounds, callbacks, classes)
-        booster = fitting.train()
+        booster = train_people(
+            engine,
+            params,
+            consent,
+            FitPeople(container, source, label, weight, units),
+            [None if one.X is X and one.y is y else self._read_validation(one, source) for one in evals],
+            categorical=categorical,
+            rounds=int(self.n_estimators),
+            callbacks=[*(callbacks or ()), *([engine.recording_callback(record)] if evals else [])],
+            classes=getattr(self, "classes_", None),
+        )
         self.consent_ = consent
         self._categories = source.categories
-        if pairs:
+        if evals:
             self.evals_result_ = record
         trees = trees_of(booster)
         self.best_iteration_ = boosters_of(trees).facts(trees).used_rounds
         self.booster_ = booster
         return self
 
-    def _class_weight(self) -> Any:
-        """Return the weights of classes; None if there are none."""
-        return None
-
     def _learn_target(self, y: Array) -> Array:
-        """Return labels as the engine expects them; keep what is needed to encode other labels later."""
+        """Return labels as the engine expects them; keep what :meth:`_encode` needs."""
+        raise NotImplementedError
+
+    def _encode(self, y: Any) -> Array:
+        """Return labels of other people as the engine expects them."""
         raise NotImplementedError
 
     def _objective(self) -> dict[str, Any]:
@@ -222,9 +224,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         """Return one validation set, with the codes of the training table."""
         try:
             container, target = read_both(self, one.X, one.y, reset=False)
-            weight = one.weight
-            if weight is not None:
-                weight = read_weight(weight, target)
+            weight = None if one.weight is None else read_weight(one.weight, target)
             label = self._encode(target)
             weight = times_class_weight(weight, one.class_weight, target)
             exposure = None if one.exposure is None else as_exposure(one.exposure, "exposure", len(target))
@@ -266,11 +266,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             params["optional"] = consent
         return {key: value for key, value in params.items() if value is not None}, categorical
 
-    # ----- answers of a fitted model
-
-    def _encode(self, y: Any) -> Array:
-        """Return labels of other people as the engine expects them."""
-        raise NotImplementedError
+    # ----- predictions of a fitted model
 
     def _threads(self) -> int | None:
         return thread_count_of(self.n_jobs)
@@ -281,17 +277,17 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         table = read_table(self, X, reset=False)
         return table, row_source(table, self._categories)
 
-    def _predictor(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> MaskedPredictor:
-        return self._predictor_for(*self._table(X), raw_score, target_class)
-
-    def _predictor_for(self, table: Any, source: RowSource, raw_score: bool, target_class: Any) -> MaskedPredictor:
+    def _predictor(
+        self, X: Any, *, raw_score: bool = False, target_class: Any = None, read: tuple[Any, RowSource] | None = None
+    ) -> MaskedPredictor:
+        table, source = self._table(X) if read is None else read
         return MaskedPredictor(
             self.booster_,
             source,
             raw_score=raw_score,
             num_threads=self._threads(),
             consent=self.consent_,
-            target_class=self._class_number(target_class),
+            target_class=class_number(target_class, getattr(self, "classes_", None)),
             container=table,
         )
 
@@ -306,30 +302,23 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         check_sharing(sharing)
         if sharing == "best" and favourable is None:
+            classes = getattr(self, "classes_", np.empty(0)).tolist()
+            what = f"probability of {classes[1]!r}" if len(classes) == 2 else "prediction"
             raise ValueError(
-                "sharing='best' needs favourable: say whether people prefer a 'lower' or a 'higher' "
-                f"{self._predicts()}."
+                f"sharing='best' needs favourable: say whether people prefer a 'lower' or a 'higher' {what}."
             )
         sign = favourable_sign("lower" if favourable is None else favourable)
-        table, source = self._table(X)
-        predictor = self._predictor_for(table, source, raw_score, None)
+        read = self._table(X)
+        predictor = self._predictor(X, raw_score=raw_score, read=read)
         if sharing != "as_given":
             self._check_something_optional(f"sharing={sharing!r} would change nothing")
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         if sharing == "best":
-            one_class = target_class is not None
-            judged = self._predictor_for(table, source, raw_score, target_class) if one_class else predictor
+            judged = predictor
+            if target_class is not None:
+                judged = self._predictor(X, raw_score=raw_score, target_class=target_class, read=read)
             used = best_predictions(judged, sign, DEFAULT_MAX_SUBSETS)[1]
         return np.asarray(predictor.everybody(used), dtype=np.float64)
-
-    def _predicts(self) -> str:
-        """Return what a prediction is, in words."""
-        classes = getattr(self, "classes_", np.empty(0)).tolist()
-        return f"probability of {classes[1]!r}" if len(classes) == 2 else "prediction"
-
-    def _class_number(self, target_class: Any) -> int | None:
-        """Return the number of a class in the predictions of the booster."""
-        return Unwrapped(None, None, getattr(self, "classes_", None)).class_number(target_class)
 
     def _check_something_optional(self, consequence: str) -> None:
         if self.consent_.n_groups == 0:
@@ -354,7 +343,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         """
         predictor = self._predictor(X, raw_score=raw_score)
         self._check_something_optional("there is nothing to quote but predict(X)")
-        return _with_index_of(X, quote_subsets(predictor, subsets))
+        return quote_subsets(predictor, subsets)
 
     def sharing_value(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> pd.DataFrame:
         """Return how much each shared group moves each prediction: the Shapley value over the person's own groups.
@@ -374,7 +363,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         """
         predictor = self._predictor(X, raw_score=raw_score, target_class=target_class)
         self._check_something_optional("there is nothing whose sharing could be worth something")
-        return _with_index_of(X, sharing_values(predictor))
+        return sharing_values(predictor)
 
     def sharing_effects(self, X: Any, *, favourable: Favourable = "lower", target_class: Any = None) -> SharingEffects:
         """Measure how often, and by how much, sharing makes predictions less favourable.
@@ -429,7 +418,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self._table(X)
         outcome, target = self._encode(y), self._target_class(options.get("target_class"))
         if self.consent_.n_groups == 0 or self._needs_own_predictions(target):
-            # Audit predict, which recodes categories and knows both classes; the loss still comes from the booster.
+            # Audit predict, which recodes categories and has both classes; the loss still comes from the booster.
             chosen = choose_loss(options.get("loss", "auto"), options.get("alpha"), self.booster_, outcome)
             options |= {"loss": chosen.name, "alpha": chosen.alpha}
             if self.consent_.n_groups:
@@ -459,17 +448,10 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         return gain / total if total > 0 else gain
 
 
-def _with_index_of(X: Any, table: pd.DataFrame) -> pd.DataFrame:
-    if hasattr(X, "index") and hasattr(X, "columns"):
-        table.index = X.index
-    return table
-
-
 # ----- keywords, checked and translated into parameters of train
 
 
 def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
-    """Raise if the estimators have another name for a keyword, or if it is unknown."""
     main = MAIN_NAME.get(key)
     if main in NAMED:
         raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; use that name.")
@@ -482,13 +464,11 @@ def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_name
 
 
 def check_whole_number(name: str, value: Any, least: int) -> None:
-    """Raise unless the value is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
 
 
 def check_learning_rate(rate: Any) -> None:
-    """Raise unless the learning rate is None, which leaves it to the engine, or positive."""
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, Real) or not float(rate) > 0):
         raise ValueError(f"learning_rate must be a positive number, got {rate!r}.")
 

@@ -14,11 +14,11 @@ from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation import loss_name
 from .._losses import per_unit
-from .._prediction.quotes import Favourable, Sharing
+from .._prediction.predictor import Favourable, Sharing
 from .._tables.containers import as_exposure
 from .._virtual.plan import Augmentation
 from .base import PUCModel
-from .fitting import EvalSets
+from .fitting import eval_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -191,11 +191,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         -------
         self
         """
-        evals = EvalSets(eval_set, eval_X, eval_y, eval_sample_weight, class_weight=eval_class_weight)
+        evals = eval_pairs(eval_set, eval_X, eval_y, sample_weight=eval_sample_weight, class_weight=eval_class_weight)
         return self._fit(X, y, sample_weight, evals, early_stopping_rounds, callbacks)
-
-    def _class_weight(self) -> Any:
-        return self.class_weight
 
     def _learn_target(self, y: Array) -> Array:
         check_classification_targets(y)
@@ -372,36 +369,20 @@ early_stopping_rounds, **engine_params
 
         Parameters
         ----------
-        X
-            A numpy array, a CSR matrix, or a pandas, polars or Arrow table.
-        y
-            Outcomes.
-        sample_weight
-            Weights. Rows of weight 0 are left out.
+        X, y, sample_weight, eval_set, eval_X, eval_y, eval_sample_weight, early_stopping_rounds, callbacks
+            As in :meth:`PUCClassifier.fit`.
         exposure
             What the outcomes add up over, for ``objective="poisson"``, ``"gamma"`` or ``"tweedie"``, as in
             :class:`pucboost.Dataset`: ``y`` are then totals, and predictions are per unit of exposure. It must be known
             for everybody, whether or not they share.
-        eval_set
-            A pair (X, y) or a list of pairs to validate on. They are augmented like the training data, unless the
-            constructor was given ``valid_augmentation="none"``.
-        eval_X, eval_y
-            The same as two arguments, each a single table or vector, or a tuple of several. A
-            ``Pipeline(transform_input=["eval_X"])`` transforms the tables.
-        eval_sample_weight
-            Weights of the validation people: a vector, or a list of them.
         eval_exposure
             Exposures of the validation people: a vector, or a list of them.
-        early_stopping_rounds
-            Overrides the constructor's.
-        callbacks
-            Callbacks for the engine.
 
         Returns
         -------
         self
         """
-        evals = EvalSets(eval_set, eval_X, eval_y, eval_sample_weight, exposure=eval_exposure)
+        evals = eval_pairs(eval_set, eval_X, eval_y, sample_weight=eval_sample_weight, exposure=eval_exposure)
         return self._fit(X, y, sample_weight, evals, early_stopping_rounds, callbacks, exposure)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -24,7 +23,11 @@ from .._training.train import train, train_request
 
 
 def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Return a table, checked as scikit-learn does: arrays and sparse matrices are converted, DataFrames are not."""
+    """Return a table, checked as scikit-learn does.
+
+    scikit-learn checks and converts arrays and sparse matrices. Of DataFrames only names and sizes are checked, because
+    a conversion would destroy categories.
+    """
     least = 2 if reset else 1
     X = eager(X)
     if is_frame(X):
@@ -63,7 +66,6 @@ def _names_only(X: Any) -> Any:
 
 
 def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
-    """Return a table and its outcomes, checked."""
     if y is None:
         raise ValueError(f"This {type(model).__name__} estimator requires y to be passed, but the target y is None.")
     check_no_mask(y, "y")
@@ -74,7 +76,6 @@ def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tu
 
 
 def read_weight(weight: Any, target: Array) -> Array:
-    """Return the weights of people, checked."""
     check_no_mask(weight, "sample_weight")
     return np.asarray(_check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True))
 
@@ -94,8 +95,7 @@ def times_class_weight(weight: Array | None, class_weight: Any, target: Array) -
     return by_class if weight is None else weight * by_class
 
 
-@dataclass(frozen=True)
-class EvalPair:
+class EvalPair(NamedTuple):
     """One validation set as given, and its name in errors."""
 
     X: Any
@@ -106,22 +106,17 @@ class EvalPair:
     name: str
 
 
-@dataclass(frozen=True)
-class EvalSets:
-    """The arguments of ``fit`` about people to validate on, as given."""
-
-    eval_set: Any = None
-    X: Any = None
-    y: Any = None
-    sample_weight: Any = None
-    exposure: Any = None
-    class_weight: Any = None
-
-
-def eval_pairs(given: EvalSets) -> list[EvalPair]:
-    """Return the validation sets, however they were given."""
-    eval_set, eval_X, eval_y = given.eval_set, given.X, given.y
-    vectors = {"eval_sample_weight": given.sample_weight, "eval_exposure": given.exposure}
+def eval_pairs(
+    eval_set: Any,
+    eval_X: Any,
+    eval_y: Any,
+    *,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    class_weight: Any = None,
+) -> list[EvalPair]:
+    """Return the validation sets, from the arguments of ``fit`` about them."""
+    vectors = {"eval_sample_weight": sample_weight, "eval_exposure": exposure}
     if eval_set is not None:
         if eval_X is not None or eval_y is not None:
             raise ValueError("Give eval_set, or eval_X and eval_y, but not both.")
@@ -142,18 +137,15 @@ def eval_pairs(given: EvalSets) -> list[EvalPair]:
         pairs = list(zip(tables, targets, strict=True))
         names = [f"eval_X[{i}]" for i in range(len(pairs))]
     else:
-        for name, values in {**vectors, "eval_class_weight": given.class_weight}.items():
+        for name, values in {**vectors, "eval_class_weight": class_weight}.items():
             if values is not None:
                 raise ValueError(f"{name} needs eval_set.")
         return []
     weights, exposures = (_one_each(values, name, len(pairs)) for name, values in vectors.items())
-    by_class = given.class_weight  # one for all sets, or a list
-    class_weights = _one_each(
-        [by_class] * len(pairs) if isinstance(by_class, (str, Mapping)) else by_class, "eval_class_weight", len(pairs)
-    )
-    return [
-        EvalPair(*pair, *others) for pair, *others in zip(pairs, weights, exposures, class_weights, names, strict=True)
-    ]
+    if isinstance(class_weight, (str, Mapping)):
+        class_weight = [class_weight] * len(pairs)
+    by_class = _one_each(class_weight, "eval_class_weight", len(pairs))
+    return [EvalPair(*pair, *others) for pair, *others in zip(pairs, weights, exposures, by_class, names, strict=True)]
 
 
 def _one_each(vectors: Any, name: str, n_sets: int) -> list[Any]:
@@ -167,11 +159,10 @@ def _one_each(vectors: Any, name: str, n_sets: int) -> list[Any]:
     return list(vectors)
 
 
-# ----- training
+# ----- training on what was read
 
 
-@dataclass(frozen=True)
-class FitPeople:
+class FitPeople(NamedTuple):
     """A table as given, with its row source, outcomes, weights and exposures."""
 
     container: Any
@@ -180,73 +171,57 @@ class FitPeople:
     weight: Array | None
     exposure: Array | None = None
 
-
-@dataclass(frozen=True)
-class Fitting:
-    """All that one call of ``fit`` trains on."""
-
-    engine: Engine
-    params: dict[str, Any]
-    """Parameters of :func:`pucboost.train`."""
-    consent: Consent
-    people: FitPeople
-    categorical: Any
-    """The categorical columns, as in ``lgb.Dataset``."""
-    others: list[FitPeople | None]
-    """People to validate on; None stands for those to train on."""
-    rounds: int
-    callbacks: list[Any]
-    classes: Array | None
-    """The labels of a classifier, which its outcomes are numbers of."""
-
-    def train(self) -> Any:
-        """Return the booster; with nothing optional the engine reads the tables itself, if it can."""
-        plain = self.engine.trains_plain_datasets and self.consent.n_groups == 0
-        return self._train_plain() if plain else self._train_protected()
-
-    def _train_protected(self) -> Any:
-        settings, engine_params = split_params(self.params)
-        people = self.people
-        check_categories(people.source, "X")
-        table = SourceTable.of(
-            people.source,
-            people.label,
-            people.weight,
-            name="X",
-            exposure=people.exposure,
-            categorical_feature=self.categorical,
-            data=people.container,
+    def table(self, name: str, **more: Any) -> SourceTable:
+        return SourceTable.of(
+            self.source, self.label, self.weight, name=name, exposure=self.exposure, data=self.container, **more
         )
-        request = TrainingRequest.of(
-            self.engine,
-            settings,
-            engine_params,
-            table,
-            self.consent,
-            self.rounds,
-            label_name="y",
-            classes=self.classes,
-        )
-        valid = [self._validation(request, other, number) for number, other in enumerate(self.others)]
-        return train_request(request, valid or None, Hooks(callbacks=self.callbacks or None))
 
-    def _validation(
-        self, request: TrainingRequest, other: FitPeople | None, number: int
-    ) -> tuple[SourceTable | None, str]:
+
+def train_people(
+    engine: Engine,
+    params: dict[str, Any],
+    consent: Consent,
+    people: FitPeople,
+    others: list[FitPeople | None],
+    *,
+    categorical: Any,
+    rounds: int,
+    callbacks: list[Any],
+    classes: Array | None,
+) -> Any:
+    """Return the booster that :func:`pucboost.train` would return, without reading the tables again.
+
+    Parameters
+    ----------
+    params
+        Parameters of :func:`pucboost.train`.
+    others
+        People to validate on; None stands for those to train on.
+    categorical
+        The categorical columns, as in ``lgb.Dataset``.
+    classes
+        The labels of a classifier; its outcomes are their numbers.
+    """
+    if engine.trains_plain_datasets and consent.n_groups == 0:  # the engine reads the tables itself
+        engine.check_labels(engine.objective(params), people.label, "y")
+        train_set = _plain_dataset(people, categorical)
+        plain = [train_set if other is None else _plain_dataset(other, None) for other in others]
+        return train(params, train_set, rounds, plain or None, callbacks=callbacks or None)
+    settings, engine_params = split_params(params)
+    check_categories(people.source, "X")
+    table = people.table("X", categorical_feature=categorical)
+    request = TrainingRequest.of(
+        engine, settings, engine_params, table, consent, rounds, label_name="y", classes=classes
+    )
+    valid: list[tuple[SourceTable | None, str]] = []
+    for i, other in enumerate(others):
         if other is None:
-            return None, "training"
-        name = f"eval_set[{number}]"
-        table = SourceTable.of(
-            other.source, other.label, other.weight, name=name, exposure=other.exposure, data=other.container
-        )
-        check_validation(request, table, name)
-        return table, f"valid_{number}"
-
-    def _train_plain(self) -> Any:
-        self.engine.check_labels(self.engine.objective(self.params), self.people.label, "y")
-        train_set = _plain_dataset(self.people, self.categorical)
-        valid_sets = [train_set if other is None else _plain_dataset(other, None) for other in self.others]
-        return train(self.params, train_set, self.rounds, valid_sets or None, callbacks=self.callbacks or None)
+            valid.append((None, "training"))
+            continue
+        one = other.table(f"eval_set[{i}]")
+        check_validation(request, one, f"eval_set[{i}]")
+        valid.append((one, f"valid_{i}"))
+    return train_request(request, valid or None, Hooks(callbacks=callbacks or None))
 
 
 def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
@@ -257,19 +232,13 @@ def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
     import narwhals.dependencies as nwd
 
     container, source = people.container, people.source
+    rows: dict[str, Any] = {"label": people.label, "weight": people.weight, "exposure": people.exposure}
     if not is_frame(container) or (nwd.is_pandas_dataframe(container) and not source.never_numbers):
         named = {} if categorical is None else {"categorical_feature": categorical}
-        return Dataset(container, people.label, weight=people.weight, exposure=people.exposure, **named)
+        return Dataset(container, **rows, **named)
     numbers, names = source.window(0, source.n_rows), source.feature_names or []
     if categorical is None:
-        return Dataset(numbers, people.label, weight=people.weight, exposure=people.exposure)
+        return Dataset(numbers, **rows)
     declared = [] if categorical == "auto" else [names.index(c) if isinstance(c, str) else c for c in categorical]
     columns = sorted({*declared, *source.categorical})
-    return Dataset(
-        numbers,
-        people.label,
-        weight=people.weight,
-        exposure=people.exposure,
-        feature_name=names,
-        categorical_feature=columns,
-    )
+    return Dataset(numbers, **rows, feature_name=names, categorical_feature=columns)

@@ -13,19 +13,18 @@ from typing import Any
 import numpy as np
 
 from .._common import Array
-from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.trees import Leaf, MaskTree
 from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.anchored import loss_of
-from .._models.schema import TrainingSummary, attach_schema, kept_of
+from .._models.schema import attach_schema, kept_of
 from .._tables.containers import as_exposure, as_weight, eager, read_label, rows_of
 from .._tables.sources import Categories
 from .._training.calibration import FARTHEST, ScoredRows, mask_constants
-from .quotes import Favourable, Sharing, predict
+from .predictor import Favourable, Sharing, predict
 
 TRIED = 100
-"""On how many people it is tried whether a model has the link that its loss has."""
+"""How many people the link of a model is tried on."""
 
 
 def load_to_balance(
@@ -95,13 +94,23 @@ def load_to_balance(
     loss.check_labels(outcome, "y")
     constant = _constant(loss, told, outcome, weight)
     summary = replace(summary, loading=summary.loading + constant)
-    loaded = _with_loading(booster, consent, summary, constant, float(len(told)))
-    if booster is model:
-        result = loaded
-    else:
+    boosters, loaded, rows = boosters_of(booster), copy.deepcopy(booster), float(len(told))
+    boosters.add_mask_trees(loaded, [MaskTree.of(Leaf(constant, rows, rows))], Categories([], ()))
+    attach_schema(loaded, boosters, consent, summary, None)
+    result = loaded
+    if booster is not model:
         result = copy.copy(model)
         result.booster_ = loaded
-    _check_link(result, rows_of(eager(X), np.arange(min(TRIED, len(told)))), told, loss, constant, sharing, favourable)
+    # A parameter of the engine may have changed the link, so it is tried whether predictions moved as the link says.
+    some = rows_of(eager(X), np.arange(min(TRIED, len(told))))
+    now = predict(result, some, sharing=sharing, favourable=favourable)
+    with np.errstate(divide="ignore"):
+        expected = loss.response(loss.link(told[: len(now)].astype(np.float64)) + constant)
+    if not np.allclose(now, expected, rtol=1e-4, atol=1e-6):
+        raise ValueError(
+            f"The predictions are not those of objective {loss.name!r} with its usual link: a parameter of the engine "
+            "has changed it (sigmoid, reg_sqrt). Such a model cannot be balanced."
+        )
     return result
 
 
@@ -158,28 +167,8 @@ def _constant(loss: Objective, told: Array, outcome: Array, weight: Array) -> fl
     return constant
 
 
-def _check_link(
-    model: Any, X: Any, before: Array, loss: Objective, constant: float, sharing: Sharing, favourable: Favourable
-) -> None:
-    """Raise if predictions did not move as their link says, because of a parameter that changes the link."""
-    now = predict(model, X, sharing=sharing, favourable=favourable)
-    with np.errstate(divide="ignore"):
-        expected = loss.response(loss.link(before[: len(now)].astype(np.float64)) + constant)
-    if not np.allclose(now, expected, rtol=1e-4, atol=1e-6):
-        raise ValueError(
-            f"The predictions are not those of objective {loss.name!r} with its usual link: a parameter of the engine "
-            "has changed it (sigmoid, reg_sqrt). Such a model cannot be balanced."
-        )
-
-
-def _with_loading(booster: Any, consent: Consent, summary: TrainingSummary, constant: float, rows: float) -> Any:
-    boosters, loaded = boosters_of(booster), copy.deepcopy(booster)
-    boosters.add_mask_trees(loaded, [MaskTree.of(Leaf(constant, rows, rows))], Categories([], ()))
-    return attach_schema(loaded, boosters, consent, summary, None)
-
-
 def without_loading(told: Array, booster: Any, loading: float) -> Array:
-    """Return what a booster with a loading would have told without it."""
+    """Return predictions of a booster that has a loading as they would be without it."""
     loss = loss_of(booster)
     if not loading or loss is None:
         return told

@@ -1,411 +1,59 @@
-"""Scores of people for many subsets of what they share, by sets of leaves; :mod:`.._kernels.leaf_sets` explains how."""
+"""Predictions for any subset of what people share: ``predict``, ``quote``, and the predictor behind them.
+
+Somebody who shares the groups a has a prediction f(b, s, z_s) for every subset s ⊆ a: what they would be told if they
+shared s alone. ``quote`` returns these. Under the bonus system (``sharing="best"``) people get the most favourable one,
+
+    min_{s ⊆ a} f(b, s, z_s) for a premium, the maximum for an approval,
+
+over the subsets that can be shared. Among equal predictions the largest subset counts: what was shared is used unless
+that hurts. :class:`MaskedPredictor` builds masked rows in batches, so 2^r copies of a table never exist.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
 from .._common import Array, warn
-from .._consent import Consent
-from .._engines import boosters_of
-from .._engines.trees import Forest
-from .._kernels.compiling import run_in_ranges, thread_count
-from .._kernels.leaf_sets import (
-    NODE_CATEGORY,
-    NODE_MISSING_LEFT,
-    NODE_MISSING_RIGHT,
-    READ_CATEGORY,
-    READ_CATEGORY_FROM_ZERO,
-    READ_NAN_AS_ZERO,
-    any_beyond,
-    plan_subsets,
-    read_values,
-    score_subsets,
-)
+from .._consent import FREE, JOINED_BY, NOTHING, Consent, Nesting, shared_counts
+from .._engines import boosters_of, is_booster
+from .._kernels.compiling import engine_threads, run_in_ranges, thread_count
 from .._kernels.rows import scatter_cells
-from .._models.anchored import AnchoredModel, trees_of
+from .._models.anchored import AnchoredModel, is_tree_model, trees_of
 from .._models.anchors import AnchorScores
 from .._models.schema import categories_of, kept_of
-from .._tables.containers import erase_columns, row_source, rows_of
-from .._tables.sources import RowSource
-from .._tables.table_files import is_stored
+from .._tables.containers import column_names, eager, erase_columns, is_frame, named_columns, row_source, rows_of
+from .._tables.names import similar
+from .._tables.sources import Categories, RowSource, are_default_names
+from .._tables.table_files import is_stored, load_as_trained, stored_table
 from .._virtual.rows import BATCH_BYTES, gather_masked
-from .people import in_order_of, read_stored, unwrap
+from .leaf_sets import Block, SubsetScores, beat_engine, subset_scores
+from .people import consent_within, pipeline_parts, transformed
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Sharing: TypeAlias = Literal["as_given", "withheld", "best"]
+"""Which of the data that a person shares a prediction uses."""
 
-MASKS_AT_A_TIME = 128
-"""More masks are scored in several rounds: their sums would no longer fit into the cache."""
-CELLS_PER_BLOCK = 16_384
-"""People × masks per block, so that sets and sums of a block stay in the second-level cache."""
-PEOPLE_PER_BLOCK = 1_024
-"""More do not make loops any faster."""
+Favourable: TypeAlias = Literal["lower", "higher"]
+"""Which predictions people prefer: lower premiums, or higher chances of approval."""
 
-_READINGS = 8
-"""More than there are ways to read a column."""
+Search: TypeAlias = Literal["exact", "greedy"]
 
+AllSubsets: TypeAlias = Callable[[Array, Array], Iterator[tuple[Array, Array]]]
+"""Takes people and sub-masks; yields batches of (people, predictions: people × sub-masks)."""
 
-class _Planes(NamedTuple):
-    """Words full of leaves: the trees of the first output, then those of the second, …, each in as many as it needs."""
+DEFAULT_MAX_SUBSETS = 4_096
 
-    word: Any
-    size: int
-    """How many leaves a plane holds."""
-    output_start: Array
-    tree_start: Array
-    first: Array
-    """The first plane of each tree, by its number in the forest."""
-    leaf_value: Array
+MAX_SUBSETS = 64
+"""How many subsets are listed unless some are chosen: those of 6 groups, or of 63 levels."""
+FAMILIES = (NOTHING, "alone", "all_but_one", "all")
 
-
-class _Nodes(NamedTuple):
-    """Inner nodes by plane and part: what each tests, and which leaves survive if the test fails."""
-
-    slot: Array
-    kind: Array
-    threshold: Array
-    keep: Array
-    category_start: Array
-    category_end: Array
-    missing_left: Array
-
-
-class _Parts(NamedTuple):
-    """Planes, their parts, and the nodes of these."""
-
-    plane_start: Array
-    node_start: Array
-    missing: Array
-    step_start: Array
-
-
-class LeafSets:
-    """A forest, ready to score people under any mask of groups.
-
-    Parameters
-    ----------
-    forest
-        The trees.
-    groups
-        The group of each column, −1 for columns that nobody can withhold.
-    threads
-        Threads for the kernels.
-    """
-
-    def __init__(self, forest: Forest, groups: Array, threads: int) -> None:
-        self._forest, self._threads = forest, threads
-        self._planes = _planes_of(forest)
-        inner = np.flatnonzero((forest.left >= 0) & (forest.leaf_order.first >= 0))
-        # What nodes see of a column depends on how they read it, so each way of reading has its own values.
-        ways, slot = np.unique(forest.column[inner] * _READINGS + forest.reading[inner], return_inverse=True)
-        self._columns, self._readings = ways // _READINGS, (ways % _READINGS).astype(np.uint8)
-        which, plane, keep = _places(forest, self._planes, inner)
-        group = np.asarray(groups, dtype=np.int64)[forest.column[inner[which]]]
-        in_order = np.lexsort((slot[which], group, plane))
-        which, plane, keep, group = which[in_order], plane[in_order], keep[in_order], group[in_order]
-        self._nodes = _nodes_of(forest, inner[which], slot[which], keep)
-
-        # Every plane begins with a part for base columns, even an empty one.
-        n_planes, r = len(self._planes.leaf_value), int(group.max(initial=-1)) + 2
-        parts = np.unique(np.concatenate([plane * r + group + 1, np.arange(n_planes) * r]))
-        part = np.searchsorted(parts, plane * r + group + 1)
-        self._part_group = parts % r - 1
-        self._plane_start = np.searchsorted(parts // r, np.arange(n_planes + 1))
-        self._node_start = np.searchsorted(part, np.arange(len(parts) + 1))
-        self._part_missing = np.full(len(parts), ~keep.dtype.type(0))
-        np.bitwise_and.at(
-            self._part_missing, part, np.where(_missing_left(forest, inner[which]), ~keep.dtype.type(0), keep)
-        )
-
-    def raw(self, block: Array, masks: Array, start: Array | None = None) -> Array:
-        """Return raw scores of the rows of a block under each mask: rows × masks × outputs.
-
-        ``start`` replaces what sums begin with, one per row and output.
-        """
-        n, forest = len(block), self._forest
-        block = np.ascontiguousarray(block)
-        values = np.empty((len(self._columns), n), dtype=forest.start.dtype)
-        run_in_ranges(
-            lambda lo, hi: read_values(block, self._columns, self._readings, forest.zero, lo, hi, values),
-            n,
-            self._threads,
-        )
-        begin = np.empty((n, len(forest.start)), dtype=forest.start.dtype)
-        begin[:] = forest.start if start is None else start
-        rounds = range(0, len(masks), MASKS_AT_A_TIME)
-        scores = [self._score(values, masks[lo : lo + MASKS_AT_A_TIME], begin) for lo in rounds]
-        return scores[0] if len(scores) == 1 else np.concatenate(scores, axis=1)
-
-    def _score(self, values: Array, masks: Array, start: Array) -> Array:
-        k, n_planes = len(masks), len(self._planes.leaf_value)
-        further_parts = np.diff(self._plane_start) - 1
-        # The j-th group of a plane finds at most 2^j slots, and never more than there are masks.
-        found = np.minimum(2.0 ** np.arange(further_parts.max(initial=0)), k).astype(np.int64)
-        step_start = _starts(_starts(found)[further_parts])
-        steps = np.empty(step_start[-1], dtype=np.uint8)
-        n_slots, slot_of = np.empty(n_planes, dtype=np.int64), np.empty((n_planes, k), dtype=np.int64)
-        plan_subsets(masks, self._plane_start, self._part_group, step_start, 0, n_planes, steps, n_slots, slot_of)
-        out = np.empty((values.shape[1], k, start.shape[1]), dtype=values.dtype)
-        job = partial(
-            score_subsets,
-            values,
-            start,
-            self._planes.output_start,
-            self._planes.tree_start,
-            self._planes.leaf_value,
-            self._nodes,
-            self._forest.goes_left,
-            _Parts(self._plane_start, self._node_start, self._part_missing, step_start),
-            steps,
-            n_slots,
-            slot_of,
-            max(1, min(PEOPLE_PER_BLOCK, CELLS_PER_BLOCK // k)),
-        )
-        # Ranges of predictions, not of people: with many masks, few people are enough for several threads.
-        run_in_ranges(lambda lo, hi: job(lo // k, hi // k, out), len(out) * k, self._threads)
-        return out
-
-
-def refuses(forest: Forest, block: Array, threads: int) -> bool:
-    """Return whether the engine would refuse a value of a block."""
-    if np.isinf(forest.largest):
-        return False
-    found = np.zeros(1, dtype=bool)
-    run_in_ranges(lambda lo, hi: any_beyond(block, forest.largest, lo, hi, found), len(block), threads)
-    return bool(found[0])
-
-
-def _planes_of(forest: Forest) -> _Planes:
-    """Return the leaves of all trees, in planes."""
-    order = forest.leaf_order
-    word = np.dtype(np.uint32 if order.count.max(initial=0) <= 32 else np.uint64)
-    size = 8 * word.itemsize
-    by_output = np.argsort(forest.output, kind="stable")
-    tree_start = _starts(-(-order.count[by_output] // size))
-    first = np.empty(len(by_output), dtype=np.int64)
-    first[by_output] = tree_start[:-1]
-    leaves = np.flatnonzero((forest.left < 0) & (order.first >= 0))
-    # One more value than bits: that is where an empty set points, which other planes then replace.
-    leaf_value = np.zeros((tree_start[-1], size + 1), dtype=forest.start.dtype)
-    number = order.first[leaves]
-    leaf_value[first[forest.tree_of(leaves)] + number // size, number % size] = forest.value[leaves]
-    outputs = np.searchsorted(forest.output[by_output], np.arange(len(forest.start) + 1))
-    return _Planes(word, size, outputs, tree_start, first, leaf_value)
-
-
-def _places(forest: Forest, planes: _Planes, inner: Array) -> tuple[Array, Array, Array]:
-    """Return which inner node is where: its place in ``inner``, a plane, and the leaves there that survive its failure.
-
-    A node is in every plane that holds leaves to its left.
-    """
-    lowest, beyond = forest.leaf_order.first[inner], forest.leaf_order.middle[inner]
-    count = (beyond - 1) // planes.size - lowest // planes.size + 1
-    which = np.repeat(np.arange(len(inner)), count)
-    plane = lowest[which] // planes.size + np.arange(len(which)) - np.repeat(_starts(count)[:-1], count)
-    left_side = _bits_below(beyond[which] - plane * planes.size) & ~_bits_below(lowest[which] - plane * planes.size)
-    return which, planes.first[forest.tree_of(inner[which])] + plane, (~left_side).astype(planes.word)
-
-
-def _bits_below(n: Array) -> Array:
-    """Return 64-bit words whose n lowest bits are 1; n may lie outside 0 … 64."""
-    shift = np.uint64(64) - n.clip(1, 64).astype(np.uint64)
-    return np.where(n > 0, np.uint64(2**64 - 1) >> shift, np.uint64(0))
-
-
-def _nodes_of(forest: Forest, node: Array, slot: Array, keep: Array) -> _Nodes:
-    kind = np.where(forest.missing_left[node], NODE_MISSING_LEFT, NODE_MISSING_RIGHT)
-    kind[np.isin(forest.reading[node], (READ_CATEGORY, READ_CATEGORY_FROM_ZERO))] = NODE_CATEGORY
-    return _Nodes(
-        slot=slot.astype(np.int64),
-        kind=kind.astype(np.uint8),
-        threshold=forest.threshold[node].astype(forest.start.dtype),
-        keep=keep,
-        category_start=forest.category_start[node].astype(np.int64),
-        category_end=(forest.category_start[node] + forest.category_count[node]).astype(np.int64),
-        missing_left=forest.missing_left[node].astype(bool),
-    )
-
-
-def _missing_left(forest: Forest, node: Array) -> Array:
-    """Return where NaN goes."""
-    reads_zero = forest.reading[node] == READ_NAN_AS_ZERO
-    return np.where(reads_zero, forest.threshold[node] >= 0.0, forest.missing_left[node])
-
-
-def _starts(counts: Array) -> Array:
-    """Return where each of several lists begins that lie one behind the other, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-# --------------------------------------------------------------------------------------------------
-# Predictions of a booster for many subsets at once, without the engine, and bit for bit what the engine would say.
-
-
-LEAVES_PER_MASK, MOST_LEAVES = 256, 2_048
-"""Sets of leaves cost time in proportion to the leaves, the engine's walk to their logarithm: it wins from here on."""
-
-_NO_GROUPS, _EVERY_GROUP = np.zeros(1, dtype=np.uint64), np.uint64(2**64 - 1)
-
-
-def beat_engine(leaves: float, n_masks: int) -> bool:
-    """Return whether sets of leaves predict so many masks faster than the engine, with so many leaves per tree."""
-    return leaves <= min(LEAVES_PER_MASK * n_masks, MOST_LEAVES)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some people: their rows as numbers and codes, and what the anchor says about them, if the model has one."""
-
-    rows: Array
-    start: AnchorScores | None
-
-
-class SubsetScores(ABC):
-    """A model of trees, ready to predict people under any mask.
-
-    Parameters
-    ----------
-    forest
-        The trees.
-    consent
-        The consent schema.
-    target_class
-        Predict this class only.
-    threads
-        Threads for the kernels.
-    """
-
-    def __init__(self, forest: Forest, consent: Consent, target_class: int | None, threads: int) -> None:
-        self._threads, self._target = threads, target_class
-        self.leaves = float(forest.leaf_order.count.mean())
-        """How many leaves a tree has on average."""
-        self.bytes_per_prediction = 2 * forest.start.nbytes
-        """Room for the raw scores and the predictions of one person under one mask."""
-        self._forest, self._consent = forest, consent
-
-    @cached_property
-    def _plain(self) -> LeafSets:
-        return LeafSets(self._forest, np.full(self._forest.n_columns, -1), self._threads)
-
-    @cached_property
-    def _by_groups(self) -> LeafSets:
-        groups = np.full(self._forest.n_columns, -1)
-        groups[self._consent.group_columns] = self._consent.column_groups
-        return LeafSets(self._forest, groups, self._threads)
-
-    def rows(self, block: Block) -> Array:
-        """Return predictions for rows as they are: rows (× classes)."""
-        return self._of_target(self._predictions(self._plain, block, _NO_GROUPS))[:, 0]
-
-    def subsets(self, block: Block, masks: Array) -> Array:
-        """Return predictions for rows with every group outside a mask erased: rows × masks (× classes)."""
-        return self._of_target(self._predictions(self._by_groups, block, masks))
-
-    def refuses(self, rows: Array) -> bool:
-        """Return whether the engine would refuse the values of some rows."""
-        return refuses(self._forest, rows, self._threads)
-
-    @abstractmethod
-    def _predictions(self, trees: LeafSets, block: Block, masks: Array) -> Array:
-        """Return predictions: rows × masks (× classes)."""
-
-    def _of_target(self, predictions: Array) -> Array:
-        return predictions if self._target is None else predictions[:, :, self._target]
-
-
-class BoosterScores(SubsetScores):
-    """Predictions of a booster; raw scores without ``response``."""
-
-    def __init__(
-        self,
-        forest: Forest,
-        consent: Consent,
-        target_class: int | None,
-        threads: int,
-        response: Callable[[Array], Array] | None,
-    ) -> None:
-        super().__init__(forest, consent, target_class, threads)
-        self._response = response
-
-    def _predictions(self, trees: LeafSets, block: Block, masks: Array) -> Array:
-        scores, shape = _one_below_another(trees.raw(block.rows, masks))
-        if self._response is None:
-            return scores.reshape(shape)
-        respond, out = self._response, np.empty(shape, dtype=scores.dtype).reshape(len(scores), *shape[2:])
-
-        def respond_range(lo: int, hi: int) -> None:
-            out[lo:hi] = respond(scores[lo:hi])
-
-        run_in_ranges(respond_range, len(scores), self._threads)
-        return out.reshape(shape)
-
-
-class AnchoredScores(SubsetScores):
-    """Predictions of an anchored model, from what its anchor says about each person."""
-
-    def __init__(
-        self,
-        forest: Forest,
-        consent: Consent,
-        target_class: int | None,
-        threads: int,
-        model: AnchoredModel,
-        raw_score: bool,
-    ) -> None:
-        super().__init__(forest, consent, target_class, threads)
-        self._model, self._raw_score, self._starts_first = model, raw_score, forest.sums_from_start
-
-    def _predictions(self, trees: LeafSets, block: Block, masks: Array) -> Array:
-        model, rows, start = self._model, block.rows, block.start
-        assert start is not None, "the predictor asks the anchor of an anchored model first"
-        starts = start.raw.reshape(len(rows), -1)
-        raw = trees.raw(rows, masks, starts) if self._starts_first else starts[:, None] + trees.raw(rows, masks)
-        scores, shape = _one_below_another(raw)
-        scores = scores.reshape(len(scores), *shape[2:])
-        told = (scores if self._raw_score else model.objective.response(scores)).reshape(shape)
-        silent = start.raw if self._raw_score else start.response
-        shared = model.consent.presence(row_source(rows), num_threads=self._threads)
-        shares = (shared[:, None] & (masks if trees is self._by_groups else _EVERY_GROUP)) != 0
-        out = np.repeat(silent[:, None], len(masks), axis=1)
-        out[shares] = told[shares]
-        return out
-
-
-def _one_below_another(raw: Array) -> tuple[Array, tuple[int, ...]]:
-    """Return raw scores as a matrix, one column per output, and the shape of predictions: rows × masks (× outputs)."""
-    n, n_masks, n_outputs = raw.shape
-    return raw.reshape(n * n_masks, n_outputs), (n, n_masks, *((n_outputs,) if n_outputs > 1 else ()))
-
-
-def subset_scores(
-    model: Any, consent: Consent, *, raw_score: bool, target_class: int | None, threads: int
-) -> SubsetScores | None:
-    """Return a model of trees, ready to predict; None if only its engine can."""
-    anchored = isinstance(model, AnchoredModel)
-    booster = trees_of(model)
-    forest = boosters_of(booster).trees(booster, best_rounds=not anchored)
-    if forest is None or forest.n_columns != len(consent.feature_names):
-        return None
-    if target_class is not None and not (len(forest.start) > 1 and 0 <= target_class < len(forest.start)):
-        return None  # the engine's predictions show what is wrong
-    if anchored:
-        same = model.consent == consent
-        return AnchoredScores(forest, consent, target_class, threads, model, raw_score) if same else None
-    if forest.response is None and not raw_score:
-        return None
-    return BoosterScores(forest, consent, target_class, threads, None if raw_score else forest.response)
-
-
-# --------------------------------------------------------------------------------------------------
-# Predictions for any (person, mask): masked rows are built in batches, so 2^r copies of a table never exist.
-
+PEOPLE_WORTH_A_LIST = 32
 
 TABLE_VALUES = 8_000_000
 """How many values are passed at a time to a model that takes tables."""
@@ -421,12 +69,394 @@ COMPARED_ROWS = 8
 """How many people are predicted both ways before the trees that were read are trusted."""
 
 
+@overload
+def predict(
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    return_subset: Literal[False] = ..., max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
+    num_threads: int | None = ...,
+) -> Array: ...  # fmt: skip
+@overload
+def predict(
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    return_subset: Literal[True], max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
+    num_threads: int | None = ...,
+) -> tuple[Array, pd.DataFrame]: ...  # fmt: skip
+@overload
+def predict(
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    return_subset: bool, max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
+    num_threads: int | None = ...,
+) -> Array | tuple[Array, pd.DataFrame]: ...  # fmt: skip
+def predict(
+    booster: Any,
+    X: Any,
+    *,
+    sharing: Sharing = "as_given",
+    favourable: Favourable = "lower",
+    raw_score: bool = False,
+    return_subset: bool = False,
+    max_subsets: int = DEFAULT_MAX_SUBSETS,
+    search: Search = "exact",
+    target_class: Any = None,
+    num_threads: int | None = None,
+) -> Array | tuple[Array, pd.DataFrame]:
+    """Return predictions under a rule for which of the data that a person shares are used.
+
+    Parameters
+    ----------
+    booster
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
+    X
+        A table with the columns of training.
+    sharing
+        ``"as_given"``: use everything that is shared. ``"withheld"``: erase everything optional. ``"best"``: the bonus
+        system, the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a
+        premium; of groups that need others, over those that can be shared. Sharing more then never hurts.
+    favourable
+        ``"lower"`` (premiums) or ``"higher"`` (approval).
+    raw_score
+        Return raw scores instead of predictions.
+    return_subset
+        Also return which groups were used: a boolean DataFrame, one column per group.
+    max_subsets
+        ``"best"`` is exact for people with at most this many subsets, and raises for people with more.
+    search
+        ``"greedy"`` searches the subsets of people with more. It starts from everything and from nothing, and changes
+        the group that helps most until no change helps. The result is never worse than either start.
+    target_class
+        Predict this class only, for a model with several: its number, or one of the labels of a classifier. ``"best"``
+        needs it then.
+    num_threads
+        Threads for kernels and engine; None means all cores.
+
+    Returns
+    -------
+    array
+        One prediction per person; with several classes and no ``target_class``, one column per class.
+    pandas.DataFrame
+        Only with ``return_subset``: one row per person, with the index of ``X``, and one boolean column per group, by
+        its name, whether it was used.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
+    >>> best = puc.predict(booster, X, sharing="best")
+    >>> bool((best <= puc.predict(booster, X)).all() and (best <= puc.predict(booster, X, sharing="withheld")).all())
+    True
+    """
+    check_sharing(sharing)
+    sign = favourable_sign(favourable)
+    if search not in get_args(Search):
+        raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
+    with engine_threads(num_threads):
+        predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+        if sharing == "best":
+            prediction, used = best_predictions(predictor, sign, max_subsets, search)
+        else:
+            used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
+            prediction = predictor.everybody(used)
+        if not return_subset:
+            return prediction
+        bits = (used[:, None] >> np.arange(predictor.consent.n_groups, dtype=np.uint64)) & np.uint64(1)
+        return prediction, predictor.frame(bits.astype(bool), list(predictor.consent.group_names))
+
+
+def check_sharing(sharing: Any) -> None:
+    if sharing not in get_args(Sharing):
+        raise ValueError(f"sharing must be 'as_given', 'withheld' or 'best'; got {sharing!r}.")
+
+
+def favourable_sign(favourable: Any) -> float:
+    """Return 1 if lower predictions are favourable, −1 if higher ones are, so that a small sign·f is favourable."""
+    if favourable not in get_args(Favourable):
+        raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
+    return 1.0 if favourable == "lower" else -1.0
+
+
+def quote(
+    booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False, num_threads: int | None = None
+) -> pd.DataFrame:
+    """Return what each person would be told for every subset of the groups they share.
+
+    The tests in a tree are made once per person, and further subsets then cost little more than additions. Every number
+    is, bit for bit, what the booster's own engine predicts for the person's row with the other groups erased.
+
+    Parameters
+    ----------
+    booster
+        As returned by :func:`pucboost.train`, or one of pucboost's estimators, or a pipeline that ends in one.
+    X
+        A table with the columns of training.
+    subsets
+        None for all subsets, with up to 6 groups. Otherwise a list whose items are ``"nothing"``, ``"alone"``,
+        ``"all_but_one"``, ``"all"`` or lists of group names. Of groups that need others (:class:`Levels`,
+        :class:`Needs`) there are only the subsets that can be shared, up to 64 without being asked for.
+    raw_score
+        Return raw scores instead of predictions.
+    num_threads
+        Threads for kernels and engine; None means all cores.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per person, with the index of ``X``, and one column per subset: what the person would be told for
+        sharing just these groups, NaN where they do not share all of them.
+
+        - ``nothing``: everything withheld
+        - the name of a group, or several joined by `` + ``, such as ``app + blood``: these groups and no others, but
+          for those that they need: ``fitness 2`` stands for both levels
+
+        With several classes the columns have two levels, ``shared`` (as above) and ``class``.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
+    >>> X[::2, 2] = X[2::3, 1] = np.nan                                  # what is withheld is missing
+    >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 5)
+    >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
+    [[True, True, False, False], [True, True, True, True]]
+    """
+    with engine_threads(num_threads):
+        return quote_subsets(MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads), subsets)
+
+
+def quote_subsets(predictor: MaskedPredictor, subsets: Any) -> pd.DataFrame:
+    """Return the quotes of everybody in the table of a predictor; ``subsets`` as in :func:`quote`."""
+    import pandas as pd
+
+    masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
+    names = subset_names(masks.tolist(), predictor.consent)
+    table = predictor.quotes(masks)
+    if table.ndim == 2:
+        return predictor.frame(table, names)
+    columns = pd.MultiIndex.from_product([names, range(table.shape[2])], names=["shared", "class"])
+    return predictor.frame(table.reshape(len(table), -1), columns)
+
+
+# ----- subsets of groups: their masks, their names, and who shares them
+
+
+def subset_masks(consent: Consent, subsets: Any = None) -> list[int]:
+    """Return the masks of subsets given as in :func:`quote`, without repetition.
+
+    Groups that need others come with these: only admissible subsets are returned.
+    """
+    r, nesting = consent.n_groups, consent.nesting
+    everything = (1 << r) - 1
+    if subsets is None:
+        if nesting.count(everything) > MAX_SUBSETS:
+            how_many = f"2^{r} subsets" if nesting.is_free else f"{nesting.count(everything):,} admissible subsets"
+            raise ValueError(
+                f"There are {how_many} of {r} groups. Choose some: subsets=['nothing', 'alone', 'all_but_one', "
+                "'all'], or lists of group names."
+            )
+        return [int(mask) for mask in nesting.submasks(everything)]
+    families = {
+        NOTHING: [0],
+        "alone": list(nesting.above),
+        "all_but_one": [everything & ~below for below in nesting.below],
+        "all": [everything],
+    }
+    masks: list[int] = []
+    for wanted in [subsets] if isinstance(subsets, str) else subsets:
+        if isinstance(wanted, str):
+            if wanted not in families:
+                raise ValueError(
+                    f"subsets must be among {', '.join(map(repr, FAMILIES))} or lists of groups; got {wanted!r}."
+                )
+            masks += families[wanted]
+        else:
+            masks.append(mask_of(wanted, consent))
+    return list(dict.fromkeys(masks))
+
+
+def mask_of(groups: Iterable[str], consent: Consent) -> int:
+    """Return the mask of some groups, given by name, and of all that these need."""
+    mask = 0
+    for group in groups:
+        if group not in consent.groups:
+            raise ValueError(
+                f"Group {group!r} is not in the consent schema; its groups are {list(consent.group_names)}."
+            )
+        mask |= consent.nesting.above[consent.group_names.index(group)]
+    return mask
+
+
+def subset_name(mask: int, consent: Consent) -> str:
+    """Return the name of a subset in tables: its groups, joined by `` + ``, or ``nothing``.
+
+    Only topmost groups are named, ``fitness: full`` for all levels up to it: they determine the set, and names of sixty
+    levels stay short. :func:`mask_of` adds what they need, so that a name leads back to its set.
+    """
+    return JOINED_BY.join(consent.groups_of(consent.nesting.topmost(mask))) or NOTHING
+
+
+def subset_names(masks: Iterable[int], consent: Consent) -> list[str]:
+    """Return the names of subsets. Different subsets have different names: a schema refuses groups like ``a + b``."""
+    return [subset_name(int(mask), consent) for mask in masks]
+
+
+def people_by_mask(shared: Array) -> Iterator[tuple[int, Array]]:
+    """Yield every mask that occurs, with the people who have it."""
+    order, masks, bounds = _sorted_by(shared)
+    if len(masks):
+        yield from zip(masks.tolist(), np.split(order, bounds), strict=True)
+
+
+def people_by_subsets(shared: Array, masks: Array) -> Iterator[tuple[Array, Array, bool]]:
+    """Yield people, the numbers of the masks to predict them for, and whether all of them share all of these.
+
+    Every person who shares any of the masks is in one of the lists. People who share the same of them come together.
+    Lists of fewer than 32 people would take longer than a few predictions that nobody needs, so they are merged.
+    """
+    if not len(shared):
+        return
+    order, have, bounds = _sorted_by(shared)
+    patterns, pattern = np.unique((have[:, None] & masks) == masks, axis=0, return_inverse=True)
+    sizes = np.diff(np.concatenate([[0], bounds, [len(order)]]))
+    again, numbers, bounds = _sorted_by(np.repeat(pattern.reshape(-1), sizes))
+    rare: list[Array] = []
+    for number, people in zip(numbers.tolist(), np.split(order[again], bounds), strict=True):
+        if len(people) < PEOPLE_WORTH_A_LIST:
+            rare.append(people)
+        elif patterns[number].any():
+            yield people, np.flatnonzero(patterns[number]), True
+    if rare:
+        together = np.sort(np.concatenate(rare))
+        shares = (shared[together, None] & masks) == masks
+        if shares.any():
+            yield together, np.flatnonzero(shares.any(axis=0)), False
+
+
+def _sorted_by(values: Array) -> tuple[Array, Array, Array]:
+    """Return the order that sorts values, the distinct values, and where in that order each but the first begins."""
+    # Numbers of 16 bits are sorted by counting, many times faster than others.
+    order = np.argsort(values.astype(np.uint16) if values.max(initial=0) < 1 << 16 else values, kind="stable")
+    ordered = values[order]
+    bounds = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
+    return order, ordered[np.concatenate([[0], bounds])] if len(ordered) else ordered, bounds
+
+
+# ----- the most favourable subset
+
+
+def best_subsets(
+    shared: Array,
+    all_subsets: AllSubsets,
+    sign: float,
+    max_subsets: float = np.inf,
+    search: Callable[[Array, int], tuple[Array, Array]] | None = None,
+    nesting: Nesting = FREE,
+) -> tuple[Array, Array]:
+    """Return the most favourable prediction of each person (least sign·f), and the mask that gives it.
+
+    Parameters
+    ----------
+    shared
+        Mask of what each person shares.
+    all_subsets
+        Predicts people for all sub-masks of what they share.
+    sign
+        As :func:`favourable_sign` returns it.
+    max_subsets, search
+        For people with more than ``max_subsets`` subsets, ``search(people, mask)`` returns predictions and masks.
+    nesting
+        Which groups need others: only admissible subsets are looked at.
+    """
+    prediction, used = np.empty(len(shared)), np.zeros(len(shared), dtype=np.uint64)
+    for mask, people in people_by_mask(shared):
+        if search is not None and nesting.count(mask) > max_subsets:
+            prediction[people], used[people] = search(people, mask)
+            continue
+        submasks = nesting.submasks(mask)
+        largest_first = np.lexsort((submasks, shared_counts(submasks)))[::-1]  # argmin takes the first among equals
+        for some, values in all_subsets(people, submasks):
+            best = largest_first[np.argmin(sign * values[:, largest_first], axis=1)]
+            prediction[some], used[some] = values[np.arange(len(some)), best], submasks[best]
+    return prediction, used
+
+
+def best_predictions(
+    predictor: MaskedPredictor, sign: float, max_subsets: int, search: str = "exact"
+) -> tuple[Array, Array]:
+    """Return each person's best prediction and its mask; people with too many subsets are searched or refused."""
+    nesting = predictor.consent.nesting
+    if search == "exact":
+        too_many = who_has_too_many(predictor.shared, nesting, max_subsets)
+        if too_many is not None:
+            row, groups, subsets = too_many
+            raise ValueError(
+                f"Row {row} shares {groups} groups, {subsets} subsets, more than max_subsets = {max_subsets}. Raise "
+                "max_subsets, or allow search='greedy'."
+            )
+    return best_subsets(
+        predictor.shared,
+        predictor.all_subsets,
+        sign,
+        max_subsets,
+        lambda people, mask: _greedy(predictor, people, mask, sign),
+        nesting,
+    )
+
+
+def who_has_too_many(shared: Array, nesting: Nesting, max_subsets: float) -> tuple[int, int, str] | None:
+    """Return the row with most subsets, its number of groups and of subsets, if these are too many; else None."""
+    counts = nesting.counts(shared)
+    if not len(counts) or counts.max() <= max_subsets:
+        return None
+    row = int(counts.argmax())
+    k = int(shared[row]).bit_count()
+    return row, k, f"2^{k}" if nesting.is_free else f"{int(counts[row]):,}"
+
+
+def _greedy(predictor: MaskedPredictor, people: Array, mask: int, sign: float) -> tuple[Array, Array]:
+    """Return the better result of two greedy searches, from everything and from nothing, one group at a time.
+
+    A group that is added comes with all that it needs, and one that is left out goes with all that need it.
+    """
+    block, nesting = predictor.block(people), predictor.consent.nesting
+    rows = np.arange(len(people))
+    groups = [g for g in range(64) if mask >> g & 1]
+
+    def changed(used: Array, g: int) -> Array:
+        has = (used & np.uint64(1 << g)) != 0
+        return np.where(has, used & ~np.uint64(nesting.below[g]), used | np.uint64(nesting.above[g]))
+
+    ends = []
+    for start in (mask, 0):
+        used = np.full(len(people), start, dtype=np.uint64)
+        value = predictor.predict(block, rows, used)
+        while True:
+            others = [changed(used, g) for g in groups]
+            tried = [predictor.predict(block, rows, other) for other in others]
+            best = np.argmin([sign * t for t in tried], axis=0)
+            candidate = np.choose(best, tried) if len(groups) < 32 else np.stack(tried)[best, rows]
+            helps = sign * candidate < sign * value
+            if not helps.any():
+                break
+            value = np.where(helps, candidate, value)
+            used = np.where(helps, np.stack(others)[best, rows], used)
+        ends.append((value, used))
+    (from_all, masks_all), (from_none, masks_none) = ends
+    better = sign * from_none < sign * from_all
+    return np.where(better, from_none, from_all), np.where(better, masks_none, masks_all)
+
+
+# ----- any person with any mask
+
+
 class MaskedPredictor:
     """A tree model and a table, ready to predict any person with any mask.
 
     A few predictions are left to the engine. For more, the trees are read and scored by :class:`SubsetScores`, which
-    gives the same bits many times faster. It is trusted once it has repeated what the engine says about some people of
-    this very table. Otherwise, and where trees cannot be read, the engine predicts masked rows.
+    gives the same bits many times faster. Trees that were read are tried before they are trusted: the engine must
+    predict the same bits for some people of this very table, or it makes all predictions. A new version of an engine,
+    or another ``exp``, then costs time and nothing else. The engine also predicts where trees cannot be read (linear
+    leaves, unusual links) and what it would refuse (XGBoost: infinite values).
 
     Parameters
     ----------
@@ -457,9 +487,9 @@ class MaskedPredictor:
         target_class: Any = None,
         container: Any = None,
     ) -> None:
-        self._index = X.index if hasattr(X, "index") and hasattr(X, "columns") else None
-        inner = unwrap(model, X)
-        model, X = inner.model, inner.table
+        given = X if container is None else container
+        self._index = given.index if hasattr(given, "index") and hasattr(given, "columns") else None
+        model, X, classes = unwrap(model, X)
         self.model: Any = model
         summary = None
         if consent is None:
@@ -470,11 +500,11 @@ class MaskedPredictor:
                 "or load it with pucboost.load_model."
             )
         self.consent: Consent = consent
-        self._raw_score = raw_score
-        # An anchor is asked about the whole table, in the user's container.
-        is_read_in_pieces = is_stored(X) and not isinstance(model, AnchoredModel)
-        self._table = read_stored(consent, X, categories_of(model)) if is_read_in_pieces else in_order_of(consent, X)
-        self.source: RowSource = row_source(self._table, categories_of(model))
+        categories = categories_of(model)
+        # An anchor gets the whole table, in the user's container.
+        in_memory = hasattr(X, "shape") or isinstance(model, AnchoredModel) or not is_stored(X)
+        self._table = in_order_of(consent, X) if in_memory else read_stored(consent, X, categories)
+        self.source: RowSource = row_source(self._table, categories)
         consent.check_table(self.source)
         if container is not None:
             self._table = container
@@ -483,13 +513,10 @@ class MaskedPredictor:
                 "In training, available= said which values that the sparse matrix does not store were withheld. Here "
                 "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
             )
-        self._threads = thread_count(num_threads)
-        self._target_class = inner.class_number(target_class)
-        self._asked = 0
+        self._raw_score, self._threads = raw_score, thread_count(num_threads)
+        self._target_class = class_number(target_class, classes)
+        self._n_predictions, self._trees_were_read = 0, False
         self._scores: SubsetScores | None = None
-        self._read_trees: Callable[[], SubsetScores | None] | None = partial(
-            subset_scores, model, consent, raw_score=raw_score, target_class=self._target_class, threads=self._threads
-        )
 
     def _leaves_out_optional(self) -> bool:
         """Return whether the table is sparse and does not store some optional values."""
@@ -504,16 +531,8 @@ class MaskedPredictor:
         """Mask of what each person shares."""
         return self.consent.presence(self.source, num_threads=self._threads)
 
-    @cached_property
-    def _anchor_scores(self) -> AnchorScores | None:
-        """What the anchor says about everybody, if there is one; asked once, since it never sees what is optional."""
-        if not isinstance(self.model, AnchoredModel):
-            return None
-        return self.model.anchor.scores(self._table, categories_of(self.model))
-
     @property
     def n_rows(self) -> int:
-        """Number of people."""
         return self.source.n_rows
 
     def frame(self, values: Array, columns: Any) -> pd.DataFrame:
@@ -522,30 +541,52 @@ class MaskedPredictor:
 
         return pd.DataFrame(values, columns=columns, index=self._index, copy=False)
 
-    def batches(self, per_person: int) -> Iterator[tuple[int, int]]:
-        """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
-        step = self._people_per_batch(per_person)
-        for lo in range(0, self.n_rows, step):
-            yield lo, min(lo + step, self.n_rows)
+    def everybody(self, masks: Array) -> Array:
+        """Return predictions for everybody, each with the mask given for them."""
+        parts = []
+        for batch in self._batches(1):
+            block = self.block(batch)
+            parts.append(self.predict(block, np.arange(len(block.rows)), masks[batch]))
+        return np.concatenate(parts)
 
-    def _people_per_batch(self, per_person: int) -> int:
-        row_bytes = self.source.n_columns * self.source.dtype.itemsize
-        return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
+    def people(self, rows: Array, mask: int) -> Array:
+        """Return predictions for some people, all with the same mask."""
+        step = self._people_per_batch(1)
+        parts = []
+        for lo in range(0, len(rows), step):
+            some = rows[lo : lo + step]
+            parts.append(self.predict(self.block(some), np.arange(len(some)), np.full(len(some), mask, np.uint64)))
+        return np.concatenate(parts)
 
-    def block(self, lo: int, hi: int) -> Block:
-        """Return the people lo … hi − 1."""
-        scores = self._anchor_scores
-        return Block(self.source.window(lo, hi), None if scores is None else scores.of(np.arange(lo, hi)))
+    def quotes(self, masks: Array) -> Array:
+        """Return predictions, people × masks (× classes), NaN where a person does not share all of a mask."""
+        # One prediction shows how many values it has, even if nobody shares any of the masks.
+        one = self.people(np.zeros(1, dtype=np.int64), 0)
+        out = np.full((self.n_rows, len(masks), *one.shape[1:]), np.nan)
+        if self.reads_trees(self.n_rows, len(masks)):
+            cells = out.reshape(*out.shape[:2], -1)
+            for people, which, all_share in people_by_subsets(self.shared, masks):
+                for some, values in self.subsets(people, masks[which]):
+                    if not all_share:
+                        values[(self.shared[some, None] & masks[which]) != masks[which]] = np.nan
+                    job = partial(scatter_cells, values.reshape(*values.shape[:2], -1), some, which)
+                    run_in_ranges(lambda lo, hi, job=job: job(lo, hi, cells), len(some), self._threads)  # type: ignore[misc]
+            return out
+        for batch in self._batches(len(masks)):
+            rows, which = np.nonzero((self.shared[batch, None] & masks) == masks)
+            if len(rows):
+                out[batch.start + rows, which] = self.predict(self.block(batch), rows, masks[which])
+        return out
 
-    def block_of(self, people: Array) -> Block:
-        """Return some people, in the given order."""
-        scores = self._anchor_scores
-        return Block(self.source.take(people), None if scores is None else scores.of(people))
-
-    def predict(self, block: Block, rows: Array, masks: Array) -> Array:
-        """Return predictions for rows of a block, each with its mask."""
-        scores = self._scores_of(block, len(rows), 1)
-        return self._masked(self._by_engine if scores is None else scores.rows, block, rows, masks)
+    def all_subsets(self, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
+        """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
+        for some, values in self.subsets(people, submasks):
+            if values.ndim != 2:
+                raise ValueError(
+                    "With several classes there is no single most favourable or attributable prediction. Choose a "
+                    "class with target_class."
+                )
+            yield some, values
 
     def subsets(self, people: Array, masks: Array) -> Iterator[tuple[Array, Array]]:
         """Yield people, and their predictions for each mask (people × masks, × classes), batch by batch."""
@@ -554,8 +595,8 @@ class MaskedPredictor:
             step = max(step, 4 * BATCH_BYTES // (len(masks) * self._scores.bytes_per_prediction))
         for lo in range(0, len(people), step):
             some = people[lo : lo + step]
-            block = self.block_of(some)
-            scores = self._scores_of(block, 0, len(masks))
+            block = self.block(some)
+            scores = self._scores_for(block, 0, len(masks))
             yield some, self._subsets_by_engine(block, masks) if scores is None else scores.subsets(block, masks)
 
     def _subsets_by_engine(self, block: Block, masks: Array) -> Array:
@@ -563,57 +604,50 @@ class MaskedPredictor:
         parts = []
         for lo in range(0, n, step):
             rows = np.repeat(np.arange(lo, min(lo + step, n)), len(masks))
-            values = self._masked(self._by_engine, block, rows, np.tile(masks, len(rows) // len(masks)))
+            values = self._by_engine(self._masked(block, rows, np.tile(masks, len(rows) // len(masks))))
             parts.append(values.reshape(-1, len(masks), *values.shape[1:]))
         return np.concatenate(parts)
 
-    def scatter(self, values: Array, people: Array, columns: Array, out: Array) -> None:
-        """Write predictions of people (people × columns, × classes) into some columns of a table of everybody."""
-        cells, table = values.reshape(*values.shape[:2], -1), out.reshape(*out.shape[:2], -1)
-        job = partial(scatter_cells, cells, people, columns)
-        run_in_ranges(lambda lo, hi: job(lo, hi, table), len(people), self._threads)
+    def predict(self, block: Block, rows: Array, masks: Array) -> Array:
+        """Return predictions for rows of a block, each with its mask."""
+        scores = self._scores_for(block, len(rows), 1)
+        return (self._by_engine if scores is None else scores.rows)(self._masked(block, rows, masks))
 
-    def reads_trees(self, people: int, n_masks: int) -> bool:
-        """Return whether trees are scored without the engine, now that more predictions are asked for."""
-        self._asked += people * n_masks
-        if self._read_trees is not None and self._asked >= PREDICTIONS_WORTH_READING * self._threads:
-            leaves = self._leaves_of_first_tree
-            worth = PREDICTIONS_WORTH_READING * self._threads * max(1.0, leaves / LEAVES_READ_FAST)
-            if self._asked >= worth and beat_engine(leaves, n_masks):
-                scores, self._read_trees = self._read_trees(), None
-                self._scores = scores if scores is not None and self._agrees(scores) else None
-        return self._scores is not None and beat_engine(self._scores.leaves, n_masks)
-
-    def _scores_of(self, block: Block, people: int, n_masks: int) -> SubsetScores | None:
-        """Return what scores trees for a block; None if the engine shall predict, perhaps to refuse what is in it."""
-        reads_trees = self.reads_trees(people, n_masks)
-        return None if self._scores is None or not reads_trees or self._scores.refuses(block.rows) else self._scores
+    def block(self, people: Array | slice) -> Block:
+        """Return some people, in the given order; a slice of them is not copied."""
+        rows = self.source.window(people.start, people.stop) if isinstance(people, slice) else self.source.take(people)
+        scores = self._anchor_scores
+        return Block(rows, None if scores is None else scores.of(people))
 
     @cached_property
-    def _leaves_of_first_tree(self) -> int:
-        trees = trees_of(self.model)
-        first = boosters_of(trees).trees(trees, first_only=True)
-        return 1 if first is None else int(first.leaf_order.count[0])
+    def _anchor_scores(self) -> AnchorScores | None:
+        """The anchor's scores of everybody, computed once: it never sees what is optional.
 
-    def _agrees(self, scores: SubsetScores) -> bool:
-        """Return whether the engine predicts the same bits for some people."""
-        everything = (1 << self.consent.n_groups) - 1
-        halves = (everything & int(digit * 16, 16) for digit in "5a3c")
-        masks = np.unique(self.consent.nesting.largest(np.array([0, everything, *halves], dtype=np.uint64)))
-        block = self.block_of(np.linspace(0, self.n_rows - 1, COMPARED_ROWS).astype(np.int64))
-        rows = np.repeat(np.arange(COMPARED_ROWS), len(masks))
-        wanted = self._masked(self._by_engine, block, rows, np.tile(masks, COMPARED_ROWS))
-        found = scores.subsets(block, masks).reshape(wanted.shape)
-        return found.dtype == wanted.dtype and np.array_equal(found, wanted, equal_nan=True)
+        For the whole table at once, in the user's container: the last bits of matrix products depend on the number of
+        rows and on memory layout, those of scalers on float types.
+        """
+        if not isinstance(self.model, AnchoredModel):
+            return None
+        return self.model.anchor.scores(self._table, categories_of(self.model))
 
-    def _masked(self, predict: Callable[[Block], Array], block: Block, rows: Array, masks: Array) -> Array:
-        """Return what a function predicts for rows of a block, each with its mask."""
+    def _batches(self, per_person: int) -> Iterator[slice]:
+        """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
+        step = self._people_per_batch(per_person)
+        for lo in range(0, self.n_rows, step):
+            yield slice(lo, min(lo + step, self.n_rows))
+
+    def _people_per_batch(self, per_person: int) -> int:
+        row_bytes = self.source.n_columns * self.source.dtype.itemsize
+        return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
+
+    def _masked(self, block: Block, rows: Array, masks: Array) -> Block:
+        """Return rows of a block, each with the groups outside its mask erased."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
         masked = gather_masked(block.rows, rows, masks, self.consent, out, threads=self._threads)
-        return predict(Block(masked, None if block.start is None else block.start.of(rows)))
+        return Block(masked, None if block.start is None else block.start.of(rows))
 
     def _by_engine(self, block: Block) -> Array:
-        """Return what the engine predicts for rows as they are."""
+        """Return the engine's predictions for rows as they are."""
         if block.start is None:
             values = boosters_of(self.model).predict(self.model, block.rows, raw_score=self._raw_score)
         else:
@@ -626,34 +660,51 @@ class MaskedPredictor:
             raise ValueError(f"target_class is {target}, but {known}.")
         return np.asarray(values[:, target])
 
-    def everybody(self, masks: Array) -> Array:
-        """Return predictions for everybody, each with the mask given for them."""
-        return np.concatenate(
-            [self.predict(self.block(lo, hi), np.arange(hi - lo), masks[lo:hi]) for lo, hi in self.batches(1)]
+    def reads_trees(self, people: int, n_masks: int) -> bool:
+        """Return whether trees are scored without the engine, after counting these further predictions."""
+        self._n_predictions += people * n_masks
+        worth = PREDICTIONS_WORTH_READING * self._threads
+        if not self._trees_were_read and self._n_predictions >= worth:
+            leaves = self._leaves_of_first_tree
+            if self._n_predictions >= worth * max(1.0, leaves / LEAVES_READ_FAST) and beat_engine(leaves, n_masks):
+                self._scores, self._trees_were_read = self._read_trees(), True
+        return self._scores is not None and beat_engine(self._scores.leaves, n_masks)
+
+    def _scores_for(self, block: Block, people: int, n_masks: int) -> SubsetScores | None:
+        """Return the scores to predict a block with; None if the engine shall predict, perhaps to refuse a value."""
+        reads_trees = self.reads_trees(people, n_masks)
+        return None if self._scores is None or not reads_trees or self._scores.refuses(block.rows) else self._scores
+
+    @cached_property
+    def _leaves_of_first_tree(self) -> int:
+        trees = trees_of(self.model)
+        first = boosters_of(trees).trees(trees, first_only=True)
+        return 1 if first is None else int(first.leaf_order.count[0])
+
+    def _read_trees(self) -> SubsetScores | None:
+        """Return the scores of the trees, if the engine predicts the same bits for some people."""
+        scores = subset_scores(
+            self.model,
+            self.consent,
+            raw_score=self._raw_score,
+            target_class=self._target_class,
+            threads=self._threads,
         )
-
-    def people(self, rows: Array, mask: int) -> Array:
-        """Return predictions for some people, all with the same mask."""
-        step = self._people_per_batch(1)
-        parts = []
-        for lo in range(0, len(rows), step):
-            some = rows[lo : lo + step]
-            parts.append(self.predict(self.block_of(some), np.arange(len(some)), np.full(len(some), mask, np.uint64)))
-        return np.concatenate(parts)
-
-    def all_subsets(self, people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
-        """Yield people, and their predictions for each sub-mask (people × sub-masks), batch by batch."""
-        for some, values in self.subsets(people, submasks):
-            if values.ndim != 2:
-                raise ValueError(
-                    "With several classes there is no single most favourable or attributable prediction. Choose a "
-                    "class with target_class."
-                )
-            yield some, values
+        if scores is None:
+            return None
+        everything = (1 << self.consent.n_groups) - 1
+        halves = (everything & int(digit * 16, 16) for digit in "5a3c")
+        masks = np.unique(self.consent.nesting.largest(np.array([0, everything, *halves], dtype=np.uint64)))
+        block = self.block(np.linspace(0, self.n_rows - 1, COMPARED_ROWS).astype(np.int64))
+        rows = np.repeat(np.arange(COMPARED_ROWS), len(masks))
+        wanted = self._by_engine(self._masked(block, rows, np.tile(masks, COMPARED_ROWS)))
+        found = scores.subsets(block, masks).reshape(wanted.shape)
+        same = found.dtype == wanted.dtype and np.array_equal(found, wanted, equal_nan=True)
+        return scores if same else None
 
 
 def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent: Consent, mask: int) -> Array:
-    """Return what a function of tables predicts for some people with every group outside ``mask`` erased.
+    """Return the predictions of a function of tables for some people, with every group outside ``mask`` erased.
 
     The function gets batches in the table's own container. They are copies, which it may change.
     """
@@ -664,3 +715,83 @@ def predict_tables(call: Callable[[Any], Any], table: Any, rows: Array, consent:
         part = rows_of(table, rows[lo : lo + step])
         parts.append(np.asarray(call(erase_columns(part, hidden) if hidden else part)))
     return np.concatenate(parts)
+
+
+# ----- from the user's model and table to those that the trees are about
+
+
+def unwrap(model: Any, X: Any) -> tuple[Any, Any, Array | None]:
+    """Return a model of trees, the table that reaches it, and the labels of its classes, if it has any.
+
+    Trees are found within pucboost's own estimators, and within pipelines and searches that end in one. A pipeline is
+    only unwrapped if silence survives its steps, see :func:`consent_within`.
+    """
+    if is_booster(model):
+        return model, X, None
+    best = None if is_tree_model(model) else getattr(model, "best_estimator_", None)
+    if best is not None:
+        return unwrap(best, X)
+    pipeline = pipeline_parts(model)
+    if pipeline is not None:
+        steps, last = pipeline
+        table = eager(X)
+        consent_within(model, table, row_source(table))
+        return unwrap(last, transformed(steps, table))
+    if isinstance(getattr(model, "consent_", None), Consent) and is_tree_model(getattr(model, "booster_", None)):
+        return model.booster_, X, getattr(model, "classes_", None)
+    return model, X, None
+
+
+def class_number(label: Any, classes: Array | None) -> int | None:
+    """Return the number of a class: its place among the labels, or the number itself without labels."""
+    if label is None or classes is None:
+        return None if label is None else int(label)
+    labels = classes.tolist()
+    if label not in labels:
+        raise ValueError(f"target_class is {label!r}, but the classes of the model are {labels}.")
+    if len(labels) > 2:
+        return int(labels.index(label))
+    if label == labels[0]:
+        raise ValueError(
+            f"target_class is {label!r}, but with two classes predictions are the probability of {labels[1]!r}. "
+            "Leave target_class out, and where something is to be favourable, say so of that probability."
+        )
+    return None
+
+
+def in_order_of(consent: Consent, X: Any) -> Any:
+    """Return a table with the columns of training in their order, if it has names.
+
+    Further columns are left out. A group of which the table has no column counts as withheld by everybody, with a
+    warning. Any other missing column is an error.
+    """
+    X = eager(X)
+    if not is_frame(X) or are_default_names(consent.feature_names):
+        return X
+    given, names = column_names(X), consent.feature_names
+    if given == list(names) or len(set(given)) < len(given):
+        return X
+    _check_columns(consent, given, "The table")
+    return named_columns(X, names)
+
+
+def read_stored(consent: Consent, X: Any, categories: Categories | None) -> RowSource:
+    """Return the columns of training from a table that is not in memory, by the rules of :func:`in_order_of`.
+
+    It is read once, in pieces, into a matrix that may be a temporary file.
+    """
+    file = stored_table(X)
+    names = consent.feature_names
+    if are_default_names(names):
+        names = tuple(file.columns)
+    else:
+        _check_columns(consent, file.columns, str(file.path))
+    return load_as_trained(file, names, categories, {}).source
+
+
+def _check_columns(consent: Consent, given: list[str], table: str) -> None:
+    name = consent.missing_column(given)
+    if name is not None:
+        raise ValueError(f"{table} has no column {name!r}, which the model was trained on{similar(name, given)}")
+    for group, members in consent.absent_groups(given).items():
+        warn(f"{table} has no column of group {group!r} ({', '.join(members)}); it counts as withheld by everybody.")

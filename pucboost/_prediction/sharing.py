@@ -1,4 +1,4 @@
-"""What sharing does to people: the value of each group, and whether sharing can hurt."""
+"""What sharing does to people: the Shapley value of each group, and whether sharing can hurt."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ import numpy as np
 from .._common import Array
 from .._consent import FREE, Nesting
 from .._kernels.compiling import engine_threads
-from .people import people_by_mask
-from .predictor import MaskedPredictor
-from .quotes import DEFAULT_MAX_SUBSETS, Favourable, best_predictions, favourable_sign
+from .predictor import (
+    DEFAULT_MAX_SUBSETS,
+    Favourable,
+    MaskedPredictor,
+    best_predictions,
+    favourable_sign,
+    people_by_mask,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,15 +77,13 @@ def sharing_value(
 
 
 def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:
-    """Return the table of :func:`sharing_value` for everybody that a predictor knows."""
+    """Return the table of :func:`sharing_value` for everybody in the table of a predictor."""
     r, nesting = predictor.consent.n_groups, predictor.consent.nesting
-    if nesting.count((1 << r) - 1) > MAX_SUBSETS_OF_SHAPLEY:
-        needed = (
-            f"all 2^r subsets; {r} groups are more than 12"
-            if nesting.is_free
-            else (f"all subsets; {nesting.count((1 << r) - 1):,} are more than {MAX_SUBSETS_OF_SHAPLEY:,}")
-        )
-        raise ValueError(f"Shapley values need {needed}.")
+    n_subsets = nesting.count((1 << r) - 1)
+    if n_subsets > MAX_SUBSETS_OF_SHAPLEY:
+        if nesting.is_free:
+            raise ValueError(f"Shapley values need all 2^r subsets; {r} groups are more than 12.")
+        raise ValueError(f"Shapley values need all subsets; {n_subsets:,} are more than {MAX_SUBSETS_OF_SHAPLEY:,}.")
     out = np.zeros((predictor.n_rows, r + 2))
     for mask, people in people_by_mask(predictor.shared):
         submasks = nesting.submasks(mask)
@@ -207,7 +210,7 @@ def sharing_effects(
 def compare_with_less(
     predictor: MaskedPredictor, sign: float, max_subsets: int = DEFAULT_MAX_SUBSETS
 ) -> SharingEffects:
-    """Return :func:`sharing_effects` for all people of a predictor; favourable is a low ``sign`` × prediction."""
+    """Return :func:`sharing_effects` for all people of a predictor; a low ``sign``·f is favourable."""
     given = sign * predictor.everybody(predictor.shared)
     withheld = sign * predictor.everybody(np.zeros_like(predictor.shared))
     best = sign * best_predictions(predictor, sign, max_subsets)[0]

@@ -129,11 +129,12 @@ def eager(data: Any) -> Any:
     """
     import narwhals as nw
 
-    data = without_mask(data)
-    data = nw.to_native(data, pass_through=True)
+    data = nw.to_native(without_mask(data), pass_through=True)
+    if is_frame(data):
+        return data
     if is_stored(data):
         return read_whole(data)
-    if hasattr(data, "__arrow_c_array__") and hasattr(data, "schema") and not is_frame(data):
+    if hasattr(data, "__arrow_c_array__") and hasattr(data, "schema"):
         import pyarrow as pa
 
         return pa.table(data)

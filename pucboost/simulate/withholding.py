@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .._common import Array
     from .._consent import Consent
-    from .._prediction.quotes import Favourable
+    from .._prediction.predictor import Favourable
 
 Table = TypeVar("Table")
 Draw = Callable[[int, int], tuple[Any, Any]]
@@ -259,8 +259,7 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
     >>> response.prediction.tolist(), response.shared.tolist()
     ([0.0, -1.0], [[False], [True]])
     """
-    from .._prediction.predictor import TABLE_VALUES
-    from .._prediction.quotes import best_subsets
+    from .._prediction.predictor import TABLE_VALUES, best_subsets
     from .._tables.containers import rows_of
 
     consent = _consent_for(optional, model, X)
@@ -334,7 +333,7 @@ def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], Float
     """Return the function that maps a table, and who shares what, to what people are told."""
     from .._engines import is_booster
     from .._models.files import consent_of
-    from .._prediction.quotes import predict
+    from .._prediction.predictor import predict
 
     told_by: Callable[[Any], Any]
     if is_booster(model) and consent_of(model) is not None:

@@ -86,7 +86,7 @@ def test_failure_half_way_leaves_the_old_output(
         return original(*arguments, **options)
 
     original = puc.predict
-    monkeypatch.setattr("pucboost._prediction.quotes.predict", predict)
+    monkeypatch.setattr("pucboost._prediction.predictor.predict", predict)
     old = tmp_path / f"old.{ending}"
     old.write_text("an output of before", encoding="utf-8")
     before = signal.getsignal(signal.SIGTERM)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pucboost._engines import boosters_of
 from pucboost._engines.lightgbm_text import forest_of_text
 from pucboost._engines.xgboost_trees import forest_of_model, read_ubjson
-from pucboost._prediction.predictor import LeafSets
+from pucboost._prediction.leaf_sets import LeafSets
 
 N = 600
 GROUPS = np.array([-1, -1, 0, 1, 1, 2])

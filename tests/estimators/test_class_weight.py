@@ -20,20 +20,20 @@ U = np.where(U == 1, "claim", "none")
 WEIGHTS: list[Any] = ["balanced", {"claim": 5.0, "none": 0.5}, {"claim": 3.0}]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("optional", [None, OPTIONAL])
-@pytest.mark.parametrize("class_weight", WEIGHTS, ids=["balanced", "dict", "some"])
-def test_it_is_the_sample_weight_of_people(engine: str, optional: Any, class_weight: Any) -> None:
-    model = classifier(engine=engine, optional=optional)
-    plain = model.fit(X, Y).predict_proba(X)
-    own = np.linspace(0.5, 2, 400)
-    for given, weight in ((None, np.ones(400)), (own, own)):
-        expected = model.fit(X, Y, weight * compute_sample_weight(class_weight, Y)).predict_proba(X)
-        ours = clone(model).set_params(class_weight=class_weight).fit(X, Y, given)
-        assert np.array_equal(ours.predict_proba(X), expected)
-        assert ours.get_params()["class_weight"] == class_weight
-    assert not np.allclose(plain, expected)
-    assert f"class_weight={class_weight!r}" in repr(ours)
+def test_it_is_the_sample_weight_of_people() -> None:
+    for engine in ENGINES:
+        for optional in [None, OPTIONAL]:
+            for class_weight in WEIGHTS:
+                model = classifier(engine=engine, optional=optional)
+                plain = model.fit(X, Y).predict_proba(X)
+                own = np.linspace(0.5, 2, 400)
+                for given, weight in ((None, np.ones(400)), (own, own)):
+                    expected = model.fit(X, Y, weight * compute_sample_weight(class_weight, Y)).predict_proba(X)
+                    ours = clone(model).set_params(class_weight=class_weight).fit(X, Y, given)
+                    assert np.array_equal(ours.predict_proba(X), expected)
+                    assert ours.get_params()["class_weight"] == class_weight
+                assert not np.allclose(plain, expected)
+                assert f"class_weight={class_weight!r}" in repr(ours)
 
 
 @pytest.mark.filterwarnings("ignore:.*eval_set:Warning")  # newer versions of LightGBM prefer eval_X
@@ -50,21 +50,21 @@ def test_as_lightgbm() -> None:
             assert ours.evals_result_["valid_0"] == theirs.evals_result_["valid_0"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("optional", [None, OPTIONAL])
-def test_validation_people_have_weights_of_their_own(engine: str, optional: Any) -> None:
-    model = classifier(engine=engine, optional=optional, class_weight="balanced")
-    weight = np.linspace(1, 2, 200)
-    raw = model.fit(X, Y, eval_set=(V, U), eval_sample_weight=weight).evals_result_
-    weighted = model.fit(
-        X, Y, eval_set=(V, U), eval_sample_weight=weight, eval_class_weight={"claim": 4.0}
-    ).evals_result_
-    by_hand = weight * np.where(U == "claim", 4.0, 1.0)
-    assert weighted == model.fit(X, Y, eval_set=(V, U), eval_sample_weight=by_hand).evals_result_
-    assert weighted != raw
-    two = model.fit(X, Y, eval_set=[(V, U), (V, U.copy())], eval_class_weight="balanced").evals_result_
-    same = model.fit(X, Y, eval_set=[(V, U), (V, U.copy())], eval_class_weight=["balanced"] * 2).evals_result_
-    assert two == same
+def test_validation_people_have_weights_of_their_own() -> None:
+    for engine in ENGINES:
+        for optional in [None, OPTIONAL]:
+            model = classifier(engine=engine, optional=optional, class_weight="balanced")
+            weight = np.linspace(1, 2, 200)
+            raw = model.fit(X, Y, eval_set=(V, U), eval_sample_weight=weight).evals_result_
+            weighted = model.fit(
+                X, Y, eval_set=(V, U), eval_sample_weight=weight, eval_class_weight={"claim": 4.0}
+            ).evals_result_
+            by_hand = weight * np.where(U == "claim", 4.0, 1.0)
+            assert weighted == model.fit(X, Y, eval_set=(V, U), eval_sample_weight=by_hand).evals_result_
+            assert weighted != raw
+            two = model.fit(X, Y, eval_set=[(V, U), (V, U.copy())], eval_class_weight="balanced").evals_result_
+            same = model.fit(X, Y, eval_set=[(V, U), (V, U.copy())], eval_class_weight=["balanced"] * 2).evals_result_
+            assert two == same
 
 
 def test_several_classes_and_searches() -> None:

@@ -43,18 +43,18 @@ def columns_by_name(output: str, optional: Any = None, **options: Any) -> Pipeli
     return make_pipeline(select, model).set_output(transform=output)
 
 
-@pytest.mark.parametrize("output", ["pandas", "polars"])
-def test_optional_names_survive_column_selection(output: str) -> None:
-    X, y = named_table()
-    pipeline = columns_by_name(output, verbose_feature_names_out=False).fit(X, y)
-    consent = pipeline[-1].consent_
-    assert consent.feature_names == ("pulse", "age", "glucose", "steps")
-    assert consent.groups == {"app": (3, 0), "blood": (2,)}
-    by_position = columns_by_name("default", {"app": [3, 0], "blood": [2]})
-    scores = [cross_val_score(p, X, y, cv=2, scoring="neg_log_loss") for p in (pipeline, by_position)]
-    assert np.array_equal(scores[0], scores[1])
-    search = GridSearchCV(pipeline, {"pucclassifier__reg_lambda": [0.0, 1.0]}, cv=2).fit(X, y)
-    assert search.best_estimator_[-1].consent_ == consent
+def test_optional_names_survive_column_selection() -> None:
+    for output in ["pandas", "polars"]:
+        X, y = named_table()
+        pipeline = columns_by_name(output, verbose_feature_names_out=False).fit(X, y)
+        consent = pipeline[-1].consent_
+        assert consent.feature_names == ("pulse", "age", "glucose", "steps")
+        assert consent.groups == {"app": (3, 0), "blood": (2,)}
+        by_position = columns_by_name("default", {"app": [3, 0], "blood": [2]})
+        scores = [cross_val_score(p, X, y, cv=2, scoring="neg_log_loss") for p in (pipeline, by_position)]
+        assert np.array_equal(scores[0], scores[1])
+        search = GridSearchCV(pipeline, {"pucclassifier__reg_lambda": [0.0, 1.0]}, cv=2).fit(X, y)
+        assert search.best_estimator_[-1].consent_ == consent
 
 
 def test_names_that_do_not_arrive_are_errors() -> None:
@@ -73,9 +73,8 @@ def test_names_that_do_not_arrive_are_errors() -> None:
         classifier(optional=["glucose"]).fit(X.drop(columns="glucose"), y)
 
 
-@pytest.mark.parametrize(
-    ("optional", "message"),
-    [
+def test_wrong_declarations() -> None:
+    for optional, message in [
         ([6], r"optional names column 6, but the table has 6 feature\(s\), columns 0 to 5"),
         ([-1], r"optional names column -1, but the table has 6 feature\(s\)"),
         ({"app": []}, "Group 'app' of optional has no columns"),
@@ -83,13 +82,11 @@ def test_names_that_do_not_arrive_are_errors() -> None:
         ("steps", "optional must be a list of columns or a dict of groups, got 'steps'"),
         ([2.5], "optional must name columns by string or integer position, got 2.5"),
         (7.5, "optional must be a list of columns or a dict group -> columns, got float"),
-    ],
-)
-def test_wrong_declarations(optional: Any, message: str) -> None:
-    X, y = named_table()
-    model = classifier(optional=optional)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)
+    ]:
+        X, y = named_table()
+        model = classifier(optional=optional)
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y)
 
 
 def test_integer_labels_that_are_no_positions_are_refused() -> None:
@@ -107,14 +104,16 @@ def test_every_column_optional_is_allowed_with_a_warning() -> None:
     assert np.ptp(model.predict_proba(X)[:, 1]) > 0.2
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("missing", [np.nan, None])
-def test_an_optional_column_nobody_shares(engine: str, missing: Any) -> None:
-    X, y = named_table()
-    model = classifier(engine=engine, optional=["steps", "pulse", "glucose"]).fit(X, y)
-    silent = X.assign(steps=missing, pulse=missing, glucose=missing)
-    withheld = puc.predict(model.booster_, X, sharing="withheld")
-    assert np.allclose(model.predict_proba(silent)[:, 1], withheld, rtol=1e-6)
-    nobody = classifier(engine=engine, optional=["steps"]).fit(X.assign(steps=np.nan), y)
-    without = classifier(engine=engine, optional=None).fit(X.drop(columns="steps"), y)
-    assert np.array_equal(nobody.predict_proba(X.assign(steps=np.nan)), without.predict_proba(X.drop(columns="steps")))
+def test_an_optional_column_nobody_shares() -> None:
+    for engine in ENGINES:
+        for missing in [np.nan, None]:
+            X, y = named_table()
+            model = classifier(engine=engine, optional=["steps", "pulse", "glucose"]).fit(X, y)
+            silent = X.assign(steps=missing, pulse=missing, glucose=missing)
+            withheld = puc.predict(model.booster_, X, sharing="withheld")
+            assert np.allclose(model.predict_proba(silent)[:, 1], withheld, rtol=1e-6)
+            nobody = classifier(engine=engine, optional=["steps"]).fit(X.assign(steps=np.nan), y)
+            without = classifier(engine=engine, optional=None).fit(X.drop(columns="steps"), y)
+            assert np.array_equal(
+                nobody.predict_proba(X.assign(steps=np.nan)), without.predict_proba(X.drop(columns="steps"))
+            )

@@ -37,64 +37,69 @@ def regressor(**params: Any) -> puc.PUCRegressor:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("optional", [None, OPTIONAL])
-@pytest.mark.parametrize("objective", ["poisson", "gamma", "tweedie"])
-def test_fit_is_that_on_rates(engine: str, optional: Any, objective: str) -> None:
-    model = regressor(engine=engine, optional=optional, objective=objective)
-    weight = np.where(np.arange(300) < 250, 1.5, 0.0)
-    expected = model.fit(X, TOTAL / EXPOSURE, weight * EXPOSURE).predict(X)
-    assert np.array_equal(model.fit(X, TOTAL, weight, exposure=EXPOSURE).predict(X), expected)
-    expected = model.fit(X, TOTAL / EXPOSURE, EXPOSURE).predict(X)
-    assert np.array_equal(model.fit(X, TOTAL, exposure=EXPOSURE).predict(X), expected)
-    assert not np.allclose(model.fit(X, TOTAL).predict(X), expected)
+def test_fit_is_that_on_rates(engine: str) -> None:
+    for optional in [None, OPTIONAL]:
+        for objective in ["poisson", "gamma", "tweedie"]:
+            model = regressor(engine=engine, optional=optional, objective=objective)
+            weight = np.where(np.arange(300) < 250, 1.5, 0.0)
+            expected = model.fit(X, TOTAL / EXPOSURE, weight * EXPOSURE).predict(X)
+            assert np.array_equal(model.fit(X, TOTAL, weight, exposure=EXPOSURE).predict(X), expected)
+            expected = model.fit(X, TOTAL / EXPOSURE, EXPOSURE).predict(X)
+            assert np.array_equal(model.fit(X, TOTAL, exposure=EXPOSURE).predict(X), expected)
+            assert not np.allclose(model.fit(X, TOTAL).predict(X), expected)
 
 
-@pytest.mark.parametrize("optional", [None, ["c"]])
-@pytest.mark.parametrize("library", [pd, pl])
-def test_tables_with_names(library: Any, optional: Any) -> None:
-    table = library.DataFrame({name: X[:, j] for j, name in enumerate("abc")})
-    series = library.Series(EXPOSURE)
-    model = regressor(optional=optional).fit(table, TOTAL, exposure=series)
-    expected = regressor(optional=optional and OPTIONAL).fit(X, TOTAL, exposure=EXPOSURE)
-    assert np.array_equal(model.predict(table), expected.predict(X))
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("optional", [None, OPTIONAL])
-def test_validation_people(engine: str, optional: Any) -> None:
-    model, y = regressor(engine=engine, optional=optional), TOTAL.copy()
-    model.fit(X, y, exposure=EXPOSURE, eval_set=[(X, y), (V, V_TOTAL)], eval_exposure=[None, V_EXPOSURE])
-    ours, rate = model.evals_result_, y / EXPOSURE
-    model.fit(X, rate, EXPOSURE, eval_set=[(X, rate), (V, V_TOTAL / V_EXPOSURE)], eval_sample_weight=[None, V_EXPOSURE])
-    assert ours == model.evals_result_
-    assert list(ours) == ["training", "valid_1"]
+def test_tables_with_names() -> None:
+    for optional in [None, ["c"]]:
+        for library in [pd, pl]:
+            table = library.DataFrame({name: X[:, j] for j, name in enumerate("abc")})
+            series = library.Series(EXPOSURE)
+            model = regressor(optional=optional).fit(table, TOTAL, exposure=series)
+            expected = regressor(optional=optional and OPTIONAL).fit(X, TOTAL, exposure=EXPOSURE)
+            assert np.array_equal(model.predict(table), expected.predict(X))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("optional", [None, OPTIONAL])
-def test_bad_exposures(engine: str, optional: Any) -> None:
-    model = regressor(engine=engine, optional=optional)
-    wrong = EXPOSURE.copy()
-    wrong[4] = 0
-    short = EXPOSURE[:10]
-    for arguments, message in (
-        ({"exposure": wrong}, r"The exposure is 0.0 in row 4 \(1 such rows\); exposures must be finite and above 0"),
-        ({"exposure": short}, "exposure must have one value for each of the 300 rows"),
-        ({"exposure": EXPOSURE, "eval_set": (V, V_TOTAL)}, "train_set has an exposure, but .*0.* has none"),
-        ({"eval_set": (V, V_TOTAL), "eval_exposure": V_EXPOSURE}, "has an exposure, but train_set has none"),
-        ({"exposure": EXPOSURE, "eval_exposure": V_EXPOSURE}, "eval_exposure needs eval_set"),
-        ({"eval_set": (V, V_TOTAL), "eval_exposure": [short, short]}, "eval_exposure has 2 items for 1 validation"),
-        (
-            {"exposure": EXPOSURE, "eval_set": (V, V_TOTAL), "eval_exposure": [short]},
-            r"eval_set\[0\]: exposure must have one value for each of the 200 rows",
-        ),
-    ):
-        with pytest.raises(ValueError, match=message):
-            model.fit(X, TOTAL, **arguments)
-    with pytest.raises(ValueError, match=r"exposure with objective='.*': .* For other losses weight is meant"):
-        model.set_params(objective=None).fit(X, TOTAL, exposure=EXPOSURE)
-    with pytest.raises(TypeError, match="exposure"):
-        puc.PUCClassifier(engine=engine, optional=optional).fit(X, TOTAL > 1, exposure=EXPOSURE)  # type: ignore
+def test_validation_people(engine: str) -> None:
+    for optional in [None, OPTIONAL]:
+        model, y = regressor(engine=engine, optional=optional), TOTAL.copy()
+        model.fit(X, y, exposure=EXPOSURE, eval_set=[(X, y), (V, V_TOTAL)], eval_exposure=[None, V_EXPOSURE])
+        ours, rate = model.evals_result_, y / EXPOSURE
+        model.fit(
+            X, rate, EXPOSURE, eval_set=[(X, rate), (V, V_TOTAL / V_EXPOSURE)], eval_sample_weight=[None, V_EXPOSURE]
+        )
+        assert ours == model.evals_result_
+        assert list(ours) == ["training", "valid_1"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bad_exposures(engine: str) -> None:
+    for optional in [None, OPTIONAL]:
+        model = regressor(engine=engine, optional=optional)
+        wrong = EXPOSURE.copy()
+        wrong[4] = 0
+        short = EXPOSURE[:10]
+        for arguments, message in (
+            (
+                {"exposure": wrong},
+                r"The exposure is 0.0 in row 4 \(1 such rows\); exposures must be finite and above 0",
+            ),
+            ({"exposure": short}, "exposure must have one value for each of the 300 rows"),
+            ({"exposure": EXPOSURE, "eval_set": (V, V_TOTAL)}, "train_set has an exposure, but .*0.* has none"),
+            ({"eval_set": (V, V_TOTAL), "eval_exposure": V_EXPOSURE}, "has an exposure, but train_set has none"),
+            ({"exposure": EXPOSURE, "eval_exposure": V_EXPOSURE}, "eval_exposure needs eval_set"),
+            ({"eval_set": (V, V_TOTAL), "eval_exposure": [short, short]}, "eval_exposure has 2 items for 1 validation"),
+            (
+                {"exposure": EXPOSURE, "eval_set": (V, V_TOTAL), "eval_exposure": [short]},
+                r"eval_set\[0\]: exposure must have one value for each of the 200 rows",
+            ),
+        ):
+            with pytest.raises(ValueError, match=message):
+                model.fit(X, TOTAL, **arguments)
+        with pytest.raises(ValueError, match=r"exposure with objective='.*': .* For other losses weight is meant"):
+            model.set_params(objective=None).fit(X, TOTAL, exposure=EXPOSURE)
+        with pytest.raises(TypeError, match="exposure"):
+            puc.PUCClassifier(engine=engine, optional=optional).fit(X, TOTAL > 1, exposure=EXPOSURE)  # type: ignore
 
 
 def test_scikit_learn_routes_exposures() -> None:

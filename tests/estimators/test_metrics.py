@@ -66,33 +66,33 @@ def naive_virtual_rows(
 # ----- the definition
 
 
-@pytest.mark.parametrize("optional", [{"a": [3], "b": [4], "c": [5]}, GROUPS])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_definition_by_explicit_loops(optional: dict[str, list[int]], weighted: bool) -> None:
-    X, y = make_table(120)
-    w = np.random.default_rng(1).integers(0, 4, 120).astype(float) if weighted else np.ones(120)
-    model = puc.PUCClassifier(optional=optional, **SMALL).fit(X, y)
-    rows, owner, weight = naive_virtual_rows(X, w, optional)
-    p, u = model.predict_proba(rows), y[owner]
-    given = {"sample_weight": w} if weighted else {}
+def test_the_definition_by_explicit_loops() -> None:
+    for optional in [{"a": [3], "b": [4], "c": [5]}, GROUPS]:
+        for weighted in [False, True]:
+            X, y = make_table(120)
+            w = np.random.default_rng(1).integers(0, 4, 120).astype(float) if weighted else np.ones(120)
+            model = puc.PUCClassifier(optional=optional, **SMALL).fit(X, y)
+            rows, owner, weight = naive_virtual_rows(X, w, optional)
+            p, u = model.predict_proba(rows), y[owner]
+            given = {"sample_weight": w} if weighted else {}
 
-    losses = -np.log(np.where(u == 1, p[:, 1], p[:, 0]))
-    assert puc_score(model, X, y, **given) == pytest.approx(-sum(weight * losses), rel=1e-12)
-    assert weight.sum() == pytest.approx(1)
-    brier = sum(weight * (p[:, 1] - u) ** 2)
-    assert puc_score(model, X, y, metric="neg_brier_score", **given) == pytest.approx(-brier, rel=1e-12)
-    right = sum(weight * ((p[:, 1] > 0.5) == u))
-    assert puc_score(model, X, y, metric="accuracy", **given) == pytest.approx(right, rel=1e-12)
+            losses = -np.log(np.where(u == 1, p[:, 1], p[:, 0]))
+            assert puc_score(model, X, y, **given) == pytest.approx(-sum(weight * losses), rel=1e-12)
+            assert weight.sum() == pytest.approx(1)
+            brier = sum(weight * (p[:, 1] - u) ** 2)
+            assert puc_score(model, X, y, metric="neg_brier_score", **given) == pytest.approx(-brier, rel=1e-12)
+            right = sum(weight * ((p[:, 1] > 0.5) == u))
+            assert puc_score(model, X, y, metric="accuracy", **given) == pytest.approx(right, rel=1e-12)
 
-    # AUC: the probability that a positive virtual row has the higher score, ties count half.
-    ones, zeros = np.flatnonzero(u == 1), np.flatnonzero(u == 0)
-    above = sum(
-        weight[i] * weight[j] * (1.0 if p[i, 1] > p[j, 1] else 0.5 if p[i, 1] == p[j, 1] else 0.0)
-        for i in ones
-        for j in zeros
-    )
-    auc = above / (weight[ones].sum() * weight[zeros].sum())
-    assert puc_score(model, X, y, metric="roc_auc", **given) == pytest.approx(auc, rel=1e-9)
+            # AUC: the probability that a positive virtual row has the higher score, ties count half.
+            ones, zeros = np.flatnonzero(u == 1), np.flatnonzero(u == 0)
+            above = sum(
+                weight[i] * weight[j] * (1.0 if p[i, 1] > p[j, 1] else 0.5 if p[i, 1] == p[j, 1] else 0.0)
+                for i in ones
+                for j in zeros
+            )
+            auc = above / (weight[ones].sum() * weight[zeros].sum())
+            assert puc_score(model, X, y, metric="roc_auc", **given) == pytest.approx(auc, rel=1e-9)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -284,12 +284,6 @@ def test_other_estimators_and_pipelines() -> None:
     assert puc_score(values, X, y, metric="neg_mean_squared_error", optional=GROUPS) == pytest.approx(expected)
 
 
-def test_a_fitted_search_knows_what_is_optional() -> None:
-    X, y = make_table(200)
-    search = GridSearchCV(puc.PUCClassifier(optional=GROUPS, **SMALL), {"num_leaves": [3, 5]}, cv=2).fit(X, y)
-    assert puc_score(search, X, y) == puc_score(search.best_estimator_, X, y)
-
-
 def test_what_is_said_to_the_scorer_counts() -> None:
     X, y = make_table(200)
     model = puc.PUCClassifier(optional=[5], **SMALL).fit(X, y)
@@ -413,27 +407,11 @@ def test_weights_with_routing() -> None:
         puc_scorer().set_score_request(sample_weight=True)
 
 
-def test_an_objective_as_optuna_would_call_it() -> None:
-    """A study only needs a function from parameters to a number."""
-    X, y = make_table(300)
-    scorer = puc_scorer("roc_auc")
-
-    def objective(leaves: int) -> float:
-        model = puc.PUCClassifier(optional=GROUPS, **{**SMALL, "num_leaves": leaves})
-        return float(cross_val_score(model, X, y, cv=2, scoring=scorer).mean())
-
-    stump, tree = objective(2), objective(7)
-    assert 0.5 < stump < 1
-    assert 0.5 < tree < 1
-    assert stump != tree
-
-
 # ----- errors
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_scorers() -> None:
+    for arguments, message in [
         ({"metric": "neg_logloss"}, "'neg_logloss' is not a valid scoring value. Did you mean 'neg_log_loss'?"),
         ({"metric": "zzzz"}, r"'zzzz' is not a valid scoring value. sklearn.metrics.get_scorer_names\(\) lists"),
         ({"metric": "neg_max_error"}, "metric 'neg_max_error' takes no sample_weight"),
@@ -447,16 +425,13 @@ def test_an_objective_as_optuna_would_call_it() -> None:
         ({"metric": 3}, "metric must be a name or a function, got 3"),
         ({"response": "transform"}, "response must be one of 'predict', 'predict_proba'"),
         ({"max_masks": 0}, "max_masks must be a whole number of at least 1, got 0"),
-    ],
-)
-def test_wrong_scorers(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        puc_scorer(**arguments)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            puc_scorer(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_people() -> None:
+    for arguments, message in [
         ({"X": np.empty((0, 6)), "y": []}, "X has no rows, so there is nobody to score the model on"),
         ({"y": np.ones(7)}, "Found input variables with inconsistent numbers of samples"),
         ({"sample_weight": np.zeros(100)}, "Sample weights must contain at least one non-zero number"),
@@ -471,14 +446,12 @@ def test_wrong_scorers(arguments: dict[str, Any], message: str) -> None:
         ({"frequencies": {"app": 0.0}}, "frequencies are all 0"),
         ({"frequencies": [0.5, 0.5]}, "frequencies must be a dict set of groups -> share, got list"),
         ({"X": np.ones((100, 5))}, "5 columns, but the consent schema was declared for 6"),
-    ],
-)
-def test_wrong_people(arguments: dict[str, Any], message: str) -> None:
-    X, y = make_table(100)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
-    given = {"X": X, "y": y, **arguments}
-    with pytest.raises(ValueError, match=message):
-        puc_score(model, **given)
+    ]:
+        X, y = make_table(100)
+        model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+        given = {"X": X, "y": y, **arguments}
+        with pytest.raises(ValueError, match=message):
+            puc_score(model, **given)
 
 
 def test_models_that_know_no_consent() -> None:

@@ -27,56 +27,57 @@ from pucboost.demo import insurance_family
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("augmentation", ["balanced", "exhaustive", "none"])
-def test_the_model_is_that_of_train(engine: str, augmentation: str) -> None:
-    X, y = make_table(400)
-    weight = np.random.default_rng(0).uniform(0.5, 2, 400)
-    model = classifier(engine=engine, augmentation=augmentation, copies=3, reg_lambda=2.0, random_state=7)
-    model.fit(X, y, sample_weight=weight)
-    params = {
-        "objective": "binary", "optional": OPTIONAL, "engine": engine, "augmentation": augmentation, "copies": 3,
-        "learning_rate": 0.1, "num_leaves": 7, "reg_lambda": 2.0, "seed": 7, "num_threads": 1, "verbosity": -1,
-    }  # fmt: skip
-    booster = puc.train(params, puc.Dataset(X, y, weight=weight), 5)
-    assert np.array_equal(model.predict_proba(X)[:, 1], puc.predict(booster, X))
-    assert model.consent_ == booster.consent
-    assert model.booster_.puc_summary == booster.puc_summary
-    assert isinstance(model.booster_, lgb.Booster if engine != "xgboost" else xgb.Booster)
+def test_the_model_is_that_of_train(engine: str) -> None:
+    for augmentation in ["balanced", "exhaustive", "none"]:
+        X, y = make_table(400)
+        weight = np.random.default_rng(0).uniform(0.5, 2, 400)
+        model = classifier(engine=engine, augmentation=augmentation, copies=3, reg_lambda=2.0, random_state=7)
+        model.fit(X, y, sample_weight=weight)
+        params = {
+            "objective": "binary", "optional": OPTIONAL, "engine": engine, "augmentation": augmentation, "copies": 3,
+            "learning_rate": 0.1, "num_leaves": 7, "reg_lambda": 2.0, "seed": 7, "num_threads": 1, "verbosity": -1,
+        }  # fmt: skip
+        booster = puc.train(params, puc.Dataset(X, y, weight=weight), 5)
+        assert np.array_equal(model.predict_proba(X)[:, 1], puc.predict(booster, X))
+        assert model.consent_ == booster.consent
+        assert model.booster_.puc_summary == booster.puc_summary
+        assert isinstance(model.booster_, lgb.Booster if engine != "xgboost" else xgb.Booster)
 
 
-@pytest.mark.parametrize("optional", [None, [], {}])
-def test_nothing_optional_is_plain_training(optional: Any) -> None:
-    X, y = make_table(300)
-    model = regressor(optional=optional).fit(X, y)
-    params = {"learning_rate": 0.1, "num_leaves": 7, "seed": 0, "num_threads": 1, "verbosity": -1}
-    assert np.array_equal(model.predict(X), lgb.train(params, lgb.Dataset(X, y), 5).predict(X))
-    assert model.consent_.n_groups == 0
+def test_nothing_optional_is_plain_training() -> None:
+    for optional in [None, [], {}]:
+        X, y = make_table(300)
+        model = regressor(optional=optional).fit(X, y)
+        params = {"learning_rate": 0.1, "num_leaves": 7, "seed": 0, "num_threads": 1, "verbosity": -1}
+        assert np.array_equal(model.predict(X), lgb.train(params, lgb.Dataset(X, y), 5).predict(X))
+        assert model.consent_.n_groups == 0
 
 
-@pytest.mark.parametrize(
-    ("objective", "further"),
-    [
-        ("regression", {}), ("poisson", {}), ("gamma", {}), ("tweedie", {"tweedie_variance_power": 1.3}),
-        ("quantile", {"alpha": 0.8}), ("regression_l1", {}),
-    ],
-)  # fmt: skip
 @pytest.mark.parametrize("engine", ENGINES)
-def test_objectives_of_regressors(objective: str, further: dict[str, Any], engine: str) -> None:
-    X, _ = make_table(600)
-    y = np.random.default_rng(0).gamma(2.0, np.exp(X[:, 0] / 2)) + 0.01
-    unfitted = regressor(objective=objective, engine=engine, n_estimators=30, **further)
-    if (engine, objective) == ("native", "regression_l1"):
-        with pytest.raises(ValueError, match=r"does not have this loss\. Use 'engine': 'lightgbm'"):
-            unfitted.fit(X, y)
-        return
-    model = unfitted.fit(X, y)
-    prediction = model.predict(X)
-    assert prediction.dtype == np.float64
-    assert np.corrcoef(prediction, y)[0, 1] > 0.3
-    if objective in ("quantile", "regression_l1"):
-        assert (y <= prediction).mean() == pytest.approx(further.get("alpha", 0.5), abs=0.06)
-    else:
-        assert prediction.mean() == pytest.approx(y.mean(), rel=0.1)
+def test_objectives_of_regressors(engine: str) -> None:
+    for objective, further in [
+        ("regression", {}),
+        ("poisson", {}),
+        ("gamma", {}),
+        ("tweedie", {"tweedie_variance_power": 1.3}),
+        ("quantile", {"alpha": 0.8}),
+        ("regression_l1", {}),
+    ]:
+        X, _ = make_table(600)
+        y = np.random.default_rng(0).gamma(2.0, np.exp(X[:, 0] / 2)) + 0.01
+        unfitted = regressor(objective=objective, engine=engine, n_estimators=30, **further)
+        if (engine, objective) == ("native", "regression_l1"):
+            with pytest.raises(ValueError, match=r"does not have this loss\. Use 'engine': 'lightgbm'"):
+                unfitted.fit(X, y)
+            return
+        model = unfitted.fit(X, y)
+        prediction = model.predict(X)
+        assert prediction.dtype == np.float64
+        assert np.corrcoef(prediction, y)[0, 1] > 0.3
+        if objective in ("quantile", "regression_l1"):
+            assert (y <= prediction).mean() == pytest.approx(further.get("alpha", 0.5), abs=0.06)
+        else:
+            assert prediction.mean() == pytest.approx(y.mean(), rel=0.1)
 
 
 def test_a_callable_objective() -> None:
@@ -120,6 +121,8 @@ def test_an_anchor() -> None:
     assert np.array_equal(model.predict_proba(X[silent])[:, 1], legacy.predict(X[silent, :3]))
     assert model.feature_importances_.sum() == pytest.approx(1)
     assert model.best_iteration_ == 5
+    assert (model.predict_proba(X, sharing="best", favourable="lower")[:, 1] <= legacy.predict(X[:, :3])).all()
+    assert puc.consent_of(classifier(optional=None).fit(X, y)) is None
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -6,7 +6,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,30 +46,32 @@ def test_a_table_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(reads) == 1
 
 
-@pytest.mark.parametrize("favourable", ["lower", "higher"])
 @every_engine
-def test_predictions_under_a_rule(kit: EngineKit, favourable: str) -> None:
-    X, y = table()
-    rule: dict[str, Any] = {"favourable": favourable}
-    model = regressor(optional=GROUPS, engine=kit.name).fit(X, y)
-    for sharing in ("as_given", "withheld", "best"):
-        ours = model.predict(X, sharing=sharing, **rule)
-        np.testing.assert_array_equal(ours, puc.predict(model, X, sharing=sharing, **rule))
-    two = classifier(optional=GROUPS, engine=kit.name).fit(X, np.where(y == 1, "claim", "a none"))
-    for sharing in ("as_given", "withheld", "best"):
-        p = two.predict_proba(X, sharing=sharing, **rule)
-        np.testing.assert_array_equal(p[:, 1], puc.predict(two, X, sharing=sharing, **rule))
-        np.testing.assert_array_equal(
-            two.predict(X, sharing=sharing, **rule), two.classes_[(p[:, 1] > 0.5).astype(int)]
-        )
-    with pytest.raises(ValueError, match="say whether people prefer a 'lower' or a 'higher' probability of 'claim'"):
-        two.predict_proba(X, sharing="best")
-    with pytest.raises(ValueError, match="say whether people prefer a 'lower' or a 'higher' prediction"):
-        model.predict(X, sharing="best")
-    best = two.predict_proba(X, sharing="best", **rule)[:, 1]
-    sign = 1 if favourable == "lower" else -1
-    assert (sign * best <= sign * two.predict_proba(X)[:, 1]).all()
-    assert (sign * best < sign * two.predict_proba(X)[:, 1]).any()
+def test_predictions_under_a_rule(kit: EngineKit) -> None:
+    for favourable in ["lower", "higher"]:
+        X, y = table()
+        rule: dict[str, Any] = {"favourable": favourable}
+        model = regressor(optional=GROUPS, engine=kit.name).fit(X, y)
+        for sharing in ("as_given", "withheld", "best"):
+            ours = model.predict(X, sharing=sharing, **rule)
+            np.testing.assert_array_equal(ours, puc.predict(model, X, sharing=sharing, **rule))
+        two = classifier(optional=GROUPS, engine=kit.name).fit(X, np.where(y == 1, "claim", "a none"))
+        for sharing in ("as_given", "withheld", "best"):
+            p = two.predict_proba(X, sharing=sharing, **rule)
+            np.testing.assert_array_equal(p[:, 1], puc.predict(two, X, sharing=sharing, **rule))
+            np.testing.assert_array_equal(
+                two.predict(X, sharing=sharing, **rule), two.classes_[(p[:, 1] > 0.5).astype(int)]
+            )
+        with pytest.raises(
+            ValueError, match="say whether people prefer a 'lower' or a 'higher' probability of 'claim'"
+        ):
+            two.predict_proba(X, sharing="best")
+        with pytest.raises(ValueError, match="say whether people prefer a 'lower' or a 'higher' prediction"):
+            model.predict(X, sharing="best")
+        best = two.predict_proba(X, sharing="best", **rule)[:, 1]
+        sign = 1 if favourable == "lower" else -1
+        assert (sign * best <= sign * two.predict_proba(X)[:, 1]).all()
+        assert (sign * best < sign * two.predict_proba(X)[:, 1]).any()
 
 
 @every_engine
@@ -111,22 +112,24 @@ def test_values_monotonicity_and_files(kit: EngineKit, tmp_path: Path) -> None:
     assert model.sharing_value(X, target_class=1.0).equals(model.sharing_value(X))
 
 
-@pytest.mark.parametrize("method", ["sharing_value", "sharing_effects"])
-def test_before_fit_and_with_nothing_optional(method: str, tmp_path: Path) -> None:
-    X, y = table()
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        getattr(classifier(), method)(X)
-    with pytest.raises(sklearn.exceptions.NotFittedError):
-        classifier().save_model(tmp_path / "model")
-    plain = classifier(optional=None).fit(X, y)
-    with pytest.raises(ValueError, match="was fitted with nothing optional"):
-        getattr(plain, method)(X)
-    with pytest.raises(ValueError, match="was fitted with nothing optional, so sharing='best' would change nothing"):
-        plain.predict(X, sharing="best", favourable="lower")
-    with pytest.raises(ValueError, match="has no consent schema"):
-        plain.save_model(tmp_path / "model")
-    with pytest.raises(ValueError, match="sharing must be 'as_given', 'withheld' or 'best'; got 'all'"):
-        plain.predict(X, sharing="all")
+def test_before_fit_and_with_nothing_optional(tmp_path: Path) -> None:
+    for method in ("quote", "sharing_value", "sharing_effects"):
+        X, y = table()
+        with pytest.raises(sklearn.exceptions.NotFittedError):
+            getattr(classifier(), method)(X)
+        with pytest.raises(sklearn.exceptions.NotFittedError):
+            classifier().save_model(tmp_path / "model")
+        plain = classifier(optional=None).fit(X, y)
+        with pytest.raises(ValueError, match="was fitted with nothing optional"):
+            getattr(plain, method)(X)
+        with pytest.raises(
+            ValueError, match="was fitted with nothing optional, so sharing='best' would change nothing"
+        ):
+            plain.predict(X, sharing="best", favourable="lower")
+        with pytest.raises(ValueError, match="has no consent schema"):
+            plain.save_model(tmp_path / "model")
+        with pytest.raises(ValueError, match="sharing must be 'as_given', 'withheld' or 'best'; got 'all'"):
+            plain.predict(X, sharing="all")
 
 
 def test_scikit_learn_asks_as_before() -> None:
@@ -176,11 +179,3 @@ def test_raw_validation_is_said(kit: EngineKit, caplog: pytest.LogCaptureFixture
         caplog.clear()
         puc.cv({**params, "valid_augmentation": "none"}, puc.Dataset(X, y), 2, nfold=3)
         assert len(caplog.messages) == 1
-
-
-def test_estimators_with_an_anchor() -> None:
-    X, y = table()
-    legacy = lgb.train({"objective": "binary", "verbosity": -1}, lgb.Dataset(X[["a", "b", "c"]], y), 5)
-    model = classifier(optional=GROUPS, anchor=legacy).fit(X, y)
-    best = model.predict_proba(X, sharing="best", favourable="lower")[:, 1]
-    assert (best <= legacy.predict(X[["a", "b", "c"]])).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -66,9 +65,8 @@ def test_fit_changes_no_parameter() -> None:
     assert model.optional is optional
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
+def test_wrong_parameters_are_reported_by_fit() -> None:
+    for params, message in [
         ({"reg_lamda": 1.0}, r"Unknown parameter 'reg_lamda': .* Did you mean 'reg_lambda'\?"),
         ({"qqqqqq": 1.0}, "neither pucboost nor LightGBM knows it.$"),
         ({"eta": 0.3}, "PUCClassifier calls 'eta' 'learning_rate'; use that name."),
@@ -87,13 +85,11 @@ def test_fit_changes_no_parameter() -> None:
         ({"objective": "regression"}, "objective='regression' does not give class prob.* PUCClassifier takes 'binary'"),
         ({"objective": len}, "does not give class probabilities"),
         ({"random_state": "x"}, "'x' cannot be used to seed a numpy.random.RandomState instance"),
-    ],
-)  # fmt: skip
-def test_wrong_parameters_are_reported_by_fit(params: dict[str, Any], message: str) -> None:
-    X, y = make_table(100)
-    model = classifier(**params)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y)
+    ]:
+        X, y = make_table(100)
+        model = classifier(**params)
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y)
 
 
 def test_xgboosts_verbosity_is_left_alone() -> None:

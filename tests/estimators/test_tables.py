@@ -28,31 +28,33 @@ from tools import make_table
 import pucboost as puc
 
 
-@pytest.mark.parametrize("optional", [None, {"app": ["steps", "pulse"], "contract": ["plan"]}])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_dataframes_of_all_kinds(engine: str, optional: Any) -> None:
-    X, y = rich_table()
-    model = classifier(engine=engine, optional=optional, min_child_weight=0.01).fit(X, y)
-    assert uses_categories(model)
-    expected = model.predict_proba(X)
-    polars = pl.from_pandas(X)
-    for table in (polars, polars.to_arrow(), polars.lazy()):
-        # How the other containers order categories is their own affair, so trees may round differently.
-        assert np.allclose(model.predict_proba(table), expected, atol=1e-12)
-        other = classifier(engine=engine, optional=optional, min_child_weight=0.01).fit(table, y, eval_set=(table, y))
-        assert np.allclose(other.predict_proba(table), expected, atol=1e-6)
-        assert other.feature_names_in_.tolist() == list(X.columns)
-    recoded = X.assign(
-        region=pd.Categorical(X["region"].astype(str), categories=["west", "east", "south", "north"]),
-        plan=X["plan"].astype("category"),
-    )
-    assert np.array_equal(model.predict_proba(recoded), expected)
-    unknown = recoded.assign(region=pd.Categorical(["west"] * len(X), categories=["west"]))
-    missing = recoded.assign(region=pd.Categorical([None] * len(X), categories=["north", "south", "east"]))
-    with pytest.warns(UserWarning, match="Column 'region' has values that the model does not know"):
-        told = model.predict_proba(unknown)
-    assert np.array_equal(told, model.predict_proba(missing))
-    assert not np.array_equal(model.predict_proba(missing), expected)
+def test_dataframes_of_all_kinds(engine: str) -> None:
+    for optional in [None, {"app": ["steps", "pulse"], "contract": ["plan"]}]:
+        X, y = rich_table()
+        model = classifier(engine=engine, optional=optional, min_child_weight=0.01).fit(X, y)
+        assert uses_categories(model)
+        expected = model.predict_proba(X)
+        polars = pl.from_pandas(X)
+        for table in (polars, polars.to_arrow(), polars.lazy()):
+            # How the other containers order categories is their own affair, so trees may round differently.
+            assert np.allclose(model.predict_proba(table), expected, atol=1e-12)
+            other = classifier(engine=engine, optional=optional, min_child_weight=0.01).fit(
+                table, y, eval_set=(table, y)
+            )
+            assert np.allclose(other.predict_proba(table), expected, atol=1e-6)
+            assert other.feature_names_in_.tolist() == list(X.columns)
+        recoded = X.assign(
+            region=pd.Categorical(X["region"].astype(str), categories=["west", "east", "south", "north"]),
+            plan=X["plan"].astype("category"),
+        )
+        assert np.array_equal(model.predict_proba(recoded), expected)
+        unknown = recoded.assign(region=pd.Categorical(["west"] * len(X), categories=["west"]))
+        missing = recoded.assign(region=pd.Categorical([None] * len(X), categories=["north", "south", "east"]))
+        with pytest.warns(UserWarning, match="Column 'region' has values that the model does not know"):
+            told = model.predict_proba(unknown)
+        assert np.array_equal(told, model.predict_proba(missing))
+        assert not np.array_equal(model.predict_proba(missing), expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -122,33 +124,30 @@ def as_arrow(X: Any) -> Any:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame, as_arrow, sp.csr_array])
-def test_rows_of_weight_0_are_not_there(engine: str, container: Any) -> None:
-    X, y = make_table(300)
-    y[:3] = 2  # a class that has no weight is not there either
-    weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)
-    weight[:3] = 0
-    model = classifier(engine=engine).fit(container(X), y, sample_weight=weight)
-    keep = weight > 0
-    expected = classifier(engine=engine).fit(container(X[keep]), y[keep], sample_weight=weight[keep])
-    assert model.classes_.tolist() == [0, 1]
-    assert np.array_equal(model.predict_proba(container(X)), expected.predict_proba(container(X)))
+def test_rows_of_weight_0_are_not_there(engine: str) -> None:
+    for container in [np.asarray, pd.DataFrame, pl.DataFrame, as_arrow, sp.csr_array]:
+        X, y = make_table(300)
+        y[:3] = 2  # a class that has no weight is not there either
+        weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+        weight[:3] = 0
+        model = classifier(engine=engine).fit(container(X), y, sample_weight=weight)
+        keep = weight > 0
+        expected = classifier(engine=engine).fit(container(X[keep]), y[keep], sample_weight=weight[keep])
+        assert model.classes_.tolist() == [0, 1]
+        assert np.array_equal(model.predict_proba(container(X)), expected.predict_proba(container(X)))
 
 
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
+def test_wrong_weights() -> None:
+    for weight, message in [
         (np.zeros(100), "Sample weights must contain at least one non-zero number"),
         (np.full(100, -1.0), "Negative values in data passed to `sample_weight`"),
         (np.ones(99), r"sample_weight.shape == \(99,\), expected \(100,\)"),
         (np.full(100, np.nan), "Input sample_weight contains NaN"),
-    ],
-)
-@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame])
-def test_wrong_weights(weight: Any, message: str, container: Any) -> None:
-    X, y = make_table(100)
-    with pytest.raises(ValueError, match=message):
-        classifier().fit(container(X), y, sample_weight=weight)
+    ]:
+        for container in [np.asarray, pd.DataFrame]:
+            X, y = make_table(100)
+            with pytest.raises(ValueError, match=message):
+                classifier().fit(container(X), y, sample_weight=weight)
 
 
 def test_weights_are_routed() -> None:

@@ -23,23 +23,23 @@ import pucboost as puc
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("optional", [None, OPTIONAL])
-def test_early_stopping(engine: str, optional: Any) -> None:
-    X, y = make_table(400)
-    V, u = make_table(300, seed=1)
-    params: dict[str, Any] = {"engine": engine, "optional": optional, "n_estimators": 200, "learning_rate": 0.5}
-    model = classifier(**params, early_stopping_rounds=3).fit(X, y, eval_set=[(V, u)])
-    assert 1 <= model.best_iteration_ < 100
-    ((name, metrics),) = model.evals_result_.items()
-    losses = metrics["binary_logloss" if engine != "xgboost" else "logloss"]
-    assert name == "valid_0"
-    assert np.argmin(losses) == model.best_iteration_ - 1
-    shorter = classifier(**{**params, "n_estimators": model.best_iteration_}).fit(X, y)
-    assert np.array_equal(model.predict_proba(X), shorter.predict_proba(X))
-    by_fit = classifier(**params, early_stopping_rounds=90).fit(X, y, eval_set=(V, u), early_stopping_rounds=3)
-    assert by_fit.best_iteration_ == model.best_iteration_
-    assert not hasattr(shorter, "evals_result_")
-    assert shorter.best_iteration_ == shorter.n_estimators
+def test_early_stopping(engine: str) -> None:
+    for optional in [None, OPTIONAL]:
+        X, y = make_table(400)
+        V, u = make_table(300, seed=1)
+        params: dict[str, Any] = {"engine": engine, "optional": optional, "n_estimators": 200, "learning_rate": 0.5}
+        model = classifier(**params, early_stopping_rounds=3).fit(X, y, eval_set=[(V, u)])
+        assert 1 <= model.best_iteration_ < 100
+        ((name, metrics),) = model.evals_result_.items()
+        losses = metrics["binary_logloss" if engine != "xgboost" else "logloss"]
+        assert name == "valid_0"
+        assert np.argmin(losses) == model.best_iteration_ - 1
+        shorter = classifier(**{**params, "n_estimators": model.best_iteration_}).fit(X, y)
+        assert np.array_equal(model.predict_proba(X), shorter.predict_proba(X))
+        by_fit = classifier(**params, early_stopping_rounds=90).fit(X, y, eval_set=(V, u), early_stopping_rounds=3)
+        assert by_fit.best_iteration_ == model.best_iteration_
+        assert not hasattr(shorter, "evals_result_")
+        assert shorter.best_iteration_ == shorter.n_estimators
 
 
 @pytest.mark.parametrize("engine", ENGINES)

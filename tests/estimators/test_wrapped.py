@@ -61,14 +61,14 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("kind", WRAPPERS)
-def test_consent_is_followed_back(kind: str) -> None:
+def test_consent_is_followed_back() -> None:
     """The same score as when the columns are declared by hand."""
-    model = WRAPPERS[kind](classifier()).fit(X, y)
-    metric = "accuracy" if kind == "threshold" else "neg_log_loss"
-    groups = dict(zip(model_groups(model), OPTIONAL, strict=True))
-    declared = {group: [column] for group, column in groups.items()}
-    assert puc_score(model, X, y, metric=metric) == puc_score(model, X, y, metric=metric, optional=declared)
+    for kind in WRAPPERS:
+        model = WRAPPERS[kind](classifier()).fit(X, y)
+        metric = "accuracy" if kind == "threshold" else "neg_log_loss"
+        groups = dict(zip(model_groups(model), OPTIONAL, strict=True))
+        declared = {group: [column] for group, column in groups.items()}
+        assert puc_score(model, X, y, metric=metric) == puc_score(model, X, y, metric=metric, optional=declared)
 
 
 def model_groups(model: Any) -> list[str]:
@@ -106,20 +106,20 @@ UNSCORABLE = {
 }
 
 
-@pytest.mark.parametrize("kind", UNSCORABLE)
-def test_what_cannot_be_followed_has_no_score(kind: str) -> None:
-    model, message = UNSCORABLE[kind]
-    with pytest.raises(ValueError, match=message):
-        puc_score(model.fit(X, y), X, y)
-
-
-@pytest.mark.parametrize("kind", UNSCORABLE)
-def test_a_search_that_is_to_raise_fails_instead_of_choosing(kind: str) -> None:
-    model, message = UNSCORABLE[kind]
-    grid = {"pucclassifier__num_leaves": [5, 7]}
-    for scoring, refit in ((puc_scorer(), True), ({"puc": puc_scorer(), "plain": "neg_log_loss"}, "puc")):
+def test_what_cannot_be_followed_has_no_score() -> None:
+    for kind in UNSCORABLE:
+        model, message = UNSCORABLE[kind]
         with pytest.raises(ValueError, match=message):
-            GridSearchCV(model, grid, scoring=scoring, refit=refit, cv=2, error_score="raise").fit(X, y)
+            puc_score(model.fit(X, y), X, y)
+
+
+def test_a_search_that_is_to_raise_fails_instead_of_choosing() -> None:
+    for kind in UNSCORABLE:
+        model, message = UNSCORABLE[kind]
+        grid = {"pucclassifier__num_leaves": [5, 7]}
+        for scoring, refit in ((puc_scorer(), True), ({"puc": puc_scorer(), "plain": "neg_log_loss"}, "puc")):
+            with pytest.raises(ValueError, match=message):
+                GridSearchCV(model, grid, scoring=scoring, refit=refit, cv=2, error_score="raise").fit(X, y)
 
 
 def test_models_without_consent_fail_in_a_search_too() -> None:

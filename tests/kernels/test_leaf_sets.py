@@ -15,8 +15,8 @@ from twins import trees as naive_trees
 from pucboost._kernels import compiling as threads
 from pucboost._kernels import leaf_sets as kernel
 from pucboost._kernels import leaf_sets as trees
-from pucboost._prediction import predictor as leaf_sets
-from pucboost._prediction.predictor import LeafSets
+from pucboost._prediction import leaf_sets
+from pucboost._prediction.leaf_sets import LeafSets
 
 GROUPS = np.array([-1, 0, 1, 1, 2, -1])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,22 +91,3 @@ def test_one_class_of_several(kit: EngineKit) -> None:
         puc.sharing_value(model, X, target_class="huge")
     with pytest.raises(ValueError, match="target_class is 3, but its classes are 0 … 2"):
         puc.sharing_value(model.booster_, X, target_class=3)
-
-
-@every_engine
-def test_two_classes_have_one_value(kit: EngineKit) -> None:
-    model = classifier(kit).fit(X, np.where(CLAIM == 1, "yes", "no"))
-    np.testing.assert_array_equal(puc.predict(model, X, target_class="yes"), puc.predict(model, X))
-    with pytest.raises(ValueError, match="with two classes predictions are the probability of 'yes'"):
-        puc.predict(model, X, target_class="no")
-
-
-@every_engine
-def test_files_of_estimators(kit: EngineKit, tmp_path: Path) -> None:
-    model = classifier(kit).fit(X, CLAIM)
-    puc.save_model(model, tmp_path / "model")
-    np.testing.assert_array_equal(puc.predict(puc.load_model(tmp_path / "model"), X), puc.predict(model, X))
-    with pytest.raises(ValueError, match="The steps of a pipeline cannot be written into a model file"):
-        puc.save_model(make_pipeline(StandardScaler(), model), tmp_path / "other")
-    plain = puc.PUCClassifier(engine=kit.name, n_estimators=2, n_jobs=1).fit(X, CLAIM)
-    assert puc.consent_of(plain) is None

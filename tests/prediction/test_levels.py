@@ -15,8 +15,7 @@ from twins import ideals as naive_ideals
 
 import pucboost as puc
 from pucboost._consent import Consent, Nesting
-from pucboost._prediction.people import mask_of, subset_masks, subset_names
-from pucboost._prediction.quotes import best_subsets
+from pucboost._prediction.predictor import best_subsets, mask_of, subset_masks, subset_names
 from pucboost._prediction.sharing import shapley_weights
 
 NAMES = ["age", "steps", "pulse", "gps", "glucose"]

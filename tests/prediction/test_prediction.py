@@ -16,9 +16,7 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._prediction import people as subsets
 from pucboost._prediction import predictor
-from pucboost._prediction.sharing import shapley_weights
 
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6]}
 X, Y = make_table(900, n_optional=4)
@@ -41,22 +39,22 @@ def shares(table: Any) -> dict[str, Any]:
 
 
 @every_engine
-@pytest.mark.parametrize("raw", [False, True])
-def test_quotes_are_predictions_of_hand_made_tables(kit: EngineKit, raw: bool, monkeypatch: Any) -> None:
-    booster = model(kit)
-    whole = puc.quote(booster, X, raw_score=raw)
-    monkeypatch.setattr(predictor, "BATCH_BYTES", 2_000)
-    pd.testing.assert_frame_equal(puc.quote(booster, X, raw_score=raw, num_threads=1), whole)
-    assert list(whole.columns) == [
-        "nothing", "app", "blood", "app + blood", "history", "app + history", "blood + history",
-        "app + blood + history",
-    ]  # fmt: skip
-    has = shares(X)
-    for size in range(4):
-        for keep in itertools.combinations(GROUPS, size):
-            may = np.logical_and.reduce([has[g] for g in keep], initial=True)
-            expected = np.where(may, kit.predict(booster, masked(X, keep), raw), np.nan)
-            np.testing.assert_array_equal(whole[" + ".join(keep) or "nothing"].to_numpy(), expected)
+def test_quotes_are_predictions_of_hand_made_tables(kit: EngineKit, monkeypatch: Any) -> None:
+    booster, has = model(kit), shares(X)
+    for raw in (False, True):
+        whole = puc.quote(booster, X, raw_score=raw)
+        with monkeypatch.context() as patch:
+            patch.setattr(predictor, "BATCH_BYTES", 2_000)
+            pd.testing.assert_frame_equal(puc.quote(booster, X, raw_score=raw, num_threads=1), whole)
+        assert list(whole.columns) == [
+            "nothing", "app", "blood", "app + blood", "history", "app + history", "blood + history",
+            "app + blood + history",
+        ]  # fmt: skip
+        for size in range(4):
+            for keep in itertools.combinations(GROUPS, size):
+                may = np.logical_and.reduce([has[g] for g in keep], initial=True)
+                expected = np.where(may, kit.predict(booster, masked(X, keep), raw), np.nan)
+                np.testing.assert_array_equal(whole[" + ".join(keep) or "nothing"].to_numpy(), expected)
 
 
 def test_quotes_of_several_classes_keep_their_columns_when_nobody_shares() -> None:
@@ -102,14 +100,6 @@ def test_chosen_subsets() -> None:
         "nothing", "app", "blood", "history", "blood + history", "app + history", "app + blood",
         "app + blood + history",
     ]  # fmt: skip
-    many = Consent.declare(list(range(1, 9)), [f"c{j}" for j in range(9)])
-    with pytest.raises(ValueError, match=r"There are 2\^8 subsets of 8 groups. Choose some"):
-        subsets.subset_masks(many)
-    assert len(subsets.subset_masks(many, ["nothing", "alone", "all_but_one", "all"])) == 18
-    with pytest.raises(ValueError, match="Group 'sugar' is not in the consent schema; its groups are"):
-        puc.quote(booster, X, subsets=[["sugar"]])
-    with pytest.raises(ValueError, match="subsets must be among 'nothing'"):
-        puc.quote(booster, X, subsets="some")
 
 
 @every_engine
@@ -123,33 +113,19 @@ def test_a_person_who_shares_nothing_gets_the_same_everywhere(kit: EngineKit) ->
 
 
 @every_engine
-@pytest.mark.parametrize("favourable", ["lower", "higher"])
-def test_bonus_is_the_best_of_all_quotes(kit: EngineKit, favourable: str) -> None:
+def test_bonus_is_the_best_of_all_quotes(kit: EngineKit) -> None:
     booster = model(kit)
     quotes = puc.quote(booster, X)
-    best, used = puc.predict(booster, X, sharing="best", favourable=favourable, return_subset=True)
-    expected = quotes.min(axis=1) if favourable == "lower" else quotes.max(axis=1)
-    np.testing.assert_array_equal(best, expected)
     np.testing.assert_array_equal(puc.predict(booster, X), kit.predict(booster, X))
     np.testing.assert_array_equal(puc.predict(booster, X, sharing="withheld"), quotes["nothing"])
-    # the subset that is reported gives the prediction that is reported
-    for i in range(0, 900, 37):
-        keep = tuple(g for g in GROUPS if used.loc[i, g])
-        assert kit.predict(booster, masked(X[i : i + 1], keep))[0] == best[i]
-        assert all(shares(X[i : i + 1])[g][0] for g in keep)
-
-
-def test_greedy_search() -> None:
-    booster = model()
-    exact = puc.predict(booster, X, sharing="best")
-    with pytest.raises(ValueError, match=r"shares 3 groups, 2\^3 subsets, more than max_subsets = 4"):
-        puc.predict(booster, X, sharing="best", max_subsets=4)
-    greedy, used = puc.predict(booster, X, sharing="best", max_subsets=1, search="greedy", return_subset=True)
-    assert (greedy >= exact).all()
-    assert (greedy <= puc.predict(booster, X)).all()
-    assert (greedy <= puc.predict(booster, X, sharing="withheld")).all()
-    assert (greedy == exact).mean() > 0.9
-    assert not (used.to_numpy() & ~np.column_stack(list(shares(X).values()))).any()
+    for favourable, expected in (("lower", quotes.min(axis=1)), ("higher", quotes.max(axis=1))):
+        best, used = puc.predict(booster, X, sharing="best", favourable=favourable, return_subset=True)
+        np.testing.assert_array_equal(best, expected)
+        # the subset that is reported gives the prediction that is reported
+        for i in range(0, 900, 37):
+            keep = tuple(g for g in GROUPS if used.loc[i, g])
+            assert kit.predict(booster, masked(X[i : i + 1], keep))[0] == best[i]
+            assert all(shares(X[i : i + 1])[g][0] for g in keep)
 
 
 def test_bonus_with_many_groups_is_greedy_where_it_must_be() -> None:
@@ -198,50 +174,6 @@ def test_sharing_values_add_up_and_are_the_definition(kit: EngineKit) -> None:
         assert values.loc[i, group] == pytest.approx(np.mean(gains), abs=1e-6)
 
 
-def test_sharing_values_are_symmetric() -> None:
-    """Two groups that hold the same numbers get the same value."""
-    table = np.column_stack([X[:, :4], X[:, 3]])
-    twins = puc.train(
-        {**LIGHTGBM.params, "optional": [3, 4], "augmentation": "exhaustive", "bagging_seed": 1, "num_leaves": 4},
-        puc.Dataset(table, Y),
-        40,
-    )
-    weights = shapley_weights(0b11)
-    np.testing.assert_allclose(weights[:, 0], weights[[0, 2, 1, 3], 1])
-    values = puc.sharing_value(twins, table)
-    np.testing.assert_allclose(values["withheld"] + values["Column_3"] + values["Column_4"], twins.predict(table))
-    for k in range(1, 8):
-        weights = shapley_weights(2**k - 1)
-        np.testing.assert_allclose(weights.sum(axis=0), 0, atol=1e-12)
-        np.testing.assert_allclose(weights[-1].sum(), 1)
-    wide, y = make_table(60, n_base=1, n_optional=13)
-    many = puc.train({**LIGHTGBM.params, "optional": list(range(1, 14))}, puc.Dataset(wide, y), 2)
-    with pytest.raises(ValueError, match="13 groups are more than 12"):
-        puc.sharing_value(many, wide)
-
-
-def test_monotonicity() -> None:
-    booster = model()
-    found = puc.sharing_effects(booster, X)
-    quotes, given = puc.quote(booster, X), puc.predict(booster, X)
-    assert found.people == 900
-    assert found.share_worse_than_withheld == pytest.approx((given > quotes["nothing"]).mean())
-    assert found.largest_loss_against_withheld == pytest.approx((given - quotes["nothing"]).max())
-    assert found.share_worse_than_best == pytest.approx((given > quotes.min(axis=1)).mean())
-    assert found.largest_loss_against_best == pytest.approx((given - quotes.min(axis=1)).max())
-    assert found.share_worse_with_bonus == 0
-    assert 0 < found.share_worse_than_withheld < 1
-    higher = puc.sharing_effects(booster, X, favourable="higher")
-    assert higher.share_worse_than_withheld == pytest.approx((given < quotes["nothing"]).mean())
-
-
-def test_anchored_models_have_quotes() -> None:
-    anchored = model(anchor="base")
-    quotes = puc.quote(anchored, X)
-    np.testing.assert_array_equal(quotes["nothing"], anchored.anchor.model.predict(masked(X, ())))
-    assert (puc.predict(anchored, X, sharing="best") <= quotes["nothing"]).all()
-
-
 def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
     params = {**XGBOOST.params, "optional": GROUPS, "early_stopping_round": 3, "learning_rate": 0.5}
     booster = puc.train(params, puc.Dataset(X[:500], Y[:500]), 100, valid_sets=[puc.Dataset(X[500:], Y[500:])])
@@ -249,54 +181,44 @@ def test_early_stopped_boosters_are_used_up_to_their_best_round() -> None:
     np.testing.assert_array_equal(puc.predict(booster, X), best)
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (
-            lambda b: puc.predict(b, X, sharing="all"),
-            ValueError,
-            "sharing must be 'as_given', 'withheld' or 'best'; got 'all'",
-        ),
-        (
-            lambda b: puc.predict(b, X, favourable="down"),
-            ValueError,
-            "favourable must be 'lower' or 'higher', got 'down'",
-        ),
-        (lambda b: puc.predict(b, X, search="random"), ValueError, "search must be 'exact' or 'greedy'"),
-        (lambda b: puc.sharing_effects(b, X, favourable=None), ValueError, "favourable must be"),
-        (
-            lambda b: puc.quote(b, X[:, :5]),
-            ValueError,
-            "The table has 5 columns, but the consent schema was declared for 7",
-        ),
-        (
-            lambda b: puc.quote(lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1), X),
-            ValueError,
-            "The model has no consent schema",
-        ),
-        (lambda b: puc.quote(b, "table.csv"), ValueError, "text or binary file"),
-    ],
-)
-def test_bad_input(call: Any, error: Any, message: str) -> None:
-    with pytest.raises(error, match=message):
-        call(model())
-
-
-def test_several_classes_have_no_best_prediction() -> None:
+def test_anchored_models_and_several_classes() -> None:
+    anchored = model(anchor="base")
+    quotes = puc.quote(anchored, X)
+    np.testing.assert_array_equal(quotes["nothing"], anchored.anchor.model.predict(masked(X, ())))
+    assert (puc.predict(anchored, X, sharing="best") <= quotes["nothing"]).all()
     several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
     with pytest.raises(ValueError, match="no single most favourable"):
         puc.predict(several, X, sharing="best")
 
 
-@pytest.mark.parametrize("group", ["", "nothing", "a + b", "+", "+ b", "a +"])
-def test_groups_that_make_names_of_sets_ambiguous_are_refused(group: str) -> None:
-    with pytest.raises(ValueError, match=r"A group of optional is called .*, but quotes and audits call .* so"):
-        Consent({"a": (0,), group: (1,)}, ("x", "y"))
-    with pytest.raises(ValueError, match="A group of optional is called"):
-        Consent.declare({group: ["y"]}, ["x", "y"])
+def test_bad_input() -> None:
+    booster = model()
+    wide, y = make_table(60, n_base=1, n_optional=13)
+    many = puc.train({**LIGHTGBM.params, "optional": list(range(1, 14))}, puc.Dataset(wide, y), 2)
+    plain = lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1)
+    for call, message in (
+        (lambda: puc.predict(booster, X, sharing="all"), "sharing must be 'as_given', 'withheld' or 'best'; got 'all'"),
+        (lambda: puc.predict(booster, X, favourable="down"), "favourable must be 'lower' or 'higher', got 'down'"),
+        (lambda: puc.predict(booster, X, search="random"), "search must be 'exact' or 'greedy'"),
+        (lambda: puc.sharing_effects(booster, X, favourable=None), "favourable must be"),
+        (lambda: puc.quote(booster, X[:, :5]), "has 5 columns, but the consent schema was declared for 7"),
+        (lambda: puc.quote(plain, X), "The model has no consent schema"),
+        (lambda: puc.quote(booster, "table.csv"), "text or binary file"),
+        (lambda: puc.quote(booster, X, subsets=[["sugar"]]), "Group 'sugar' is not in the consent schema; its groups"),
+        (lambda: puc.quote(booster, X, subsets="some"), "subsets must be among 'nothing'"),
+        (lambda: puc.predict(booster, X, sharing="best", max_subsets=4), r"2\^3 subsets, more than max_subsets = 4"),
+        (lambda: puc.sharing_value(many, wide), "13 groups are more than 12"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
-def test_sets_of_awkward_groups_have_names_of_their_own() -> None:
+def test_names_of_sets_are_unambiguous() -> None:
+    for group in ("", "nothing", "a + b", "+", "+ b", "a +"):
+        with pytest.raises(ValueError, match=r"A group of optional is called .*, but quotes and audits call .* so"):
+            Consent({"a": (0,), group: (1,)}, ("x", "y"))
+        with pytest.raises(ValueError, match="A group of optional is called"):
+            Consent.declare({group: ["y"]}, ["x", "y"])
     consent = Consent({name: (j,) for j, name in enumerate(["a", " a", "a ", "++", "a+b", "+b"])}, tuple("uvwxyz"))
-    names = subsets.subset_names(subsets.subset_masks(consent), consent)
+    names = predictor.subset_names(predictor.subset_masks(consent), consent)
     assert len(set(names)) == len(names) == 64

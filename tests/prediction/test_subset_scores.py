@@ -15,14 +15,11 @@ import pucboost as puc
 from pucboost._engines import boosters_of
 from pucboost._engines.trees import Forest
 from pucboost._kernels import compiling as threads
-from pucboost._prediction import people as subsets
-from pucboost._prediction import predictor
-from pucboost._prediction import predictor as leaf_sets
-from pucboost._prediction import predictor as subset_scores
-from pucboost._prediction.people import people_by_subsets
-from pucboost._prediction.predictor import MaskedPredictor
+from pucboost._prediction import leaf_sets, predictor
+from pucboost._prediction.predictor import MaskedPredictor, people_by_subsets
 
 X, Y = make_table(400, n_optional=5)
+CLASSES = np.digitize(X[:, 0] + np.nan_to_num(X[:, 5]), [-0.5, 0.5])
 GROUPS = {"app": [3, 4], "blood": [5], "history": [6], "trips": [7]}
 NEVER = 10**12
 
@@ -86,58 +83,55 @@ def assert_equal(found: Any, wanted: Any) -> None:
 
 
 @every_engine
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_trees_say_what_the_engine_says(kit: EngineKit, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_predict_what_the_engine_predicts(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     booster = fit(kit)
     sizes = asked_rows(monkeypatch, booster)
-    ask = QUESTIONS[question]
-    found, wanted = both_ways(monkeypatch, lambda: ask(booster, X))
-    assert_equal(found, wanted)
-    sizes.clear()
-    monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
-    for n_threads, batch_bytes, per_thread in ((1, 20_000, 2_048), (3, 4 << 20, 1)):
-        monkeypatch.setattr(predictor, "BATCH_BYTES", batch_bytes)
-        monkeypatch.setattr(threads, "MIN_ITEMS_PER_THREAD", per_thread)
-        assert_equal(ask(booster, X, num_threads=n_threads), wanted)
-    assert sizes == [6 * predictor.COMPARED_ROWS] * 2  # the engine was asked about a few people only
+    for ask in QUESTIONS.values():
+        wanted = answer(monkeypatch, NEVER, booster, ask)
+        sizes.clear()
+        assert_equal(answer(monkeypatch, 0, booster, ask), wanted)
+        for n_threads, batch_bytes, per_thread in ((1, 20_000, 2_048), (3, 4 << 20, 1)):
+            with monkeypatch.context() as patch:
+                patch.setattr(predictor, "BATCH_BYTES", batch_bytes)
+                patch.setattr(threads, "MIN_ITEMS_PER_THREAD", per_thread)
+                assert_equal(ask(booster, X, num_threads=n_threads), wanted)
+        assert sizes == [6 * predictor.COMPARED_ROWS] * 3  # the engine predicted a few people only
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, worth: int, booster: Any, ask: Any) -> Any:
+    monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", worth)
+    return ask(booster, X)
 
 
 @every_engine
-@pytest.mark.parametrize("given", [{}, {"target_class": 1}, {"target_class": 1, "raw_score": True}], ids=str)
-def test_several_classes(kit: EngineKit, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    classes = np.digitize(X[:, 0] + np.nan_to_num(X[:, 5]), [-0.5, 0.5])
-    booster = fit(kit, Y=classes, objective=kit.objectives["multiclass"], num_class=3)
+def test_several_classes(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    booster = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3)
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(booster, X)))
-    assert_equal(*both_ways(monkeypatch, lambda: puc.predict(booster, X, **given)))
-    if given:
-        assert_equal(*both_ways(monkeypatch, lambda: puc.predict(booster, X, sharing="best", **given)))
-        assert_equal(*both_ways(monkeypatch, lambda: puc.sharing_value(booster, X, **given)))
+    assert_equal(*both_ways(monkeypatch, lambda: puc.predict(booster, X)))
+    for given in ({"target_class": 1}, {"target_class": 1, "raw_score": True}):
+        for ask in (
+            lambda given=given: puc.predict(booster, X, **given),
+            lambda given=given: puc.predict(booster, X, sharing="best", **given),
+            lambda given=given: puc.sharing_value(booster, X, **given),
+        ):
+            assert_equal(*both_ways(monkeypatch, ask))
 
 
 @every_engine
-@pytest.mark.parametrize("raw", [False, True])
-def test_anchored_models(kit: EngineKit, raw: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anchored_models(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fit(kit, anchor="base")
     sizes = asked_rows(monkeypatch, model.booster)
-    for ask in (
-        lambda: puc.quote(model, X, raw_score=raw),
-        lambda: puc.predict(model, X, raw_score=raw),
-        lambda: puc.predict(model, X, sharing="withheld", raw_score=raw),
-        lambda: puc.predict(model, X, sharing="best", raw_score=raw, return_subset=True),
-    ):
-        assert_equal(*both_ways(monkeypatch, ask))
+    for name in ("quote", "raw", "as_given", "withheld", "best"):
+        assert_equal(*both_ways(monkeypatch, lambda name=name: QUESTIONS[name](model, X)))
+    raw = both_ways(monkeypatch, lambda: puc.predict(model, X, sharing="best", raw_score=True, return_subset=True))
+    assert_equal(*raw)
     sizes.clear()
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
     puc.quote(model, X)
     assert sum(sizes) < 2_000  # the anchor predicts everybody, but not once for each subset
-
-
-@every_engine
-def test_anchored_models_with_other_anchors(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     by_function = fit(kit, anchor=lambda table: 0.1 * np.asarray(table)[:, 0])
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(by_function, X)))
-    classes = np.digitize(X[:, 0] + np.nan_to_num(X[:, 5]), [-0.5, 0.5])
-    several = fit(kit, Y=classes, objective=kit.objectives["multiclass"], num_class=3, anchor="base")
+    several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3, anchor="base")
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(several, X)))
     assert_equal(*both_ways(monkeypatch, lambda: puc.predict(several, X, sharing="best", target_class=2)))
 
@@ -148,13 +142,12 @@ def test_anchored_models_under_another_schema(monkeypatch: pytest.MonkeyPatch) -
     given = MaskedPredictor(model, X, consent=finer)
     found, wanted = both_ways(monkeypatch, lambda: [given.people(np.arange(400), mask) for mask in (0, 1, 2, 30)])
     np.testing.assert_array_equal(found, wanted)
-    assert subset_scores.subset_scores(model, finer, raw_score=False, target_class=None, threads=1) is None
+    assert leaf_sets.subset_scores(model, finer, raw_score=False, target_class=None, threads=1) is None
 
 
 @every_engine
 def test_errors_are_the_same_in_both_ways(kit: EngineKit, way: int) -> None:
-    classes = np.digitize(X[:, 0], [-0.5, 0.5])
-    several = fit(kit, Y=classes, objective=kit.objectives["multiclass"], num_class=3)
+    several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3)
     with pytest.raises(ValueError, match="Choose a class with target_class"):
         puc.predict(several, X, sharing="best")
     with pytest.raises(ValueError, match="target_class is 3, but its classes are 0 … 2"):
@@ -221,19 +214,19 @@ def test_large_trees_are_read_for_many_subsets_only(kit: EngineKit, monkeypatch:
     assert leaves == forest.leaf_order.count[0] > 5
     sizes = asked_rows(monkeypatch, booster)
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
-    monkeypatch.setattr(subset_scores, "LEAVES_PER_MASK", 4)
+    monkeypatch.setattr(leaf_sets, "LEAVES_PER_MASK", 4)
     assert_equal(*both_ways(monkeypatch, lambda: puc.predict(booster, X)))
     assert sizes == [400, 400]
     sizes.clear()
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
     assert len(puc.quote(booster, X)) == 400
     assert max(sizes) < 400  # sixteen subsets are worth it
-    monkeypatch.setattr(subset_scores, "MOST_LEAVES", 4)
+    monkeypatch.setattr(leaf_sets, "MOST_LEAVES", 4)
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(booster, X)))
     # Reading takes longer the more leaves there are.
     read: list[int] = []
-    monkeypatch.setattr(subset_scores, "MOST_LEAVES", 2_048)
-    monkeypatch.setattr(subset_scores, "LEAVES_PER_MASK", 2_048)
+    monkeypatch.setattr(leaf_sets, "MOST_LEAVES", 2_048)
+    monkeypatch.setattr(leaf_sets, "LEAVES_PER_MASK", 2_048)
     monkeypatch.setattr(predictor, "subset_scores", lambda *args, **options: read.append(1))
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 300)
     monkeypatch.setattr(predictor, "LEAVES_READ_FAST", leaves / 2)
@@ -311,7 +304,7 @@ def test_an_audit_says_the_same_in_both_ways(kit: EngineKit, monkeypatch: pytest
 
 def test_people_by_the_subsets_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(subsets, "PEOPLE_WORTH_A_LIST", 5)
+    monkeypatch.setattr(predictor, "PEOPLE_WORTH_A_LIST", 5)
     shared = rng.integers(0, 64, 200).astype(np.uint64)
     shared[:60] = 5
     for masks in ([0, 1, 5, 63], [5, 8], [64], list(range(64))):
@@ -342,7 +335,7 @@ def test_a_table_without_groups_and_one_with_many_masks(monkeypatch: pytest.Monk
 def test_subset_scores_know_what_only_the_engine_can_do() -> None:
     booster = fit(LIGHTGBM)
     given = {"raw_score": False, "threads": 1}
-    assert subset_scores.subset_scores(booster, booster.consent, target_class=None, **given) is not None
-    assert subset_scores.subset_scores(booster, booster.consent, target_class=0, **given) is None
+    assert leaf_sets.subset_scores(booster, booster.consent, target_class=None, **given) is not None
+    assert leaf_sets.subset_scores(booster, booster.consent, target_class=0, **given) is None
     fewer = puc.Consent({}, ("a", "b"))
-    assert subset_scores.subset_scores(booster, fewer, target_class=None, **given) is None
+    assert leaf_sets.subset_scores(booster, fewer, target_class=None, **given) is None
