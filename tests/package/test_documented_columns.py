@@ -72,16 +72,14 @@ def test_sharing_value(people: Any) -> None:
     assert values.index.equals(X.index)
 
 
-def test_monotonicity(people: Any) -> None:
+def test_sharing_effects(people: Any) -> None:
     X, _, booster = people
     assert [field.name for field in fields(puc.sharing_effects(booster, X))] == listed(puc.sharing_effects)
 
 
 def test_rounds_of_a_strategic_world() -> None:
-    from pucboost.simulate import strategic
-
-    columns = [field.name for field in fields(strategic.Round)]
-    played = strategic.Round(1, *[0.5] * (len(columns) - 2), {"app": 0.4})  # type: ignore[arg-type]
+    columns = [field.name for field in fields(puc.simulate.Round)]
+    played = puc.simulate.Round(1, *[0.5] * (len(columns) - 2), {"app": 0.4})  # type: ignore[arg-type]
     unused: Any = None
-    table = strategic.StrategicWorld((played,), True, unused, unused, unused, unused).table()
+    table = puc.simulate.StrategicWorld((played,), True, unused, unused, unused, unused).table()
     assert [table.index.name, *table.columns] == [*columns[:-1], "shares app"]
