@@ -1,7 +1,12 @@
-"""How kernels are compiled, and where the result is kept: in numba's cache if there is one, else in memory.
+"""How kernels are compiled and kept, and how they run on several threads.
 
-The cache saves time and nothing else. So whatever is wrong with it, a kernel is compiled afresh: no folder can be
-written to, the disk is full, a file is damaged, or two processes have mixed up their files.
+Numba's cache saves time and nothing else. Whatever is wrong with it, a kernel is compiled afresh: no folder can be
+written to, the disk is full, a file is damaged, or two processes have mixed up their files. A line in the log reports
+it, not a warning, which would stop programs that turn warnings into errors.
+
+Numba's own ``parallel=True`` is deliberately not used: its default layers abort the process when two Python threads or
+a forked child enter a kernel, and its thread count is global state. Kernels that release the GIL, called from a thread
+pool, avoid these problems and compile several times faster.
 """
 
 from __future__ import annotations
@@ -48,7 +53,7 @@ def kernel(function: Any = None, **options: Any) -> Any:
         try:
             compiled._cache = _Cache(function)
         except (RuntimeError, OSError) as error:  # numba finds no folder that it can write to
-            _say_that_nothing_is_kept(error)
+            _warn_that_nothing_is_kept(error)
     return compiled
 
 
@@ -61,8 +66,8 @@ def cache_folder() -> Path | None:
 
 
 @contextmanager
-def said_if_compiled_now(function: Any, what: str) -> Iterator[None]:
-    """Say what is being waited for, if this kernel was compiled neither in this process nor by an earlier one."""
+def reported_if_compiled_now(function: Any, what: str) -> Iterator[None]:
+    """Report what the user waits for, if this kernel was compiled neither in this process nor by an earlier one."""
     if not hasattr(function, "signatures") or function.signatures or _is_kept(function):
         yield
         return
@@ -74,7 +79,6 @@ def said_if_compiled_now(function: Any, what: str) -> Iterator[None]:
 
 
 def _is_kept(compiled: Any) -> bool:
-    """Return whether there is anything of a kernel in numba's cache."""
     try:
         return bool(compiled._cache._cache_file._load_index())
     except Exception:
@@ -86,7 +90,7 @@ def _say_once(text: str) -> None:
     logger.warning(text)
 
 
-def _say_that_nothing_is_kept(error: Exception) -> None:
+def _warn_that_nothing_is_kept(error: Exception) -> None:
     logger.debug("numba's cache: %s", error)
     _say_once(
         "Compiled kernels cannot be kept on disk, so every process compiles them again, which may take a minute. Set "
@@ -140,7 +144,7 @@ class _Cache(FunctionCache):
             self.flush()
         except OSError as error:
             self.disable()
-            _say_that_nothing_is_kept(error)
+            _warn_that_nothing_is_kept(error)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -148,20 +152,13 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
         except Exception as error:
             self.disable()
-            _say_that_nothing_is_kept(error)
+            _warn_that_nothing_is_kept(error)
 
 
-# --------------------------------------------------------------------------------------------------
-# Run a range kernel on several threads, and tell engines how many to use.
-#
-# Numba's own ``parallel=True`` is deliberately not used: its default layers abort the process when two Python
-# threads or a forked child enter a kernel, and its thread count is global state. Kernels that release the GIL,
-# called from a thread pool, avoid these problems and compile several times faster.
-
+# ----- threads
 
 MIN_ITEMS_PER_THREAD = 2_048
 """With fewer items, a second thread costs more than it saves."""
-
 
 MOST_THREADS = 1_024
 """More are refused, unless there are as many cores: OpenMP ends the process if the system does not give it threads."""
@@ -185,11 +182,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def run_in_ranges(
-    kernel: Callable[[int, int], None], n_items: int, threads: int, least: int = MIN_ITEMS_PER_THREAD
-) -> None:
+def run_in_ranges(kernel: Callable[[int, int], None], n_items: int, threads: int, least: int | None = None) -> None:
     """Call ``kernel(lo, hi)`` on ranges of at least ``least`` items that cover ``0 … n_items`` exactly once."""
-    parts = min(threads, max(1, n_items // least))
+    parts = min(threads, max(1, n_items // (least or MIN_ITEMS_PER_THREAD)))
     bounds = [n_items * part // parts for part in range(parts + 1)]
     # The calling thread takes the first range, which saves a switch.
     others = [_pool(parts - 1).submit(kernel, lo, hi) for lo, hi in itertools.pairwise(bounds[1:])]
@@ -203,7 +198,9 @@ def engine_threads(requested: int | None) -> Iterator[None]:
     """Let OpenMP, and so every engine, use no more threads than requested; None leaves it alone.
 
     OpenMP keeps this number per calling thread, so other threads of the process are not affected, and neither are
-    boosters. One thread means none but the caller's, which is all that a forked child may use.
+    boosters. As a parameter of ``predict``, XGBoost would take it only by changing the caller's booster, LightGBM would
+    keep it for the whole process, and anchors and estimators have other names for it. One thread means none but the
+    caller's, which is all that a forked child may use.
     """
     if requested is None or requested <= 0:
         yield

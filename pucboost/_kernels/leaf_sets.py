@@ -1,4 +1,24 @@
-"""Trees and the values they test: the order of leaves, and what a node sees of a number."""
+"""Leaves as sets of bits: which leaf of a tree a person reaches, for many subsets of what they share at once.
+
+The leaves of a tree are numbered from left to right. A node whose test fails sends a row to the right, so none of the
+leaves to its left can be reached: each inner node is the set ``keep`` of the leaves that survive its failure, and the
+leaf of a row is the lowest bit of the AND of ``keep`` over all nodes whose test fails (QuickScorer). With
+
+    B_i   the AND over the nodes on base columns,
+    V_ig  the AND over the nodes on columns of group g, with the values of person i,
+    M_g   the same nodes with the values missing (one constant per tree),
+
+the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. So the tests of a person
+are made once, whatever the number of subsets.
+
+A set is a word of 64 bits, or of 32 if no tree has more leaves: twice as many fit into a vector. A *plane* is as many
+neighbouring leaves of a tree as a word has bits; larger trees have several. A *part* is the nodes of a plane that
+belong to one group (the first part of a plane: to base columns). Small loops over one-dimensional arrays are functions
+of their own because they are then vectorised. Values are compared as floats: codes of bins gained nothing.
+
+Sums are made in the engine's order and precision, and links repeat the engine's operations, so that a quote has the
+bits of the engine's own prediction.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +35,14 @@ from .compiling import kernel
 # How a number becomes what a node tests.
 READ_AS_IT_IS, READ_NAN_AS_ZERO, READ_ZERO_AS_NAN, READ_CATEGORY, READ_CATEGORY_FROM_ZERO = range(5)
 MISSING_CATEGORY, OTHER_CATEGORY = -1.0, 2.0**31
-"""What stands for a missing category, and for one that no model can know."""
+"""What stands for a missing category, and for one that is in no model."""
 
 
 @kernel
 def order_leaves(
-    left: Array,
-    right: Array,
-    tree_start: Array,
-    lo: int,
-    hi: int,
-    first_out: Array,
-    middle_out: Array,
+    left: Array, right: Array, tree_start: Array, lo: int, hi: int, first_out: Array, middle_out: Array,
     leaves_out: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Number the leaves of the trees [lo, hi) from left to right.
 
     A leaf has left < 0; children are numbered within their tree and exist. Writes for each leaf its number to
@@ -103,30 +117,12 @@ def any_beyond(block: Array, largest: float, lo: int, hi: int, found_out: Array)
         found_out[0] = True
 
 
-# --------------------------------------------------------------------------------------------------
-# Leaves as sets of bits: which leaf of a tree a person reaches, for many subsets of what they share at once.
-#
-# The leaves of a tree are numbered from left to right. A node whose test fails sends a row to the right, so none of
-# the leaves to its left can be reached: each inner node is the set ``keep`` of the leaves that survive its failure,
-# and the leaf of a row is the lowest bit of the AND of ``keep`` over all nodes whose test fails (QuickScorer). With
-#
-#     B_i   the AND over the nodes on base columns,
-#     V_ig  the AND over the nodes on columns of group g, with the values of person i,
-#     M_g   the same nodes with the values missing (one constant per tree),
-#
-# the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. So the tests of a
-# person are made once, whatever the number of subsets.
-#
-# A set is a word of 64 bits, or of 32 if no tree has more leaves: twice as many fit into a vector. A *plane* is as
-# many neighbouring leaves of a tree as a word has bits; larger trees have several. A *part* is the nodes of a plane
-# that belong to one group (the first part of a plane: to base columns). Small loops over one-dimensional arrays are
-# functions of their own because they are then vectorised.
-
+# ----- subsets
 
 # What a node does: numbers, where missing values go right or left, and categories.
 NODE_MISSING_RIGHT, NODE_MISSING_LEFT, NODE_CATEGORY = range(3)
 
-# What becomes of one distinct combination of earlier groups when the next group of a plane is added.
+# What happens to a slot, a distinct combination of earlier groups, when the next group of a plane is added.
 STEP_WITHHELD, STEP_SHARED, STEP_BOTH = range(3)
 
 _1 = np.uint64(1)
@@ -145,21 +141,11 @@ def _count_trailing_zeros(typing_context: Any, word: Any) -> Any:
 lowest_bit: Any = intrinsic(_count_trailing_zeros)
 
 
-# ----- subsets
-
-
 @kernel
 def plan_subsets(
-    masks: Array,
-    plane_start: Array,
-    part_group: Array,
-    step_start: Array,
-    lo: int,
-    hi: int,
-    steps_out: Array,
-    slots_out: Array,
-    slot_out: Array,
-) -> None:
+    masks: Array, plane_start: Array, part_group: Array, step_start: Array, lo: int, hi: int, steps_out: Array,
+    slots_out: Array, slot_out: Array,
+) -> None:  # fmt: skip
     """Write for the planes [lo, hi) how the leaf sets of all masks follow from one another.
 
     Masks that agree on the groups of a plane share a slot. At first there is one slot; each group splits the slots
@@ -268,15 +254,7 @@ def _add(term: Array, sum_out: Array) -> None:
 
 
 @kernel
-def _and_part(
-    values: Array,
-    nodes: Any,
-    goes_left: Array,
-    first: int,
-    last: int,
-    i: int,
-    set_out: Array,
-) -> None:
+def _and_part(values: Array, nodes: Any, goes_left: Array, first: int, last: int, i: int, set_out: Array) -> None:
     """AND ``keep`` of all nodes first … last − 1 that fail into the sets of the people i, i + 1, …."""
     slot, kind, threshold, keep, category_start, category_end, missing_left = nodes
     n, every_leaf = set_out.size, keep.dtype.type(_EVERY_LEAF)
@@ -293,17 +271,9 @@ def _and_part(
 
 @kernel
 def _sets_of_plane(
-    values: Array,
-    nodes: Any,
-    goes_left: Array,
-    parts: Any,
-    steps: Array,
-    plane: int,
-    i: int,
-    n: int,
-    shared: Array,
+    values: Array, nodes: Any, goes_left: Array, parts: Any, steps: Array, plane: int, i: int, n: int, shared: Array,
     sets_out: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Write the leaf set of the people i … i + n − 1 in every slot of a plane; see :func:`plan_subsets`."""
     plane_start, node_start, part_missing, step_start = parts
     part = plane_start[plane]
@@ -333,22 +303,10 @@ def _sets_of_plane(
 
 @kernel
 def score_subsets(
-    values: Array,
-    start: Array,
-    output_start: Array,
-    tree_planes: Array,
-    leaf_value: Array,
-    nodes: Any,
-    goes_left: Array,
-    parts: Any,
-    steps: Array,
-    n_slots: Array,
-    slot_of: Array,
-    block: int,
-    lo: int,
-    hi: int,
+    values: Array, start: Array, output_start: Array, tree_planes: Array, leaf_value: Array, nodes: Any,
+    goes_left: Array, parts: Any, steps: Array, n_slots: Array, slot_of: Array, block: int, lo: int, hi: int,
     score_out: Array,
-) -> None:
+) -> None:  # fmt: skip
     """score_out[i, k, o] = start[i, o] + Σ over the trees of output o of the leaf of person i under mask k.
 
     The sum of each person and mask is made in the order of the trees, in the type of ``score_out``, whatever the blocks
@@ -385,12 +343,10 @@ def score_subsets(
                     score_out[i + q, k, output] = total[k, q]
 
 
-# --------------------------------------------------------------------------------------------------
-# From raw scores to predictions, operation by operation as the engines do it.
+# ----- from raw scores to predictions, operation by operation as the engines do it
 #
 # The type of the arrays is that of the engine's own sums: float64 or float32. Bits then agree as long as ``exp`` is
 # the one of the system's mathematical library, which both engines call too.
-
 
 _1F, _LARGEST, _TINY = np.float32(1.0), np.float32(88.7), np.float32(1e-16)
 

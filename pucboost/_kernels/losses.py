@@ -92,15 +92,9 @@ def softmax_of_shares(
 
 @kernel
 def poisson(
-    score: Array,
-    label: Array,
-    weight: Array,
-    max_delta_step: float,
-    lo: int,
-    hi: int,
-    gradient_out: Array,
+    score: Array, label: Array, weight: Array, max_delta_step: float, lo: int, hi: int, gradient_out: Array,
     hessian_out: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Loss eˢ − y·s: gradient eˢ − y, hessian e^(s + max_delta_step).
 
     The true second derivative is eˢ; both engines enlarge it to keep the steps small.

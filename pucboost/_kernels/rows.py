@@ -1,4 +1,4 @@
-"""Masked rows: copy the source row, then erase the groups outside the mask."""
+"""Rows: copies with the groups outside a mask erased, values that are not zero, and equal rows found by hashes."""
 
 from __future__ import annotations
 
@@ -89,9 +89,7 @@ def append_nonzero_columns(
                 next_slot[j] = slot + 1
 
 
-# --------------------------------------------------------------------------------------------------
-# Equal rows: hash each row, then give equal hashes the same cell number.
-
+# ----- equal rows: hash each row, then give equal hashes the same cell number
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD1B54A32D192ED03)

@@ -67,21 +67,7 @@ def test_copy_masks_in_any_order_and_in_pieces(scheme: str) -> None:
     available = [0b1011, 0b1101, 0b110, 0, 2**63 + 5, 2**64 - 1]
     ordered = [(row, copy) for row, mask in enumerate(available) for copy in range(min(8, 2 ** mask.bit_count()))]
     shuffled = [ordered[i] for i in np.random.default_rng(0).integers(0, len(ordered), 300)]
-    across = [
-        (0, 0),
-        (1, 1),
-        (0, 2),
-        (1, 3),
-        (1, 4),
-        (1, 4),
-        (1, 6),
-        (1, 5),
-        (5, 6),
-        (2, 7 % 4),
-        (0, 7),
-        (1, 7),
-        (1, 0),
-    ]
+    across = [*zip([0, 1, 0, 1, 1, 1, 1, 1, 5, 2, 0, 1, 1], [0, 1, 2, 3, 4, 4, 6, 5, 6, 3, 7, 7, 0], strict=True)]
     for pairs in (ordered, ordered[::-1], shuffled, across):
         rows, copies = (np.array(part) for part in zip(*pairs, strict=True))
         wanted = [naive.copy_mask(scheme, 7, row, copy, available[row]) for row, copy in pairs]
@@ -141,18 +127,17 @@ def test_gather(dtype: Any, order: Any, fill: float, data: Any) -> None:
     np.testing.assert_array_equal(out, naive.gather_masked_rows(source, pick, masks, GROUPS, fill))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("numbers_per_cell", [1, 3])
-def test_scatter_cells(dtype: Any, numbers_per_cell: int) -> None:
+def test_scatter_cells() -> None:
     rng = np.random.default_rng(0)
-    values = rng.normal(size=(9, 4, numbers_per_cell)).astype(dtype)
-    places, columns = rng.permutation(20)[:9], rng.permutation(7)[:4]
-    out, twin = (np.full((20, 7, numbers_per_cell), np.nan) for _ in range(2))
-    for lo, hi in ((0, 4), (4, 9)):
-        rows.scatter_cells(values, places, columns, lo, hi, out)
-    naive.scatter_cells(values, places.tolist(), columns.tolist(), twin)
-    np.testing.assert_array_equal(out, twin)
-    assert np.isnan(out).any()
+    for dtype, numbers_per_cell in ((np.float32, 1), (np.float64, 3)):
+        values = rng.normal(size=(9, 4, numbers_per_cell)).astype(dtype)
+        places, columns = rng.permutation(20)[:9], rng.permutation(7)[:4]
+        out, twin = (np.full((20, 7, numbers_per_cell), np.nan) for _ in range(2))
+        for lo, hi in ((0, 4), (4, 9)):
+            rows.scatter_cells(values, places, columns, lo, hi, out)
+        naive.scatter_cells(values, places.tolist(), columns.tolist(), twin)
+        np.testing.assert_array_equal(out, twin)
+        assert np.isnan(out).any()
 
 
 @given(tables(np.float32))
@@ -196,16 +181,15 @@ def test_indicators() -> None:
     assert out.tolist() == [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1]]
 
 
-@pytest.mark.parametrize("n_items", [0, 1, 5_000, 100_001])
-@pytest.mark.parametrize("n_threads", [1, 2, 7])
-def test_ranges_cover_everything_once(n_items: int, n_threads: int) -> None:
-    seen = np.zeros(n_items, dtype=int)
-
+def test_ranges_cover_everything_once() -> None:
     def mark(lo: int, hi: int) -> None:
         seen[lo:hi] += 1
 
-    threads.run_in_ranges(mark, n_items, n_threads)
-    assert (seen == 1).all()
+    for n_items in (0, 1, 5_000, 100_001):
+        for n_threads in (1, 2, 7):
+            seen = np.zeros(n_items, dtype=int)
+            threads.run_in_ranges(mark, n_items, n_threads)
+            assert (seen == 1).all()
 
 
 def test_thread_errors_reach_the_caller() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from twins import trees as naive_trees
 
 from pucboost._kernels import compiling as threads
 from pucboost._kernels import leaf_sets as kernel
-from pucboost._kernels import leaf_sets as trees
 from pucboost._prediction import leaf_sets
 from pucboost._prediction.leaf_sets import LeafSets
 
@@ -29,7 +29,7 @@ def test_leaves_are_numbered_from_the_left(seed: int, sizes: list[int], chain: b
     left, right = (np.concatenate([shape[side] for shape in shapes]) for side in (0, 1))
     first, middle, count = np.full(starts[-1], -1), np.zeros(starts[-1], dtype=int), np.zeros(len(sizes), dtype=int)
     for lo, hi in ((0, 1), (1, len(sizes))):
-        trees.order_leaves(left, right, starts, lo, hi, first, middle, count)
+        kernel.order_leaves(left, right, starts, lo, hi, first, middle, count)
     assert count.tolist() == sizes
     for start, (children, others) in zip(starts, shapes, strict=False):
         order = naive_trees.leaves_from_left(children, others)
@@ -42,14 +42,13 @@ def test_leaves_are_numbered_from_the_left(seed: int, sizes: list[int], chain: b
                 )
 
 
-@pytest.mark.parametrize("damage", [(0, 0), (1, 0), (2, 1)], ids=["its own parent", "a circle", "two parents"])
-def test_what_is_reached_twice_is_no_tree(damage: tuple[int, int]) -> None:
-    left, right = np.array([1, 3, -1, -1, -1]), np.array([2, 4, -1, -1, -1])
-    node, child = damage
-    left[node], right[node] = child, 3
-    first, middle, count = np.full(5, -1), np.zeros(5, dtype=int), np.zeros(1, dtype=int)
-    trees.order_leaves(left, right, np.array([0, 5]), 0, 1, first, middle, count)
-    assert count[0] == -1
+def test_what_is_reached_twice_is_no_tree() -> None:
+    for node, child in ((0, 0), (1, 0), (2, 1)):  # its own parent, a circle, two parents
+        left, right = np.array([1, 3, -1, -1, -1]), np.array([2, 4, -1, -1, -1])
+        left[node], right[node] = child, 3
+        first, middle, count = np.full(5, -1), np.zeros(5, dtype=int), np.zeros(1, dtype=int)
+        kernel.order_leaves(left, right, np.array([0, 5]), 0, 1, first, middle, count)
+        assert count[0] == -1
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -63,7 +62,7 @@ def test_values_are_read(dtype: Any, zero: float, values: list[float]) -> None:
     readings = np.arange(5, dtype=np.uint8)
     with np.errstate(over="ignore", under="ignore"):
         for lo, hi in ((0, len(values) // 2), (len(values) // 2, len(values))):
-            trees.read_values(block, np.ones(5, dtype=np.int64), readings, zero, lo, hi, out)
+            kernel.read_values(block, np.ones(5, dtype=np.int64), readings, zero, lo, hi, out)
     for reading in range(5):
         np.testing.assert_array_equal(out[reading], [naive_trees.read(float(x), reading, zero) for x in numbers])
 
@@ -153,3 +152,39 @@ def test_values_beyond_what_the_engine_takes() -> None:
         table[4, 5] = odd
         assert leaf_sets.refuses(limited, table, 1)
     assert not leaf_sets.refuses(forest, table, 1)
+
+
+# ----- from raw scores to predictions, against formulas; ``engines/test_trees.py`` compares them with the engines
+
+RAW = np.concatenate([np.random.default_rng(0).normal(size=200) * 5, [0.0, -0.0, 80.0, -80.0, 1e-20]])
+EXACT = {"rtol": 0.0, "atol": 0.0}
+SINGLE = {"rtol": 4 * float(np.finfo(np.float32).eps)}  # a few roundings
+DIFFERENCES = {"rtol": 1e-5, "atol": 1e-30}  # e^(s − largest) for differences up to 80, rounded; the smallest become 0
+
+
+def written(function: Any, raw: Any, *given: Any) -> Any:
+    out = np.empty_like(raw)
+    function(raw, *given, out)
+    return out
+
+
+def test_links_with_one_score() -> None:
+    single = RAW.astype(np.float32)
+    for slope in (1.0, 0.3):
+        wanted = [naive_trees.logistic(score, slope) for score in RAW]
+        np.testing.assert_allclose(written(kernel.logistic, RAW, slope), wanted, **EXACT)
+    wanted = [naive_trees.logistic(float(score)) for score in single]
+    np.testing.assert_allclose(written(kernel.logistic_float32, single), wanted, **SINGLE)
+    far = written(kernel.logistic_float32, np.array([-1e4, 1e4], dtype=np.float32))
+    assert 0 < far[0] < 1e-38  # nothing overflows
+    assert far[1] == 1
+    for raw, tolerance in ((RAW, EXACT), (single, SINGLE)):
+        np.testing.assert_allclose(written(kernel.exponential, raw), [math.exp(score) for score in raw], **tolerance)
+    np.testing.assert_allclose(written(kernel.softplus, RAW), [naive_trees.softplus(score) for score in RAW], **EXACT)
+
+
+def test_softmax() -> None:
+    for dtype, tolerance in ((np.float64, EXACT), (np.float32, DIFFERENCES)):
+        raw = np.concatenate([RAW[:204].reshape(-1, 3), [[1e3, 0.0, -1e3]]]).astype(dtype)
+        wanted = [naive_trees.softmax([float(score) for score in row]) for row in raw]
+        np.testing.assert_allclose(written(kernel.softmax, raw), wanted, **tolerance)

@@ -31,19 +31,22 @@ def people(levels: int, rare: int, seed: int = 0) -> tuple[Any, Any]:
     return X, signal + rng.normal(size=N) + 4 * (X[:, 2] == levels)
 
 
-LEVELS = (2, 3, 4, 5, 12, 100)
-CASES = [(levels, objective, 0) for levels in LEVELS for objective in ("regression", "binary", "poisson")]
-CASES.remove((100, "binary", 0))  # events of small categories: too many have the same means
-# Rows are counted by hessians, and LightGBM rounds these numbers bin by bin: in small groups only squared error agrees.
-CASES += [(levels, "regression", rare) for levels in LEVELS for rare in (25, 60)]
-
-
-@pytest.mark.parametrize(("levels", "objective", "rare"), CASES)
-def test_first_trees(levels: int, objective: str, rare: int) -> None:
+@pytest.mark.parametrize("levels", [2, 3, 4, 5, 12, 100])
+def test_first_trees(levels: int) -> None:
     """Up to three categories, one against the others; else two sets. What gains nothing is not tried further down.
 
     A category without which 99 % of the people remain has no bin.
     """
+    for objective in ("regression", "binary", "poisson"):
+        if (levels, objective) != (100, "binary"):  # events of small categories: too many have the same means
+            compare(levels, objective)
+    # Rows are counted by hessians, and LightGBM rounds these numbers bin by bin: in small groups only squared error
+    # agrees.
+    for rare in (25, 60):
+        compare(levels, "regression", rare)
+
+
+def compare(levels: int, objective: str, rare: int = 0) -> None:
     X, y = people(levels, rare)
     label = {"regression": y, "binary": (y > 0).astype(float), "poisson": np.floor(np.exp(y / 2))}[objective]
     theirs, mine = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 
 from pucboost._engines.native.grower import Crew, Grower
 from pucboost._engines.native.kernels import histograms
+from pucboost._engines.native.kernels.growth import Tree
 from pucboost._engines.native.losses import Filler, Picks
+from pucboost._engines.native.model_text import bins_in
 from pucboost._engines.native.parameters import GrowthParams
 from pucboost._engines.native.people import BinParams, Bins, ColumnSample, find_bins, find_layout
-from pucboost._engines.native.pool import Pool, Tree
+from pucboost._engines.native.pool import Pool
 from pucboost._virtual.rows import VirtualTable
 
 SMALL = {"num_leaves": 8, "min_data_in_leaf": 5, "learning_rate": 1.0}
@@ -56,7 +59,39 @@ def bins_of_row(row: Any, bins: Bins) -> list[int | None]:
     return made
 
 
-def grown_and_naive(
+@dataclass
+class Grown:
+    """A tree grown on the pool of a virtual table, and all that its twin needs."""
+
+    tree: Tree
+    grower: Grower
+    bins: Bins
+    gradients: RandomGradients
+    table: Any
+
+    def twin(self) -> NaiveTree:
+        """Grow the tree that the twin finds on the same bag, with the same rounded gradients."""
+        pool, params = self.grower.pool, self.grower.params
+        place = np.empty(len(pool), dtype=np.int64)
+        place[pool.virtual_order()] = np.arange(len(pool))
+        picked = np.sort(place[self.grower.picks.rows])
+        in_pool = np.arange(len(pool))[pool.virtual_order()][picked]
+        rounded = []
+        for values in (self.gradients.gradient[in_pool], self.gradients.hessian[in_pool]):
+            most = min(2**14 / np.abs(values.astype(float)).mean(), 2**22 / np.abs(values).max())
+            scale = 2.0 ** np.floor(np.log2(most))
+            rounded.append(np.floor(values * np.float32(scale) + np.float32(0.5)).astype(float) / scale)
+        monotone = params.monotone_constraints or (0,) * len(self.bins)
+        features = [
+            Feature(one.n_bins if one.can_split else 0, one.has_missing, one.categories is not None, sign)
+            for one, sign in zip(self.bins.features, monotone, strict=True)
+        ]
+        rules = Rules(**{name: getattr(params, name) for name in Rules.__dataclass_fields__})
+        rows = [bins_of_row(row, self.bins) for row in self.table[picked]]
+        return NaiveGrower(rows, *rounded, features, rules).grow()
+
+
+def grown(
     virtual: VirtualTable,
     params: dict[str, Any],
     *,
@@ -65,8 +100,8 @@ def grown_and_naive(
     bundle: bool = False,
     share: float = 1.0,
     max_bin: int = 12,
-) -> tuple[Tree, NaiveTree, Grower]:
-    """Grow one tree on the pool of a virtual table, and one with the twin."""
+) -> Grown:
+    """Grow one tree on the pool of a virtual table."""
     consent = virtual.rows.consent
     sample = ColumnSample.of(virtual.rows.source, ALL, 0)
     bins = find_bins(sample, BinParams(max_bin=max_bin, min_data_in_bin=1), consent.group_columns.tolist(), categorical)
@@ -74,43 +109,19 @@ def grown_and_naive(
     pool = Pool.of(virtual, bins, layout, 1, for_growth=True, threads=1)
     table = virtual.rows.materialise()
     gradients = RandomGradients(pool, table)
-    read = GrowthParams.read({**SMALL, **params})
     with Crew(threads) as crew:
-        grower = Grower(pool, bins, layout, read, gradients, share, crew)
+        grower = Grower(pool, bins, layout, GrowthParams.read({**SMALL, **params}), gradients, share, crew)
         (tree,) = grower.step(0)
-    place = np.empty(len(pool), dtype=np.int64)
-    place[pool.virtual_order()] = np.arange(len(pool))
-    picked = np.sort(place[grower.picks.rows])
-    in_pool = np.arange(len(pool))[pool.virtual_order()][picked]
-    scales = [
-        2.0
-        ** np.floor(
-            np.log2(min(2**14 / np.abs(values[in_pool].astype(float)).mean(), 2**22 / np.abs(values[in_pool]).max()))
-        )
-        for values in (gradients.gradient, gradients.hessian)
-    ]
-    rounded = [
-        np.floor(values[in_pool] * np.float32(scale) + np.float32(0.5)).astype(float) / scale
-        for values, scale in zip((gradients.gradient, gradients.hessian), scales, strict=True)
-    ]
-    monotone = read.monotone_constraints or (0,) * len(bins)
-    features = [
-        Feature(one.n_bins if one.can_split else 0, one.has_missing, one.categories is not None, sign)
-        for one, sign in zip(bins.features, monotone, strict=True)
-    ]
-    rules = Rules(**{name: getattr(read, name) for name in Rules.__dataclass_fields__})
-    naive = NaiveGrower([bins_of_row(row, bins) for row in table[picked]], *rounded, features, rules).grow()
-    return tree, naive, grower
+    return Grown(tree, grower, bins, gradients, table)
 
 
 def assert_same(tree: Tree, naive: NaiveTree) -> None:
-    """Raise unless both trees have the same splits, gains, values and rows."""
     assert tree.feature.tolist() == [split.feature for _, split in naive.splits]
     for node, (_, split) in enumerate(naive.splits):
         if split.left_bins is None:
             assert (tree.bin[node], bool(tree.default_left[node])) == (split.bin, split.missing_left), node
         else:
-            assert set(tree.categories_left[node]) == split.left_bins, node
+            assert set(bins_in(tree.left_set[node])) == split.left_bins, node
     assert tree.gain.tolist() == pytest.approx([split.gain for _, split in naive.splits], rel=1e-6)
     assert tree.leaf_value.tolist() == pytest.approx([leaf.value for leaf in naive.leaves], rel=1e-9)
     assert tree.leaf_count.tolist() == [len(leaf.rows) for leaf in naive.leaves]
@@ -120,7 +131,10 @@ def numbers(n: int = 160, seed: int = 0) -> VirtualTable:
     return virtual_table(people_table(n, seed=seed, values=9), {"a": [3], "b": [4, 6], "c": [5]}, copies=2.0)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+MONOTONE: dict[str, Any] = {"monotone_constraints": [0, 1, -1, 1, 0, -1, 1]}
+INTERMEDIATE = {"monotone_constraints_method": "intermediate"}
+
+
 @pytest.mark.parametrize(
     "params",
     [
@@ -133,38 +147,27 @@ def numbers(n: int = 160, seed: int = 0) -> VirtualTable:
         {"max_depth": 2},
         {"min_sum_hessian_in_leaf": 60.0, "min_data_in_leaf": 0},
         {"min_data_in_leaf": 40},
-        {"monotone_constraints": [0, 1, -1, 1, 0, -1, 1], "num_leaves": 12},
+        {**MONOTONE, "num_leaves": 12},
         {"monotone_constraints": [1, 1, 1, 1, 1, 1, 1], "lambda_l2": 1.0},
-        {
-            "monotone_constraints": [0, 1, -1, 1, 0, -1, 1],
-            "monotone_constraints_method": "intermediate",
-            "num_leaves": 14,
-        },
-        {
-            "monotone_constraints": [1, 1, 1, -1, 1, 1, 1],
-            "monotone_constraints_method": "intermediate",
-            "path_smooth": 2.0,
-        },
+        {**MONOTONE, **INTERMEDIATE, "num_leaves": 14},
+        {"monotone_constraints": [1, 1, 1, -1, 1, 1, 1], **INTERMEDIATE, "path_smooth": 2.0},
         {"interaction_constraints": [[0, 1, 3], [2, 4], [5, 6]], "num_leaves": 12},
     ],
     ids=str,
 )
-def test_a_tree_is_that_of_its_twin(params: dict[str, Any], threads: int) -> None:
-    tree, naive, _ = grown_and_naive(numbers(), params, threads=threads)
+def test_a_tree_is_that_of_its_twin(params: dict[str, Any]) -> None:
+    one, three = (grown(numbers(), params, threads=threads) for threads in (1, 3))
+    naive = one.twin()
     assert len(naive.leaves) > 2
-    assert_same(tree, naive)
+    assert_same(one.tree, naive)
+    assert_same(three.tree, naive)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_random_tables(seed: int) -> None:
-    tree, naive, _ = grown_and_naive(numbers(120, seed), {"min_data_in_leaf": 3, "num_leaves": 6}, share=0.7)
-    assert_same(tree, naive)
-
-
-def test_a_bag_of_some_rows() -> None:
-    tree, naive, grower = grown_and_naive(numbers(), {}, share=0.5)
-    assert 0.3 * len(grower.pool) < len(grower.picks.rows) < 0.7 * len(grower.pool)
-    assert_same(tree, naive)
+def test_random_tables_and_bags() -> None:
+    for seed in range(6):
+        one = grown(numbers(120, seed), {"min_data_in_leaf": 3, "num_leaves": 6}, share=0.7)
+        assert 0.5 * len(one.grower.pool) < len(one.grower.picks.rows) < 0.9 * len(one.grower.pool)
+        assert_same(one.tree, one.twin())
 
 
 def categories(levels: int, n: int = 300) -> VirtualTable:
@@ -185,11 +188,13 @@ def categories(levels: int, n: int = 300) -> VirtualTable:
     ],
     ids=str,
 )
-@pytest.mark.parametrize("threads", [1, 2])
-def test_categories(levels: int, params: dict[str, Any], threads: int) -> None:
-    tree, naive, _ = grown_and_naive(categories(levels), params, categorical=[1, 4], threads=threads, max_bin=30)
+def test_categories(levels: int, params: dict[str, Any]) -> None:
+    virtual = categories(levels)
+    one, two = (grown(virtual, params, categorical=[1, 4], threads=threads, max_bin=30) for threads in (1, 2))
+    naive = one.twin()
     assert any(split.left_bins is not None for _, split in naive.splits)
-    assert_same(tree, naive)
+    assert_same(one.tree, naive)
+    assert_same(two.tree, naive)
 
 
 def test_bundles_change_nothing() -> None:
@@ -202,26 +207,26 @@ def test_bundles_change_nothing() -> None:
     X = np.hstack([X[:, :3], base, optional])
     virtual = virtual_table(X, {"hot": list(range(9, 14))}, copies=1.8)
     params = {"num_leaves": 12, "min_data_in_leaf": 8}
-    tree, naive, grower = grown_and_naive(virtual, params, bundle=True, threads=2)
-    assert grower.layout.bundled.sum() >= 10
-    assert any(grower.layout.bundled[split.feature] for _, split in naive.splits)
-    assert_same(tree, naive)
-    plain, _, _ = grown_and_naive(virtual, params)
-    assert plain.gain.tolist() == tree.gain.tolist()
+    bundled = grown(virtual, params, bundle=True, threads=2)
+    naive, layout = bundled.twin(), bundled.grower.layout
+    assert layout.bundled.sum() >= 10
+    assert any(layout.bundled[split.feature] for _, split in naive.splits)
+    assert_same(bundled.tree, naive)
+    assert grown(virtual, params).tree.gain.tolist() == bundled.tree.gain.tolist()
 
 
 def test_a_table_without_anything_to_split() -> None:
     X = np.zeros((60, 3))
     X[:30, 2] = np.nan
-    tree, naive, _ = grown_and_naive(virtual_table(X, [2], copies=1.5), {"min_data_in_leaf": 100})
-    assert len(tree.feature) == len(naive.splits) == 0
-    assert tree.leaf_value.tolist() == [0.0]  # as in LightGBM, it adds nothing
+    one = grown(virtual_table(X, [2], copies=1.5), {"min_data_in_leaf": 100})
+    assert len(one.tree.feature) == len(one.twin().splits) == 0
+    assert one.tree.leaf_value.tolist() == [0.0]  # as in LightGBM, it adds nothing
 
 
-def test_many_leaves_and_scores() -> None:
-    tree, naive, _ = grown_and_naive(numbers(500), {"num_leaves": 120, "min_data_in_leaf": 2}, share=0.6)
-    assert len(naive.leaves) > 64
-    assert_same(tree, naive)
+def test_many_leaves() -> None:
+    one = grown(numbers(500), {"num_leaves": 120, "min_data_in_leaf": 2}, share=0.6)
+    assert len(one.tree.leaf_value) > 64
+    assert_same(one.tree, one.twin())
 
 
 @pytest.mark.parametrize("heavy", [False, True])
@@ -253,17 +258,17 @@ def test_histograms_are_poured_before_they_overflow(heavy: bool) -> None:
 def test_feature_sampling() -> None:
     seen = set()
     for seed in range(20):
-        tree, _, _ = grown_and_naive(numbers(80), {"feature_fraction": 0.4, "seed": seed, "num_leaves": 6})
-        assert len(set(tree.feature.tolist())) <= 3
-        seen |= set(tree.feature.tolist())
+        used = set(grown(numbers(80), {"feature_fraction": 0.4, "seed": seed, "num_leaves": 6}).tree.feature.tolist())
+        assert len(used) <= 3
+        seen |= used
     assert len(seen) == 7
 
 
 def test_sampling_by_node_and_extra_trees_depend_on_nothing_but_seeds() -> None:
     for params in ({"feature_fraction_bynode": 0.5}, {"extra_trees": True}):
-        first, exhaustive, _ = grown_and_naive(numbers(), {**params, "seed": 3})
-        again, _, _ = grown_and_naive(numbers(), {**params, "seed": 3}, threads=3)
-        other, _, _ = grown_and_naive(numbers(), {**params, "seed": 4})
-        assert first.gain.tolist() == again.gain.tolist()
-        assert first.gain.tolist() != other.gain.tolist()
-        assert first.gain[0] <= exhaustive.splits[0][1].gain * (1 + 1e-9)
+        first, again, other = (
+            grown(numbers(), {**params, "seed": seed}, threads=threads) for seed, threads in ((3, 1), (3, 3), (4, 1))
+        )
+        assert first.tree.gain.tolist() == again.tree.gain.tolist()
+        assert first.tree.gain.tolist() != other.tree.gain.tolist()
+        assert first.tree.gain[0] <= first.twin().splits[0][1].gain * (1 + 1e-9)

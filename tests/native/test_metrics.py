@@ -50,10 +50,16 @@ def scores_of(rng: np.random.Generator, label: Any, n_classes: int = 1) -> Any:
     return raw[:, 0] if n_classes == 1 else raw
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "params",
-    [
+def weights(rng: np.random.Generator, n: int) -> list[Any]:
+    return [None, rng.gamma(2.0, size=n).astype(np.float32)]
+
+
+def test_metrics_of_amounts() -> None:
+    rng = np.random.default_rng(1)
+    label = rng.gamma(2.0, size=700).astype(np.float32)
+    raw = scores_of(rng, label)
+    raw[:4] = [-5.0, 5.0, 0.0, 1e-12]
+    every: list[dict[str, Any]] = [
         {"objective": "regression", "metric": "l2,l1,rmse,mape,huber,fair,quantile,r2"},
         {"objective": "regression", "metric": ["huber", "fair", "quantile"], "alpha": 0.3, "fair_c": 2.5},
         {"objective": "regression", "metric": ["mse", "l2"]},
@@ -66,62 +72,45 @@ def scores_of(rng: np.random.Generator, label: Any, n_classes: int = 1) -> Any:
         *({"objective": name} for name in ("regression", "mse", "rmse", "poisson", "gamma", "tweedie")),
         *({"objective": name, "metric": ""} for name in ("regression", "root_mean_squared_error")),
         {"objective": "regression", "metric": "None"},
-    ],
-    ids=str,
-)
-def test_metrics_of_amounts(params: dict[str, Any], weighted: bool) -> None:
-    rng = np.random.default_rng(1)
-    label = rng.gamma(2.0, size=700).astype(np.float32)
-    raw = scores_of(rng, label)
-    raw[:4] = [-5.0, 5.0, 0.0, 1e-12]
-    check(params, raw, label, rng.gamma(2.0, size=700).astype(np.float32) if weighted else None)
+    ]
+    for params in every:
+        for weight in weights(rng, 700):
+            check(params, raw, label, weight)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "params",
-    [
+def test_metrics_of_two_classes() -> None:
+    rng = np.random.default_rng(2)
+    every: list[dict[str, Any]] = [
         {"objective": "binary", "metric": "binary_logloss,binary_error,auc,average_precision"},
         {"objective": "binary", "metric": ["auc", "binary"]},
         {"objective": "binary"},
         {"objective": "cross_entropy"},
         {"objective": "xentropy", "metric": "kldiv,xentropy,auc"},
         {"objective": "none", "metric": "auc,average_precision"},
-    ],
-    ids=str,
-)
-def test_metrics_of_two_classes(params: dict[str, Any], weighted: bool) -> None:
-    rng = np.random.default_rng(2)
-    label = rng.integers(0, 2, 700).astype(np.float32)
-    if "entropy" in params["objective"]:
-        label = np.where(rng.random(700) < 0.5, label, rng.random(700)).astype(np.float32)
-    check(params, scores_of(rng, label), label, rng.gamma(2.0, size=700).astype(np.float32) if weighted else None)
+    ]
+    for params in every:
+        label = rng.integers(0, 2, 700).astype(np.float32)
+        if "entropy" in params["objective"]:
+            label = np.where(rng.random(700) < 0.5, label, rng.random(700)).astype(np.float32)
+        for weight in weights(rng, 700):
+            check(params, scores_of(rng, label), label, weight)
+    for only in (0, 1):
+        label = np.full(50, only, dtype=np.float32)
+        check({"objective": "none", "metric": "auc,average_precision"}, rng.normal(size=50), label, None)
 
 
-@pytest.mark.parametrize("metric", ["auc", "average_precision"])
-@pytest.mark.parametrize("only", [0, 1])
-def test_a_single_class(metric: str, only: int) -> None:
-    rng = np.random.default_rng(3)
-    label = np.full(50, only, dtype=np.float32)
-    check({"objective": "none", "metric": metric}, rng.normal(size=50), label, None)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "params",
-    [
+def test_metrics_of_several_classes() -> None:
+    rng = np.random.default_rng(4)
+    label = rng.integers(0, 3, 600).astype(np.float32)
+    every: list[dict[str, Any]] = [
         {"metric": "multi_logloss,multi_error,auc_mu"},
         {"metric": "multi_error", "multi_error_top_k": 2},
         {"metric": "auc_mu", "auc_mu_weights": [0, 1, 2, 1, 0, 3, 2, 4, 0]},
         {},
-    ],
-    ids=str,
-)
-def test_metrics_of_several_classes(params: dict[str, Any], weighted: bool) -> None:
-    rng = np.random.default_rng(4)
-    label = rng.integers(0, 3, 600).astype(np.float32)
-    weight = rng.gamma(2.0, size=600).astype(np.float32) if weighted else None
-    check({"objective": "multiclass", "num_class": 3, **params}, scores_of(rng, label, 3), label, weight)
+    ]
+    for params in every:
+        for weight in weights(rng, 600):
+            check({"objective": "multiclass", "num_class": 3, **params}, scores_of(rng, label, 3), label, weight)
 
 
 def test_a_callable_objective_has_no_metric_of_its_own() -> None:
@@ -129,16 +118,12 @@ def test_a_callable_objective_has_no_metric_of_its_own() -> None:
     assert [metric.name for metric in metrics_of({"objective": len, "metric": "mae"}, 1)] == ["l1"]
 
 
-@pytest.mark.parametrize(
-    ("params", "n_classes", "message"),
-    [
+def test_metrics_that_cannot_be() -> None:
+    for params, n_classes, message in (
         ({"metric": "acuracy"}, 1, "metric='acuracy' is not a metric of LightGBM"),
         ({"metric": "multi_error"}, 1, "metric='multi_error' needs an objective with several classes"),
         ({"metric": "auc"}, 3, "metric='auc' needs an objective with one score for each row"),
-        ({"metric": "cross_entropy_lambda"}, 1, "metric='cross_entropy_lambda' is not known to the native engine. Use"),
         ({"metric": "auc_mu", "auc_mu_weights": [0, 1]}, 3, "auc_mu_weights must have 9 values for 3 classes, got 2"),
-    ],
-)
-def test_metrics_that_cannot_be(params: dict[str, Any], n_classes: int, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        metrics_of(params, n_classes)
+    ):
+        with pytest.raises(ValueError, match=message):
+            metrics_of(params, n_classes)

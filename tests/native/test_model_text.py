@@ -8,9 +8,10 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
+from native_pools import random_tree
 
-from pucboost._engines.native.model_text import ModelText
-from pucboost._engines.native.pool import CodeTree, Tree
+from pucboost._engines.native.kernels.growth import Tree
+from pucboost._engines.native.model_text import ModelText, bins_in
 
 NAN = float("nan")
 ZERO = 1e-35
@@ -32,27 +33,16 @@ BINS = [
 ]
 
 
-def random_tree(rng: np.random.Generator, n_leaves: int) -> Tree:
-    """Return a tree that splits a random leaf again and again."""
-    left, right = np.zeros(n_leaves - 1, dtype=np.int64), np.zeros(n_leaves - 1, dtype=np.int64)
-    place: list[tuple[Any, int] | None] = [None]  # by leaf: where its number stands
-    for node in range(n_leaves - 1):
-        leaf = int(rng.integers(len(place)))
-        before = place[leaf]
-        if before is not None:
-            before[0][before[1]] = node
-        left[node], right[node] = ~leaf, ~len(place)
-        place[leaf] = (left, node)
-        place.append((right, node))
+def any_tree(rng: np.random.Generator, n_leaves: int) -> Tree:
+    """Return a tree that splits random leaves."""
     feature = rng.integers(0, 4, n_leaves - 1)
-    sets = [np.flatnonzero(rng.random(4) < 0.5) if f == 3 else None for f in feature]
-    sets = [np.array([1]) if s is not None and not len(s) else s for s in sets]
-    nodes = np.zeros(n_leaves - 1)
+    left_set = np.zeros((n_leaves - 1, 4), dtype=np.uint64)
+    left_set[:, 0] = rng.integers(1, 16, n_leaves - 1)  # some of the four categories
     return Tree(
-        code=CodeTree(nodes, nodes, nodes, nodes, nodes, left, right),
+        code=random_tree(n_leaves, 4, int(rng.integers(1000))),
         feature=feature,
         bin=np.array([rng.integers(0, BINS[f].n_bins) for f in feature], dtype=np.int64),
-        categories_left=sets,
+        left_set=left_set,
         default_left=rng.random(n_leaves - 1) < 0.5,
         gain=rng.random(n_leaves - 1) * 10,
         internal_value=rng.normal(size=n_leaves - 1),
@@ -71,7 +61,7 @@ def value(tree: Tree, row: Any) -> float:
     while node >= 0:
         bins, x = BINS[tree.feature[node]], row[tree.feature[node]]
         if bins.categories is not None:
-            goes_left = not np.isnan(x) and x in bins.categories[tree.categories_left[node]]
+            goes_left = not np.isnan(x) and x in bins.categories[bins_in(tree.left_set[node])]
         else:
             if bins.missing_type == "none" and np.isnan(x):
                 x = 0.0
@@ -105,20 +95,16 @@ def people(rng: np.random.Generator, n: int = 400) -> Any:
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
-@pytest.mark.parametrize("seed", range(3))
-def test_lightgbm_reads_the_trees_as_meant(n_classes: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_lightgbm_reads_the_trees_as_meant(n_classes: int) -> None:
+    rng = np.random.default_rng(n_classes)
     start = rng.normal(size=n_classes)
-    rounds = [[random_tree(rng, int(rng.choice([1, 2, 31, 90]))) for _ in range(n_classes)] for _ in range(6)]
-    model = ModelText(untrained("binary" if n_classes == 1 else "multiclass", n_classes), BINS, start)
-    for trees in rounds:
-        model.append(trees)
-    booster = lgb.Booster(model_str=model.text())
+    rounds = [[any_tree(rng, int(size)) for _ in range(n_classes)] for size in (1, 2, 31, 90, 2, 31)]
+    booster = booster_of(rounds, start, objective="binary" if n_classes == 1 else "multiclass", n_classes=n_classes)
     X = people(rng)
     X[np.isposinf(X[:, 0]), 0] = 1e299  # LightGBM writes 1e300 for the end of the last bin
-    told = booster.predict(X, raw_score=True).reshape(len(X), n_classes)
+    found = booster.predict(X, raw_score=True).reshape(len(X), n_classes)
     expected = np.array([[start[k] + sum(value(t[k], row) for t in rounds) for k in range(n_classes)] for row in X])
-    np.testing.assert_allclose(told, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
     assert booster.num_trees() == 6 * n_classes
     assert booster.current_iteration() == 6
 
@@ -132,7 +118,7 @@ def booster_of(rounds: list[list[Tree]], start: Any = (0.5,), **given: Any) -> l
 
 def test_what_a_booster_says_of_its_trees() -> None:
     rng = np.random.default_rng(5)
-    trees = [random_tree(rng, 20) for _ in range(4)]
+    trees = [any_tree(rng, 20) for _ in range(4)]
     booster = booster_of([[tree] for tree in trees])
     assert booster.feature_name() == [f"column_{j}" for j in range(5)]
     splits = np.concatenate([tree.feature for tree in trees])
@@ -160,31 +146,24 @@ def test_what_a_booster_says_of_its_trees() -> None:
     )
 
 
-def test_contributions_add_up() -> None:
-    rng = np.random.default_rng(6)
-    booster = booster_of([[random_tree(rng, 12)] for _ in range(3)])
-    X = people(rng, 50)
-    np.testing.assert_allclose(
-        booster.predict(X, pred_contrib=True).sum(axis=1), booster.predict(X, raw_score=True), rtol=1e-9
-    )
-
-
 def test_the_text_survives_lightgbm() -> None:
     """What LightGBM writes of the booster, it reads as the same booster; the parameters are those given."""
     rng = np.random.default_rng(7)
-    booster = booster_of([[random_tree(rng, 15)] for _ in range(3)], num_leaves=15, seed=3)
+    booster = booster_of([[any_tree(rng, 15)] for _ in range(3)], num_leaves=15, seed=3)
     text = booster.model_to_string()
     again = lgb.Booster(model_str=text)
     assert again.model_to_string() == text
     assert (again.params["num_leaves"], again.params["seed"]) == (15, 3)
     X = people(rng, 100)
     np.testing.assert_array_equal(booster.predict(X), again.predict(X))
+    contributions = booster.predict(X, pred_contrib=True)
+    np.testing.assert_allclose(contributions.sum(axis=1), booster.predict(X, raw_score=True), rtol=1e-9)
 
 
 def test_trees_of_an_earlier_model_come_first() -> None:
     rng = np.random.default_rng(8)
-    before = booster_of([[random_tree(rng, 9)] for _ in range(12)])
-    tree = random_tree(rng, 5)
+    before = booster_of([[any_tree(rng, 9)] for _ in range(12)])
+    tree = any_tree(rng, 5)
     model = ModelText(untrained(), BINS, np.zeros(1), before)
     assert len(model) == 12
     model.append([tree])

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_pools import bins_and_layout, encoded, masked_codes, people_table, pool_of, virtual_table
+from native_pools import bins_and_layout, encoded, masked_codes, people_table, pool_of, random_tree, virtual_table
+from twins import scores as naive
 
-from pucboost._engines.native.pool import Pool
+from pucboost._engines.native.kernels.gradients import leaf_ranges
+from pucboost._engines.native.kernels.growth import CodeTree
+from pucboost._engines.native.pool import Pool, add_tree, leaves_of
 from pucboost._losses import Logistic
 from pucboost._virtual.merging import merge_virtual_rows
 from pucboost._virtual.plan import SCHEMES
@@ -27,8 +30,7 @@ def assert_same_table(pool: Pool, virtual: VirtualTable, wanted_codes: Any, scal
     assert np.array_equal(pool.scores[:, order].T, 0 * pool.scores.T if scores is None else scores.astype(np.float32))
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("n_scores", [1, 3])
+@pytest.mark.parametrize(("scheme", "n_scores"), [*((scheme, 1) for scheme in SCHEMES), ("balanced", 3)])
 def test_a_pool_is_its_virtual_table(scheme: str, n_scores: int) -> None:
     generator = np.random.default_rng(5)
     X = people_table(400)
@@ -56,12 +58,11 @@ def test_people_without_a_copy_are_left_out() -> None:
     assert pool.n_people == (virtual.rows.plan.copies > 0).sum() < 400
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_any_container_in_blocks(threads: int, monkeypatch: Any) -> None:
+def test_any_container_in_blocks(monkeypatch: Any) -> None:
     X = people_table(9000)
     wanted = pool_of(virtual_table(X, [3, 4, 5, 6]))
     monkeypatch.setattr("pucboost._tables.sources.BLOCK_BYTES", 5000 * 7 * 8)
-    for table in (X, np.asfortranarray(X), [X[:1000], X[1000:]]):
+    for table, threads in ((X, 1), (X, 3), (np.asfortranarray(X), 3), ([X[:1000], X[1000:]], 1)):
         pool = pool_of(virtual_table(table, [3, 4, 5, 6]), threads=threads)
         for name in ("codes", "rows", "masks", "order", "label", "weight"):
             assert np.array_equal(getattr(pool, name), getattr(wanted, name)), name
@@ -85,6 +86,9 @@ def test_nothing_optional_has_one_copy_each() -> None:
     assert pool.layer_n.tolist() == [50]
     assert pool.virtual_order() == slice(None)
     assert_same_table(pool, virtual, encoded(bins, X).T)
+    tree = random_tree(9, len(pool.codes), 1)
+    add_tree(pool, layout, tree, np.arange(9.0), 0, 1)
+    assert pool.scores[0].astype(int).tolist() == walked(pool, layout, tree)
 
 
 def test_selected_rows_are_people_of_their_own() -> None:
@@ -134,3 +138,86 @@ def test_scores_for_another_number_of_classes() -> None:
     virtual = virtual_table(people_table(50), [3], init_score=np.zeros((50, 2)))
     with pytest.raises(ValueError, match="init_score has 2 values per row, but the objective has 3 scores per row"):
         pool_of(virtual, n_scores=3)
+
+
+# ----- scores of all copies by sets of leaves, against a walk of every copy
+
+
+def any_pool(n: int = 700, groups: int = 4) -> tuple[Pool, Any]:
+    """Return a pool of more than one block, and its layout; the codes are random."""
+    virtual = virtual_table(people_table(n, groups=groups), list(range(3, 3 + groups)))
+    bins, layout = bins_and_layout(virtual)
+    pool = Pool.of(virtual, bins, layout, 2, for_growth=False, threads=1)
+    pool.codes[:] = np.random.default_rng(1).integers(0, 256, pool.codes.shape)
+    return pool, layout
+
+
+def walked(pool: Pool, layout: Any, tree: CodeTree) -> list[int]:
+    """Return the leaf of every pool row."""
+    codes, group = pool.codes.T.tolist(), layout.group.tolist()
+    return [
+        naive.leaf_number(tree, codes[i], group, int(pool.masks[start + i]))
+        for n, start in zip(pool.layer_n.tolist(), pool.layer_start.tolist(), strict=True)
+        for i in range(n)
+    ]
+
+
+@pytest.mark.parametrize("groups", [1, 4, 18])
+def test_every_copy_gets_the_value_of_its_leaf(groups: int) -> None:
+    pool, layout = any_pool(groups=groups)
+    for leaves in (1, 2, 3, 31, 32, 33, 64, 65, 150):
+        tree = random_tree(leaves, len(pool.codes), leaves, sets=0.3, balanced=leaves > 60)
+        values = np.random.default_rng(leaves).normal(size=leaves)
+        before = pool.scores.copy()
+        add_tree(pool, layout, tree, values, 1, 1)
+        add_tree(pool, layout, tree, values, 1, 1)
+        wanted = values.astype(np.float32)[walked(pool, layout, tree)]
+        assert np.array_equal(pool.scores[0], before[0])
+        assert np.array_equal(pool.scores[1], before[1] + wanted + wanted)
+
+
+def test_trees_on_one_kind_of_columns() -> None:
+    pool, layout = any_pool()
+    for sets, first_column in ((0.0, 0), (1.0, 0), (0.0, 3), (1.0, 3)):  # base, then optional
+        tree = random_tree(20, 3, 5, sets=sets)
+        tree.column[:] += first_column
+        pool.scores[:] = 0.0
+        add_tree(pool, layout, tree, np.arange(20.0), 0, 1)
+        assert pool.scores[0].astype(int).tolist() == walked(pool, layout, tree)
+
+
+def test_threads_do_not_matter() -> None:
+    pool, layout = any_pool(9000)
+    tree, values = random_tree(40, len(pool.codes), 3), np.linspace(-1, 1, 40)
+    found = []
+    for threads in (1, 2, 3):
+        pool.scores[:] = 0.5
+        add_tree(pool, layout, tree, values, 0, threads)
+        found.append(pool.scores[0].copy())
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_leaves_of_some_rows() -> None:
+    pool, layout = any_pool()
+    people = np.concatenate([np.arange(n) for n in pool.layer_n]).astype(np.uint32)
+    rows = np.random.default_rng(0).permutation(len(pool))[:200].astype(np.uint32)
+    for leaves in (1, 2, 40):
+        tree = random_tree(leaves, len(pool.codes), 7, sets=0.5)
+        found = leaves_of(pool, layout, tree, rows, people[rows])
+        assert found.tolist() == np.take(walked(pool, layout, tree), rows).tolist()
+
+
+def test_leaves_are_numbered_from_left_to_right() -> None:
+    tree = random_tree(30, 1, 2)
+    memory, first, size, place = (np.empty(30, dtype=np.int64) for _ in range(4))
+    n_tests = leaf_ranges(tree.left, tree.right, memory, first, size, place)
+
+    def leaves(node: int) -> list[int]:
+        return [~node] if node < 0 else leaves(int(tree.left[node])) + leaves(int(tree.right[node]))
+
+    in_order = leaves(0)
+    assert place[in_order].tolist() == list(range(30))
+    assert n_tests == 29
+    for node in range(29):
+        assert in_order[first[node] : first[node] + size[node]] == leaves(int(tree.left[node]))

@@ -1,4 +1,8 @@
-"""Threads that stay in a kernel from one job to the next."""
+"""Growing: threads that stay in a kernel from one job to the next, the memory of their jobs, and the trees they return.
+
+The kernels are in :mod:`.kernels.growth`. Every training has threads of its own. A sleeping thread, or one that waits
+for the interpreter's lock, wakes up later than many a step takes, so they wait for each other by spinning.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from ..._common import Array
-from ..._kernels.compiling import said_if_compiled_now
+from ..._kernels.compiling import reported_if_compiled_now
 from ..._kernels.masks import counter_hash, stream_key
 from ..._virtual.plan import seed_bits
-from .kernels import growth as rounds
-from .kernels import histograms as memory
+from .kernels import growth as kernel
 from .kernels.codes import PEOPLE_PER_BLOCK, PROBABILITY_BITS
-from .kernels.gradients import PLANE, SOFTMAX
+from .kernels.gradients import PLANE, SOFTMAX, Tests
+from .kernels.growth import CodeTree, Tree
 from .kernels.histograms import CHUNK_ROWS, RELEASED, STRIDE, raise_counter
-from .kernels.splits import CategoryRules, Penalties
+from .kernels.splits import FOUND, CategoryRules, Penalties
 from .losses import PICKS, Filler, Picks
 from .parameters import GrowthParams
 from .people import Bins, Layout
-from .pool import CodeTree, Pool, Tree
+from .pool import Pool
 
 _LINE = 8
 """Numbers in a line of the cache: counters of different threads should not share one."""
@@ -32,15 +36,14 @@ _LINE = 8
 class Memory:
     """What the jobs of one training work on; the last two have an entry for each thread."""
 
-    pool: rounds.PoolMemory
-    bag: rounds.BagMemory
-    growth: rounds.GrowthMemory
-    added: rounds.AddedTree
+    pool: kernel.PoolMemory
+    bag: kernel.BagMemory
+    growth: kernel.GrowthMemory
+    added: kernel.AddedTree
     leaves: tuple[Any, ...]
     scratch: tuple[Any, ...]
 
     def of_thread(self, thread: int) -> tuple[Any, ...]:
-        """Return what a thread takes into the kernel."""
         return self.pool, self.bag, self.growth, self.added, self.leaves[thread], self.scratch[thread]
 
 
@@ -54,12 +57,12 @@ class Crew:
     """
 
     def __init__(self, threads: int) -> None:
-        self.signals = rounds.Signals(
+        self.signals = kernel.Signals(
             calls=np.zeros(1, dtype=np.int64),
             served=np.zeros((threads, _LINE), dtype=np.int64),
             arrivals=np.zeros(1, dtype=np.int64),
-            whole=np.zeros(rounds.N_PARTS + 1, dtype=np.int64),
-            keys=np.zeros(rounds.TREE_KEY + 1, dtype=np.uint64),
+            whole=np.zeros(kernel.N_PARTS + 1, dtype=np.int64),
+            keys=np.zeros(kernel.TREE_KEY + 1, dtype=np.uint64),
         )
         self._change = threading.Condition()
         self._memory: Memory | None = None
@@ -73,11 +76,10 @@ class Crew:
             except RuntimeError:  # the system has no more to give
                 break
             self._threads.append(thread)
-        self.signals.whole[rounds.THREADS] = self.size
+        self.signals.whole[kernel.THREADS] = self.size
 
     @property
     def size(self) -> int:
-        """The number of threads."""
         return 1 + len(self._threads)
 
     def __enter__(self) -> Crew:
@@ -98,9 +100,9 @@ class Crew:
         try:
             if memory is not self._memory:
                 self._take(memory)
-            signals.whole[rounds.JOB] = job
+            signals.whole[kernel.JOB] = job
             self._call()
-            rounds.do_jobs(0, False, signals, *memory.of_thread(0))
+            kernel.do_jobs(0, False, signals, *memory.of_thread(0))
         except BaseException:
             self._release()
             raise
@@ -114,10 +116,10 @@ class Crew:
 
     def _take(self, memory: Memory) -> None:
         """Have all threads leave the kernel, into which they took other memory; the next time they take this one."""
-        self.signals.whole[rounds.JOB] = rounds.LEAVE
+        self.signals.whole[kernel.JOB] = kernel.LEAVE
         if self._memory is None:
-            with said_if_compiled_now(rounds.do_jobs, "the native engine"):
-                rounds.do_jobs(0, False, self.signals, *memory.of_thread(0))
+            with reported_if_compiled_now(kernel.do_jobs, "the native engine"):
+                kernel.do_jobs(0, False, self.signals, *memory.of_thread(0))
         else:
             self._call()
             with self._change:
@@ -132,7 +134,6 @@ class Crew:
         self.__exit__()
 
     def _serve(self, number: int) -> None:
-        """Be there for all jobs."""
         try:
             while True:
                 with self._change:
@@ -141,15 +142,13 @@ class Crew:
                     memory = self._memory
                 if self._ended or memory is None:
                     return
-                rounds.do_jobs(number, True, self.signals, *memory.of_thread(number))
+                kernel.do_jobs(number, True, self.signals, *memory.of_thread(number))
         except BaseException as error:
             self._error = error
             self._release()
 
 
-# --------------------------------------------------------------------------------------------------
-# From gradients to trees: memory for the jobs of a round, and the trees that come of them.
-
+# ----- from gradients to trees
 
 _STREAM_BAG, _STREAM_FEATURES, _STREAM_TREE = np.uint64(11), np.uint64(12), np.uint64(13)
 
@@ -194,7 +193,6 @@ class Grower:
 
     @property
     def picks(self) -> Picks:
-        """The rows of the bag."""
         bag = self._memory.bag
         return Picks(bag.rows[: self._n], bag.people[: self._n])
 
@@ -208,60 +206,56 @@ class Grower:
         return trees
 
     def _draw(self, number: int) -> None:
-        """Draw the bag of a round; it is kept as long as the user's bagging frequency says."""
+        """Draw the bag of a round, unless the user's bagging frequency keeps the last one."""
         draw = number // max(1, self._bag_rounds) if self._probability < 2**PROBABILITY_BITS else 0
         if draw == self._drawn:
             return
         signals = self.crew.signals
-        signals.keys[rounds.BAG_KEY] = _key(self.params.bagging_seed, _STREAM_BAG, draw)
-        signals.keys[rounds.CHANCE] = self._probability
-        self.crew.run(rounds.DRAW, self._memory)
-        n = int(signals.whole[rounds.BAG_ROWS])
+        signals.keys[kernel.BAG_KEY] = _key(self.params.bagging_seed, _STREAM_BAG, draw)
+        signals.keys[kernel.CHANCE] = self._probability
+        self.crew.run(kernel.DRAW, self._memory)
+        n = int(signals.whole[kernel.BAG_ROWS])
         if n > len(self._memory.bag.rows):
             self._memory = replace(self._memory, bag=self._bag_memory(n))
-            self.crew.run(rounds.DRAW, self._memory)
+            self.crew.run(kernel.DRAW, self._memory)
         self._drawn, self._n = draw, n
 
     def _grow(self, number: int, class_index: int) -> Tree:
-        """Grow one tree on the bag."""
         signals, bag, n = self.crew.signals, self._memory.bag, self._n
         tree_number = number * len(self.pool.scores) + class_index
         whole = signals.whole
-        whole[rounds.BAG_ROWS], whole[rounds.CLASS], whole[rounds.LOSS] = n, class_index, self.filler.loss
+        whole[kernel.BAG_ROWS], whole[kernel.CLASS], whole[kernel.LOSS] = n, class_index, self.filler.loss
         if self.filler.loss < 0:
             # The second half of the packed gradients is not in use before the tree grows.
             floats = bag.other_packed.view(np.float32)
             self.filler.fill(self.picks, 0, n, class_index, floats[:n], floats[n : 2 * n])
-        signals.keys[rounds.TREE_KEY] = _key(self.params.extra_seed, _STREAM_TREE, tree_number)
+        signals.keys[kernel.TREE_KEY] = _key(self.params.extra_seed, _STREAM_TREE, tree_number)
         self._features.used[:] = self._used_features(tree_number)
-        self.crew.run(rounds.GROW, self._memory)
-        if math.isnan(bag.numbers[rounds.SCALE_G]):
+        self.crew.run(kernel.GROW, self._memory)
+        if math.isnan(bag.numbers[kernel.SCALE_G]):
             raise ValueError(
                 "Gradients are not finite: scores or labels are too large for the objective. Check the labels, the "
                 "initial scores and a custom objective, or lower learning_rate."
             )
-        return self._tree(self._memory.growth.tree, int(whole[rounds.LEAVES]))
+        return self._tree(self._memory.growth.tree, int(whole[kernel.LEAVES]))
 
     def _add(self, tree: Tree, class_index: int) -> None:
-        """Add the values of a tree to the scores of the pool."""
         n = len(tree.feature)
         if n == 0:
             self.pool.scores[class_index] += np.float32(tree.leaf_value[0])
             return
         added, whole = self._memory.added, self.crew.signals.whole
-        code = tree.code
-        parts_of_tree = (code.column, code.first_right, code.span, code.in_set, code.right_set, code.left, code.right)
-        for room, part in zip(added, (*parts_of_tree, tree.leaf_value), strict=False):
+        for room, part in zip((*added.code, added.values), (*tree.code, tree.leaf_value), strict=True):
             room[: len(part)] = part
-        whole[rounds.CLASS], whole[rounds.NODES] = class_index, n
-        self.crew.run(rounds.ADD, self._memory)
-        tests, parts = int(whole[rounds.N_TESTS]), int(whole[rounds.N_PARTS])
-        if tests > len(added.node) or parts + 2 > added.sets.shape[1]:
+        whole[kernel.CLASS], whole[kernel.NODES] = class_index, n
+        self.crew.run(kernel.ADD, self._memory)
+        tests, parts = int(whole[kernel.N_TESTS]), int(whole[kernel.N_PARTS])
+        if tests > len(added.tests.node) or parts + 2 > added.sets.shape[1]:  # it did not fit, so nothing was added
             self._memory = replace(self._memory, added=self._added_memory(2 * tests, 2 * max(parts, tests)))
             self._add(tree, class_index)
 
     def _used_features(self, tree_number: int) -> Array:
-        """Return which features a tree may use: as many as ``feature_fraction`` says, with the smallest hashes."""
+        """Return which features a tree may use: a share ``feature_fraction``, those with the smallest hashes."""
         usable = self._usable
         if self.params.feature_fraction >= 1.0:
             return usable
@@ -273,57 +267,41 @@ class Grower:
         used[candidates[np.argsort(np.asarray(hashes, dtype=np.uint64), kind="stable")[:wanted]]] = 1
         return used
 
-    def _tree(self, arrays: memory.TreeArrays, leaves: int) -> Tree:
-        """Return what the kernel has written, with values times the learning rate."""
+    def _tree(self, grown: Tree, leaves: int) -> Tree:
+        """Return a copy of what the kernel has written, with values times the learning rate."""
         nodes, rate = leaves - 1, self.learning_rate
-        code = CodeTree(
-            *(
-                part[:nodes].copy()
-                for part in (
-                    arrays.column, arrays.first_right, arrays.span, arrays.in_set, arrays.right_set, arrays.left,
-                    arrays.right,
-                )
-            )
-        )  # fmt: skip
-        values = arrays.leaf_value[:leaves]
-        renewed = self.filler.renewed(code, self.layout, self.picks, values)
+        code = CodeTree(*(part[:nodes].copy() for part in grown.code))
+        values = self.filler.renewed(code, self.layout, self.picks, grown.leaf_value[:leaves])
+        if values is None:
+            values = grown.leaf_value[:leaves]
         if not nodes:  # as in LightGBM, a tree without a split adds nothing
-            renewed = np.zeros(1)
-        feature = arrays.feature[:nodes].copy()
+            values = np.zeros(1)
+        of_nodes = ("feature", "bin", "left_set", "default_left", "gain", "internal_weight", "internal_count")
         return Tree(
             code=code,
-            feature=feature,
-            bin=arrays.bin[:nodes].copy(),
-            categories_left=[
-                _bins_in(bits) if self._features.categorical[f] else None
-                for f, bits in zip(feature, arrays.left_set[:nodes], strict=True)
-            ],
-            default_left=arrays.default_left[:nodes].copy(),
-            gain=arrays.gain[:nodes].copy(),
-            internal_value=arrays.value[:nodes] * rate,
-            internal_weight=arrays.weight[:nodes].copy(),
-            internal_count=arrays.rows[:nodes].copy(),
-            leaf_value=(values if renewed is None else renewed) * rate,
-            leaf_weight=arrays.leaf_weight[:leaves].copy(),
-            leaf_count=arrays.leaf_count[:leaves].copy(),
+            internal_value=grown.internal_value[:nodes] * rate,
+            leaf_value=values * rate,
+            leaf_weight=grown.leaf_weight[:leaves].copy(),
+            leaf_count=grown.leaf_count[:leaves].copy(),
             shrinkage=rate,
+            **{name: getattr(grown, name)[:nodes].copy() for name in of_nodes},
         )
 
-    def _pool_memory(self) -> rounds.PoolMemory:
+    def _pool_memory(self) -> kernel.PoolMemory:
         pool = self.pool
         assert pool.rows is not None  # it was made for growth
         ranges = pool.people_ranges(self.crew.size)
-        return rounds.PoolMemory(
-            pool.codes, pool.rows, pool.layer_n, pool.layer_start, pool.masks, pool.erase, pool.label, pool.weight,
-            pool.scores, np.array([0, *(end for _, end in ranges)], dtype=np.int64),
-        )  # fmt: skip
+        return kernel.PoolMemory(
+            ranges=np.array([0, *(end for _, end in ranges)], dtype=np.int64),
+            **{name: getattr(pool, name) for name in kernel.PoolMemory._fields if name != "ranges"},
+        )
 
-    def _bag_memory(self, n: int) -> rounds.BagMemory:
+    def _bag_memory(self, n: int) -> kernel.BagMemory:
         """Return room for bags of about n rows; they differ in size unless everybody is drawn."""
         room = n if self._probability == 2**PROBABILITY_BITS or n == 0 else n + 4 * math.isqrt(n) + 64
         words, threads = self.layout.words, self.crew.size
         classes = room if self.filler.loss == SOFTMAX else 0
-        return rounds.BagMemory(
+        return kernel.BagMemory(
             rows=np.empty(room, dtype=np.uint32),
             people=np.empty(room, dtype=np.uint32),
             codes=np.empty((room, words), dtype=np.uint64),
@@ -339,15 +317,15 @@ class Grower:
             numbers=np.concatenate(([1.0, 1.0, self.filler.constant], self.filler.start)),
         )
 
-    def _growth_memory(self) -> rounds.GrowthMemory:
+    def _growth_memory(self) -> kernel.GrowthMemory:
         params = self.params
         n_codes = np.asarray(self.layout.n_codes, dtype=np.int64)
         starts = np.concatenate(([0], np.cumsum(n_codes + 1)))
         threads, cells, leaves = self.crew.size, STRIDE * 8 * self.layout.words, params.num_leaves
-        return rounds.GrowthMemory(
+        return kernel.GrowthMemory(
             features=self._features,
-            cells=memory.Cells(starts[:-1].astype(np.int64), n_codes),
-            limits=memory.Limits(
+            cells=kernel.Cells(starts[:-1].astype(np.int64), n_codes),
+            limits=kernel.Limits(
                 params.max_depth, float(params.min_data_in_leaf), params.min_sum_hessian_in_leaf,
                 params.min_gain_to_split, params.feature_fraction_bynode, params.extra_trees, params.intermediate,
                 np.uint64(0),
@@ -362,7 +340,7 @@ class Grower:
                 params.max_cat_to_onehot, params.max_cat_threshold, params.cat_smooth, params.cat_l2,
                 float(params.min_data_per_group),
             ),
-            shared=memory.Shared(
+            shared=kernel.Shared(
                 counts=_whole(threads, 2),
                 spans=_whole(threads, 2),
                 poured=np.zeros(threads, dtype=np.bool_),
@@ -371,27 +349,26 @@ class Grower:
                 poured_h=np.zeros((threads, cells)),
                 wide_g=np.zeros((leaves, int(starts[-1]))),
                 wide_h=np.zeros((leaves, int(starts[-1]))),
-                found=np.zeros((threads, 2, memory.FOUND)),
+                found=np.zeros((threads, 2, FOUND)),
                 found_sets=np.zeros((threads, 2, 4), dtype=np.uint64),
             ),
-            tree=_tree_arrays(leaves),
+            tree=_empty_tree(leaves),
         )  # fmt: skip
 
-    def _added_memory(self, tests: int, parts: int) -> rounds.AddedTree:
-        """Return room for a tree with some tests in some parts."""
+    def _added_memory(self, tests: int, parts: int) -> kernel.AddedTree:
         n, layout, threads = self.params.num_leaves, self.layout, self.crew.size
         planes, groups = (n - 1) // PLANE + 1, layout.n_groups + 1
         parts = min(parts, planes * groups)
         has_sets = bool(self._features.categorical.any() or self._features.bundled.any())
-        return rounds.AddedTree(
-            column=_whole(n), first_right=np.zeros(n, dtype=np.uint8), span=np.zeros(n, dtype=np.uint8),
-            in_set=np.zeros(n, dtype=np.bool_), right_set=_sets(n), left=_whole(n), right=_whole(n),
-            values=np.zeros(n), bits=np.zeros((n if has_sets else 0, 256), dtype=np.uint8),
-            group=np.asarray(layout.group), order=_whole(4, n), plane_start=_whole(planes + 1),
-            part_start=_whole(planes * groups + 1), part_group=_whole(planes * groups),
-            part_missing=np.zeros(planes * groups, dtype=np.uint32), node=_whole(tests),
-            keep=np.zeros(tests, dtype=np.uint32), counters=_whole(2 * planes * groups),
-            by_plane=np.zeros((planes, PLANE + 1), dtype=np.float32),
+        return kernel.AddedTree(
+            code=_code_tree(n), values=np.zeros(n), bits=np.zeros((n if has_sets else 0, 256), dtype=np.uint8),
+            group=np.asarray(layout.group), order=_whole(4, n),
+            tests=Tests(
+                plane_start=_whole(planes + 1), part_start=_whole(planes * groups + 1),
+                part_group=_whole(planes * groups), part_missing=np.zeros(planes * groups, dtype=np.uint32),
+                node=_whole(tests), keep=np.zeros(tests, dtype=np.uint32),
+            ),
+            counters=_whole(2 * planes * groups), by_plane=np.zeros((planes, PLANE + 1), dtype=np.float32),
             sets=np.empty((threads, parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32),
             value=np.empty((threads, PEOPLE_PER_BLOCK), dtype=np.float32),
         )  # fmt: skip
@@ -403,8 +380,7 @@ def _key(seed: int, stream: Any, number: int) -> Any:
     return np.uint64(counter_hash(key, np.uint64(number), np.uint64(0)))
 
 
-def _features(bins: Bins, layout: Layout, params: GrowthParams) -> memory.Features:
-    """Return what the growth kernel knows of the features."""
+def _features(bins: Bins, layout: Layout, params: GrowthParams) -> kernel.Features:
     n = len(bins.features)
     monotone = np.zeros(n, dtype=np.int64)
     if params.monotone_constraints:
@@ -413,7 +389,7 @@ def _features(bins: Bins, layout: Layout, params: GrowthParams) -> memory.Featur
                 f"monotone_constraints has {len(params.monotone_constraints)} signs, but there are {n} columns."
             )
         monotone[:] = params.monotone_constraints
-    categorical = np.array([one.categories is not None for one in bins.features], dtype=np.int64)
+    categorical = bins.is_category.astype(np.int64)
     if (wrong := np.flatnonzero(categorical & (monotone != 0))).size:
         raise ValueError(f"monotone_constraints: column {wrong[0]} is categorical, and categories have no order.")
     sets = params.interaction_constraints
@@ -422,10 +398,10 @@ def _features(bins: Bins, layout: Layout, params: GrowthParams) -> memory.Featur
         if any(not 0 <= f < n for f in members):
             raise ValueError(f"interaction_constraints names columns {list(members)}, but there are {n} columns.")
         together[k, list(members)] = 1
-    return memory.Features(
+    return kernel.Features(
         column=np.asarray(layout.column, dtype=np.int64),
         first=np.asarray(layout.first, dtype=np.int64),
-        n_bins=np.array([one.n_bins for one in bins.features], dtype=np.int64),
+        n_bins=bins.n_bins,
         bundled=np.asarray(layout.bundled, dtype=np.int64),
         has_missing=np.array([one.has_missing for one in bins.features], dtype=np.int64),
         categorical=categorical,
@@ -444,37 +420,35 @@ def _sets(n: int) -> Array:
     return np.zeros((n, 4), dtype=np.uint64)
 
 
-def _tree_arrays(num_leaves: int) -> memory.TreeArrays:
-    """Return arrays that the growth kernel fills."""
-    n = num_leaves - 1
-    return memory.TreeArrays(
-        feature=_whole(n), bin=_whole(n), default_left=np.zeros(n, dtype=np.bool_), left_set=_sets(n),
+def _code_tree(n: int) -> CodeTree:
+    return CodeTree(
         column=_whole(n), first_right=np.zeros(n, dtype=np.uint8), span=np.zeros(n, dtype=np.uint8),
-        in_set=np.zeros(n, dtype=np.bool_), right_set=_sets(n), left=_whole(n), right=_whole(n), gain=np.zeros(n),
-        value=np.zeros(n), weight=np.zeros(n), rows=_whole(n), leaf_value=np.zeros(num_leaves),
-        leaf_weight=np.zeros(num_leaves), leaf_count=_whole(num_leaves),
+        in_set=np.zeros(n, dtype=np.bool_), right_set=_sets(n), left=_whole(n), right=_whole(n),
     )  # fmt: skip
 
 
-def _leaves(n: int, n_features: int, intermediate: bool) -> memory.Leaves:
-    """Return memory for what a thread knows of n leaves."""
-    return memory.Leaves(
+def _empty_tree(leaves: int) -> Tree:
+    n = leaves - 1
+    return Tree(
+        code=_code_tree(n), feature=_whole(n), bin=_whole(n), left_set=_sets(n),
+        default_left=np.zeros(n, dtype=np.bool_), gain=np.zeros(n), internal_value=np.zeros(n),
+        internal_weight=np.zeros(n), internal_count=_whole(n), leaf_value=np.zeros(leaves),
+        leaf_weight=np.zeros(leaves), leaf_count=_whole(leaves), shrinkage=1.0,
+    )  # fmt: skip
+
+
+def _leaves(n: int, n_features: int, intermediate: bool) -> kernel.Leaves:
+    return kernel.Leaves(
         first=_whole(n), end=_whole(n), half=_whole(n), depth=_whole(n), parent=_whole(n), rows=_whole(n),
         sum_g=np.zeros(n), sum_h=np.zeros(n), value=np.zeros(n), lowest=np.zeros(n), highest=np.zeros(n),
-        best=np.zeros((n, memory.FOUND)), best_set=_sets(n),
+        best=np.zeros((n, FOUND)), best_set=_sets(n),
         path=np.zeros((n, n_features), dtype=np.uint8), barren=np.zeros((n, n_features), dtype=np.uint8),
         born=_whole(n), sign=_whole(n), side=_whole(n, n if intermediate else 0), changed=np.zeros(n, dtype=np.bool_),
     )  # fmt: skip
 
 
-def _scratch(n_features: int) -> memory.Scratch:
-    """Return memory for the searches of a thread."""
-    return memory.Scratch(
+def _scratch(n_features: int) -> kernel.Scratch:
+    return kernel.Scratch(
         allowed=_whole(n_features), below_g=np.zeros(256), below_h=np.zeros(256), gains=np.zeros(256),
         order=_whole(256), left_set=np.zeros(4, dtype=np.uint64), right_set=np.zeros(4, dtype=np.uint64),
     )  # fmt: skip
-
-
-def _bins_in(bits: Array) -> list[int]:
-    """Return the bins of a set of 256 bits."""
-    return [b for b in range(256) if (int(bits[b >> 6]) >> (b & 63)) & 1]

@@ -1,7 +1,8 @@
-"""A booster while the native engine grows it.
+"""A training with the native engine: from virtual tables to a booster, round by round, alone or in folds.
 
-To LightGBM's callbacks it is an ``lgb.Booster``: whatever they ask of it, LightGBM answers from the text of the trees
-so far. Only growing, evaluating and resetting parameters are the native engine's.
+To the outside it is LightGBM. A booster is an ``lgb.Booster`` also while it grows, so that callbacks find what they
+expect: LightGBM itself does whatever they call, on the text of the trees so far. Only growing, evaluating and resetting
+parameters are the native engine's. Rounds run in the order of ``lgb.train``: callbacks, trees, metrics, callbacks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import copy
 import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Never
 
@@ -29,16 +30,17 @@ from ..lightgbm import balance_classes
 from ..lightgbm_dataset import categorical_columns, columns_only, least_people
 from ..names import MAIN_NAME, aliases, is_true, main_objective, number_of, value_of, whole_number, with_value, without
 from .grower import Crew, Grower
-from .losses import CallableGradients, EvalResult, Filler, Metric, RowsOfObjective, ScoredRows, gradients_of, metrics_of
+from .kernels.growth import Tree
+from .losses import CallableGradients, EvalResult, Filler, Metric, ScoredRows, gradients_of, metrics_of
 from .model_text import ModelText
 from .parameters import GrowthParams, read_bin_params
 from .people import Bins, ColumnSample, Layout, find_bins, find_layout
-from .pool import Pool, Tree, add_tree
+from .pool import Pool, add_tree
 
 
 @dataclass
 class Growth:
-    """What a booster grows by, and what it is evaluated on."""
+    """What a booster needs only while it grows."""
 
     grower: Grower
     text: ModelText
@@ -49,7 +51,17 @@ class Growth:
     """From raw scores to what a user's metric sees."""
     next_round: int
     constant: Array | None = None
-    """What a class that cannot be split in the first round is told, if training does not start from averages."""
+    """The score of a class that cannot be split in the first round, if training does not start from averages."""
+
+
+def _refused(name: str) -> Callable[..., Never]:
+    def method(self: Any, *_: Any, **__: Any) -> Never:
+        raise TypeError(
+            f"booster.{name} during a training with 'engine': 'native', whose trees LightGBM does not hold: it would "
+            "be forgotten. Call it on the booster that train returns, or use 'engine': 'lightgbm'."
+        )
+
+    return method
 
 
 class GrowingBooster(lgb.Booster):
@@ -82,7 +94,7 @@ class GrowingBooster(lgb.Booster):
 
     @property
     def _handle(self) -> Any:
-        """LightGBM's own booster, made of the trees so far when it is asked for."""
+        """LightGBM's own booster, made of the trees so far when it is first used."""
         if self._stale:
             self._stale = False
             self.model_from_string(self.growth.text.text())
@@ -97,7 +109,6 @@ class GrowingBooster(lgb.Booster):
         super().__del__()
 
     def untrained_text(self) -> str:
-        """Return LightGBM's text of the booster without trees."""
         text = self.model_to_string()
         for name, here, default in (("verbosity", -1, 1), ("num_threads", 1, 0)):
             given = whole_number(name, value_of(self.params, name, default))
@@ -132,7 +143,7 @@ class GrowingBooster(lgb.Booster):
         if constant is None or len(tree.feature):
             return tree
         self.growth.train.pool.scores[class_index] += np.float32(constant[class_index])
-        return replace(tree, leaf_value=constant[[class_index]], shrinkage=1.0)
+        return tree._replace(leaf_value=constant[[class_index]], shrinkage=1.0)
 
     def reset_parameter(self, params: dict[str, Any]) -> lgb.Booster:
         """Set the learning rate of the rounds to come; raise for any other parameter."""
@@ -161,36 +172,18 @@ class GrowingBooster(lgb.Booster):
         metrics, response = self.growth.metrics, self.growth.response
         return [result for rows, name in sets for result in rows.evaluate(name, metrics, functions, response)]
 
-    def _refuse(self, what: str) -> Never:
-        raise TypeError(
-            f"booster.{what} during a training with 'engine': 'native', whose trees LightGBM does not hold: it would "
-            "be forgotten. Call it on the booster that train returns, or use 'engine': 'lightgbm'."
-        )
-
-    def rollback_one_iter(self) -> Never:
-        """Raise: the trees so far stay."""
-        self._refuse("rollback_one_iter")
-
-    def shuffle_models(self, start_iteration: int = 0, end_iteration: int = -1) -> Never:
-        """Raise: the trees so far stay."""
-        self._refuse("shuffle_models")
-
-    def set_leaf_output(self, tree_id: int, leaf_id: int, value: float) -> Never:
-        """Raise: the trees so far stay."""
-        self._refuse("set_leaf_output")
-
-    def add_valid(self, data: lgb.Dataset, name: str) -> Never:
-        """Raise: validation sets are given to ``train``, which augments them."""
-        self._refuse("add_valid")
+    rollback_one_iter = _refused("rollback_one_iter")
+    shuffle_models = _refused("shuffle_models")
+    set_leaf_output = _refused("set_leaf_output")
+    add_valid = _refused("add_valid")
 
     def __reduce__(self) -> Any:
-        """Pickle the trees so far, as LightGBM's own booster."""
         return _booster_of, (self.model_to_string(),)
 
     def finished(self) -> lgb.Booster:
         """Return LightGBM's own booster with all trees, which this one becomes."""
         booster: Any = self
-        _ = booster._handle  # the trees so far
+        _ = booster._handle  # makes it of the trees so far
         for name in ("growth", "_stale"):
             booster.__dict__.pop(name, None)
         booster.__class__ = lgb.Booster
@@ -201,16 +194,7 @@ def _booster_of(text: str) -> lgb.Booster:
     return lgb.Booster(model_str=text)
 
 
-# --------------------------------------------------------------------------------------------------
-# Before the first tree: from virtual tables and parameters to a booster that is ready to grow.
-
-
-def loss_of(params: Mapping[str, Any]) -> Objective | None:
-    """Return the loss of the parameters; None for a callable, or a loss that only LightGBM has.
-
-    Weights of classes are weights of people, whatever the loss.
-    """
-    return LIGHTGBM.objective(without(without(params, "is_unbalance"), "scale_pos_weight"))
+# ----- before the first tree
 
 
 def begin(
@@ -225,7 +209,9 @@ def begin(
     """Return a booster that has its data, its parameters and the trees of ``init_model``, and none of its own yet."""
     params, balance = balance_classes(params, train.class_counts)
     given = value_of(params, "objective")
-    loss = loss_of(params) if own is None else own.objective
+    # Weights of classes are weights of people here, not part of the loss. A callable has no loss.
+    unweighted = without(without(params, "is_unbalance"), "scale_pos_weight")
+    loss = LIGHTGBM.objective(unweighted) if own is None else own.objective
     n_classes = whole_number("num_class", value_of(params, "num_class", 1)) if loss is None else loss.n_scores
     booster = GrowingBooster(
         with_value(params, "objective", "none") if callable(given) else params, train.table, n_classes
@@ -256,7 +242,7 @@ def begin(
     others = {id(table): ScoredRows(table, pool_of(table), start) for table, _ in valid if table is not None}
     function = given if own is None and callable(given) else own
     if function is not None:
-        seen = RowsOfObjective(train, pool, start)
+        seen = ScoredRows(train, pool, start, for_objective=True)
         filler: Filler = CallableGradients(pool, start, lambda raw: function(raw, seen), train.copy_weight(balance))
     else:
         assert loss is not None  # parameters were checked
@@ -317,7 +303,6 @@ def _best_constant(loss: Objective, pool: Pool) -> Array:
 
 
 def _loaded(init_model: Any) -> lgb.Booster:
-    """Return the booster to continue; raise if nothing can be added to it."""
     booster = init_model if isinstance(init_model, lgb.Booster) else lgb.Booster(model_file=init_model)
     if "\naverage_output\n" in booster.model_to_string(1):
         raise ValueError("init_model is a random forest, whose trees are averaged: nothing can be added to it.")
@@ -325,7 +310,7 @@ def _loaded(init_model: Any) -> lgb.Booster:
 
 
 def _start_from(before: lgb.Booster, virtual: VirtualTable, pool: Pool) -> None:
-    """Set the scores of a pool to those of a model, which reads the virtual rows batch by batch."""
+    """Set the scores of a pool to those of a model, which predicts the virtual rows batch by batch."""
     scores = np.empty((len(virtual), len(pool.scores)))
     for first, batch in virtual.rows.batches():
         raw = np.asarray(lgb.Booster.predict(before, batch, raw_score=True, num_iteration=-1))
@@ -337,12 +322,11 @@ def _start_from(before: lgb.Booster, virtual: VirtualTable, pool: Pool) -> None:
     pool.scores[:, pool.virtual_order()] = scores.T
 
 
-# --------------------------------------------------------------------------------------------------
-# The rounds of a training, in the order of ``lgb.train``: callbacks, trees, metrics, callbacks.
+# ----- the rounds
 
 
 def with_early_stopping(callbacks: Any, params: Mapping[str, Any]) -> list[Any]:
-    """Return the callbacks, with early stopping if the parameters ask for it."""
+    """Return the callbacks, with early stopping if the parameters have it."""
     rounds = value_of(params, "early_stopping_round", 0)
     if isinstance(rounds, bool) or not isinstance(rounds, int):
         raise TypeError(f"early_stopping_round should be an integer. Got '{type(rounds).__name__}'")
@@ -417,8 +401,7 @@ def best_scores(results: Sequence[Any]) -> dict[str, dict[str, float]]:
     return found
 
 
-# --------------------------------------------------------------------------------------------------
-# Cross-validation with the native engine, with the results of ``lgb.cv``.
+# ----- cross-validation, with the results of ``lgb.cv``
 
 
 def cross_validate(
@@ -434,12 +417,15 @@ def cross_validate(
         for fold in range(n_folds):
             train, held_out, fold_values = build(fold, dict(values))
             sets = [(None, "train")] if options.eval_train_metric else []
-            model.boosters.append(
-                begin(train, fold_values, [*sets, (held_out, "valid")], crew, init_model=options.init_model)
-            )
+            booster = begin(train, fold_values, [*sets, (held_out, "valid")], crew, init_model=options.init_model)
+            model.boosters.append(booster.set_train_data_name("train"))
+
+        def evaluate_fold(booster: GrowingBooster) -> list[Any]:
+            on_training = booster.eval_train(options.feval) if options.eval_train_metric else []
+            return [*on_training, *booster.eval_valid(options.feval)]
 
         def evaluate() -> list[Any]:
-            results = _averaged([_train_first(booster, options) for booster in model.boosters])
+            results = _averaged([evaluate_fold(booster) for booster in model.boosters])
             for data_name, metric_name, mean, _, spread in results:
                 history[f"{data_name} {metric_name}-mean"].append(mean)
                 history[f"{data_name} {metric_name}-stdv"].append(spread)
@@ -460,11 +446,6 @@ def cross_validate(
             booster.best_iteration = best
         history = {name: values[:best] for name, values in history.items()}
     return {**history, "cvbooster": model} if options.return_cvbooster else dict(history)
-
-
-def _train_first(booster: GrowingBooster, options: FoldOptions) -> list[Any]:
-    train = booster.set_train_data_name("train").eval_train(options.feval) if options.eval_train_metric else []
-    return [*train, *booster.eval_valid(options.feval)]
 
 
 def _averaged(folds: list[list[Any]]) -> list[Any]:

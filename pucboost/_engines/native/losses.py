@@ -1,4 +1,8 @@
-"""Gradients of the rows that a tree is grown on: built-in losses in single precision, and callables."""
+"""Losses of the native engine: gradients of the rows a tree grows on, and metrics of the scores after it.
+
+Built-in losses have kernels in single precision. Callables see the rows of the virtual table, like a LightGBM Dataset.
+Metrics have LightGBM's names and values.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Real
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import lightgbm as lgb
 import numpy as np
@@ -20,8 +24,9 @@ from ..._virtual.rows import VirtualTable
 from ..base import times_rows
 from ..names import MAIN_METRIC, main_objective, number_of, value_of, whole_number
 from .kernels import gradients as kernel
+from .kernels.growth import CodeTree
 from .people import Layout
-from .pool import CodeTree, Pool, leaves_of
+from .pool import Pool, leaves_of
 
 PICKS = 1 << 13
 """Rows whose scores, labels and weights are gathered at a time: they stay in the first- and second-level caches."""
@@ -115,10 +120,6 @@ class _Quantile(_BuiltIn):
         return renewed
 
 
-RawGradient: TypeAlias = Callable[[Array], tuple[Any, Any]]
-"""Takes the raw scores of the virtual table's rows, (V,) or (V, classes); returns gradient and hessian like it."""
-
-
 class CallableGradients(Filler):
     """Gradients from a function of all raw scores, which is called once a round.
 
@@ -131,23 +132,18 @@ class CallableGradients(Filler):
         What to multiply them by, in the same order; None if they are to be used as they are.
     """
 
-    def __init__(self, pool: Pool, start: Array, gradient: RawGradient, copy_weight: Array | None = None) -> None:
+    def __init__(
+        self, pool: Pool, start: Array, gradient: Callable[[Array], Any], copy_weight: Array | None = None
+    ) -> None:
         super().__init__(pool, start)
         self._gradient, self._copy_weight = gradient, copy_weight
         self._by_pool_row: tuple[Array, Array]
 
-    def raw_scores(self) -> Array:
-        """Return the scores of the virtual table's rows, (V,) or (V, classes) in column order, as doubles."""
-        scores = self.pool.scores[:, self.pool.virtual_order()] + self.start[:, None]
-        return scores[0] if len(scores) == 1 else scores.T
-
     def begin_round(self) -> None:
-        """Ask for the gradients of all pool rows."""
-        found = self._gradient(self.raw_scores())
+        found = self._gradient(self.pool.raw_scores(self.start))
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             raise TypeError(f"The objective must return gradients and hessians, got {type(found).__name__!r}.")
-        gradient, hessian = (self._in_pool_order(values, name) for values, name in zip(found, _NAMES, strict=True))
-        self._by_pool_row = gradient, hessian
+        self._by_pool_row = self._in_pool_order(found[0], "gradient"), self._in_pool_order(found[1], "hessian")
 
     def _in_pool_order(self, values: Any, name: str) -> Array:
         array = np.asarray(values)
@@ -169,14 +165,11 @@ class CallableGradients(Filler):
             kernel.take(values[class_index], picks.rows[lo:hi], out[lo:hi])
 
 
-_NAMES = ("gradient", "hessian")
-
 _FARTHEST_LOG = 50.0
 """How far the logarithm of the mean label may be from 0; the kernels keep exponents within ±60."""
 
 
 def gradients_of(objective: Objective, pool: Pool, start: Array) -> Filler:
-    """Return what fills in the gradients of a built-in loss."""
     if objective.link_name == "log" and abs(float(start[0])) > _FARTHEST_LOG:
         raise ValueError(
             f"The mean label is about {math.exp(float(start[0])):.2g}, which is too far from 1 for objective "
@@ -195,9 +188,103 @@ def gradients_of(objective: Objective, pool: Pool, start: Array) -> Filler:
     return _BuiltIn(pool, start, loss[type(objective)])
 
 
-# --------------------------------------------------------------------------------------------------
-# LightGBM's metrics by name, on the raw scores of virtual rows.
+# ----- rows that are scored during a training: what metrics and the user's own functions see of them
 
+EvalResult: Any = getattr(lgb.basic, "EvalResult", lambda *given: given)
+"""A result as LightGBM's callbacks expect it: before version 4.7, a tuple."""
+
+
+class ScoredRows:
+    """A virtual table and the scores of its rows so far.
+
+    To a user's function it is like a LightGBM Dataset: labels, weights and initial scores of the virtual rows, in their
+    order.
+
+    Parameters
+    ----------
+    virtual
+        The virtual table.
+    pool
+        Its rows as the engine keeps them, with their scores.
+    start
+        What the scores start from, for each class.
+    for_objective
+        Whether a callable objective sees them: it applies the user's weights only, and pucboost applies those of
+        copies. Metrics see the product of both.
+    """
+
+    def __init__(self, virtual: VirtualTable, pool: Pool, start: Array, *, for_objective: bool = False) -> None:
+        self.virtual, self.pool, self._start, self._for_objective = virtual, pool, start, for_objective
+
+    @cached_property
+    def label(self) -> Array:
+        """The label of every row."""
+        return self.virtual.label()
+
+    @cached_property
+    def weight(self) -> Array | None:
+        """The weight of every row; None if all are 1."""
+        return self.virtual.user_weight() if self._for_objective else self.virtual.weight()
+
+    def get_label(self) -> Array:
+        """Return the labels, as a Dataset does."""
+        return self.label
+
+    def get_weight(self) -> Array | None:
+        """Return the weights, as a Dataset does."""
+        return self.weight
+
+    def get_init_score(self) -> Array | None:
+        """Return the initial scores, class after class, as a Dataset does."""
+        scores = self.virtual.init_score()
+        return None if scores is None else scores.ravel(order="F")
+
+    def get_group(self) -> None:
+        """Return None: there are no queries."""
+
+    def get_field(self, field_name: str) -> Any:
+        """Return a field by its name, as a Dataset does."""
+        return getattr(self, f"get_{field_name}")()
+
+    def num_data(self) -> int:
+        """Return the number of rows."""
+        return len(self.virtual)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"A custom function used {name!r} of a data set; with 'engine': 'native' it has labels, weights and "
+            "initial scores only. Use 'engine': 'lightgbm'."
+        )
+
+    def evaluate(
+        self,
+        name: str,
+        metrics: Sequence[Metric],
+        functions: Sequence[Callable[..., Any]],
+        response: Callable[[Array], Array],
+    ) -> list[Any]:
+        """Return the results of the metrics, then those of the user's functions, which see predictions."""
+        if not metrics and not functions:
+            return []
+        raw = self.pool.raw_scores(self._start)
+        prediction = np.asarray(response(raw), dtype=np.float64)
+        scores = Scores(raw, prediction, self.label, self.weight)
+        results = [EvalResult(name, one.name, one.value(scores), one.higher_is_better) for one in metrics]
+        for function in functions:
+            got = function(prediction, self)
+            results += [EvalResult(name, *_checked(one)) for one in (got if isinstance(got, list) else [got])]
+        return results
+
+
+def _checked(result: Any) -> tuple[Any, ...]:
+    if not isinstance(result, (tuple, list)) or len(result) != 3 or not isinstance(result[1], Real):
+        raise TypeError(
+            f"feval must return a name, a number and whether higher is better, or a list of such; got {result!r}."
+        )
+    return tuple(result)
+
+
+# ----- LightGBM's metrics by name, on the raw scores of virtual rows
 
 _EPSILON = float(np.float32(1e-15))
 """LightGBM's smallest probability in a logarithm …"""
@@ -205,8 +292,6 @@ _CROSS_ENTROPY_EPSILON = 1e-12
 """… in its metrics for soft labels …"""
 _SMALLEST_MEAN = float(np.float32(1e-10))
 """… and its smallest mean of counts and amounts."""
-
-Response: TypeAlias = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -221,8 +306,11 @@ class Scores:
     weight: Array | None
 
     def mean(self, losses: Array) -> float:
-        """Return the weighted mean over the rows."""
         return float(np.average(losses, weights=self.weight))
+
+    @property
+    def weights(self) -> Array:
+        return np.ones(len(self.label)) if self.weight is None else self.weight.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -235,10 +323,7 @@ class Metric:
 
 
 def metrics_of(params: Mapping[str, Any], n_classes: int) -> list[Metric]:
-    """Return the metrics that the parameters ask for; without any, that of the objective.
-
-    A callable objective has none of its own.
-    """
+    """Return the metrics of the parameters; without any, that of the objective. A callable objective has none."""
     given = value_of(params, "metric")
     if given is None or (isinstance(given, (str, list, tuple, set)) and not len(given)):
         objective = value_of(params, "objective", "regression")
@@ -280,9 +365,6 @@ def _metric(name: str, params: Mapping[str, Any], n_classes: int) -> Metric:
 
 def _mean_loss(loss: Callable[[Array, Array], Array], scores: Scores) -> float:
     return scores.mean(loss(scores.prediction, scores.label))
-
-
-# ----- losses of one row
 
 
 def _log(values: Array, smallest: float) -> Array:
@@ -333,7 +415,12 @@ def _tweedie(mean: Array, y: Array, power: float) -> Array:
 
 
 def _multi_logloss(p: Array, y: Array) -> Array:
-    return -_log(p[np.arange(len(p)), y.astype(np.intp)], _EPSILON)
+    return -_log(_own(p, y), _EPSILON)
+
+
+def _own(p: Array, y: Array) -> Array:
+    """Return the probability of each row's own class."""
+    return np.asarray(p[np.arange(len(p)), y.astype(np.intp)])
 
 
 _LOSSES: dict[str, Callable[[Array, Array], Array]] = {
@@ -359,9 +446,6 @@ _WITH_PARAMETER: dict[str, tuple[Callable[[Array, Array, float], Array], str, fl
 """The same, with a parameter: its name and LightGBM's default."""
 
 
-# ----- other metrics
-
-
 def _rmse(scores: Scores) -> float:
     return float(np.sqrt(_mean_loss(_LOSSES["l2"], scores)))
 
@@ -380,8 +464,7 @@ def _gamma_deviance(scores: Scores) -> float:
 
 
 def _auc(scores: Scores) -> float:
-    weight = np.ones(len(scores.label)) if scores.weight is None else scores.weight
-    return _area(scores.raw, scores.label > 0, weight.astype(np.float64))
+    return _area(scores.raw, scores.label > 0, scores.weights)
 
 
 def _area(score: Array, positive: Array, weight: Array) -> float:
@@ -395,13 +478,13 @@ def _area(score: Array, positive: Array, weight: Array) -> float:
 
 
 def _average_precision(scores: Scores) -> float:
-    weight = np.ones(len(scores.label)) if scores.weight is None else scores.weight
-    pos, neg = _by_threshold(scores.raw, scores.label > 0, weight.astype(np.float64))
+    pos, neg = _by_threshold(scores.raw, scores.label > 0, scores.weights)
     found = np.cumsum(pos)
     if found[-1] == 0 or neg.sum() == 0:
         return 1.0
-    told = found + np.cumsum(neg)
-    return float(pos @ np.divide(found, told, out=np.zeros_like(told), where=told > 0) / found[-1])
+    reported = found + np.cumsum(neg)
+    precision = np.divide(found, reported, out=np.zeros_like(reported), where=reported > 0)
+    return float(pos @ precision / found[-1])
 
 
 def _by_threshold(score: Array, positive: Array, weight: Array) -> tuple[Array, Array]:
@@ -415,7 +498,7 @@ def _by_threshold(score: Array, positive: Array, weight: Array) -> tuple[Array, 
 
 
 def _multi_error(scores: Scores, top: int) -> float:
-    own = scores.prediction[np.arange(len(scores.label)), scores.label.astype(np.intp)]
+    own = _own(scores.prediction, scores.label)
     return scores.mean((scores.prediction >= own[:, None]).sum(axis=1) > top)
 
 
@@ -435,9 +518,7 @@ def _auc_mu(scores: Scores, costs: Array) -> float:
 
     Rows are ordered by how much cheaper it is to call them i: t·(v·s) with v = cost_i − cost_j and t = v_i − v_j.
     """
-    n_classes = len(costs)
-    weight = np.ones(len(scores.label)) if scores.weight is None else scores.weight.astype(np.float64)
-    total = 0.0
+    n_classes, weight, total = len(costs), scores.weights, 0.0
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
             here = (scores.label == i) | (scores.label == j)
@@ -453,113 +534,3 @@ _OTHERS: dict[str, Callable[[Scores], float]] = {
     "auc": _auc,
     "average_precision": _average_precision,
 }
-
-
-# --------------------------------------------------------------------------------------------------
-# Rows that are scored during a training: what metrics and the user's own functions see of them.
-
-
-EvalResult: Any = getattr(lgb.basic, "EvalResult", lambda *given: given)
-"""A result as LightGBM's callbacks expect it: before version 4.7, a tuple."""
-
-
-class ScoredRows:
-    """A virtual table and the scores of its rows so far.
-
-    To a user's function it is like a LightGBM Dataset: labels, weights and initial scores of the virtual rows, in their
-    order.
-
-    Parameters
-    ----------
-    virtual
-        The virtual table.
-    pool
-        Its rows as the engine keeps them, with their scores.
-    start
-        What the scores start from, for each class.
-    """
-
-    def __init__(self, virtual: VirtualTable, pool: Pool, start: Array) -> None:
-        self.virtual, self.pool, self._start = virtual, pool, start
-
-    @cached_property
-    def label(self) -> Array:
-        """The label of every row."""
-        return self.virtual.label()
-
-    @cached_property
-    def weight(self) -> Array | None:
-        """The full weight of every row; None if all are 1."""
-        return self.virtual.weight()
-
-    def get_label(self) -> Array:
-        """Return the labels, as a Dataset does."""
-        return self.label
-
-    def get_weight(self) -> Array | None:
-        """Return the weights, as a Dataset does."""
-        return self.weight
-
-    def get_init_score(self) -> Array | None:
-        """Return the initial scores, class after class, as a Dataset does."""
-        scores = self.virtual.init_score()
-        return None if scores is None else scores.ravel(order="F")
-
-    def get_group(self) -> None:
-        """Return None: there are no queries."""
-
-    def get_field(self, field_name: str) -> Any:
-        """Return a field by its name, as a Dataset does."""
-        return getattr(self, f"get_{field_name}")()
-
-    def num_data(self) -> int:
-        """Return the number of rows."""
-        return len(self.virtual)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(
-            f"A function of the user asked for {name!r} of a data set; with 'engine': 'native' it has labels, weights "
-            "and initial scores only. Use 'engine': 'lightgbm'."
-        )
-
-    def raw(self) -> Array:
-        """Return the raw scores of the virtual rows, (n,) or (n, K), in double precision."""
-        scores = self.pool.scores[:, self.pool.virtual_order()].T + self._start
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def evaluate(
-        self,
-        name: str,
-        metrics: Sequence[Metric],
-        functions: Sequence[Callable[..., Any]],
-        response: Callable[[Array], Array],
-    ) -> list[Any]:
-        """Return the results of the metrics, then those of the user's functions, which see predictions."""
-        if not metrics and not functions:
-            return []
-        raw = self.raw()
-        prediction = np.asarray(response(raw), dtype=np.float64)
-        scores = Scores(raw, prediction, self.label, self.weight)
-        results = [EvalResult(name, one.name, one.value(scores), one.higher_is_better) for one in metrics]
-        for function in functions:
-            got = function(prediction, self)
-            results += [EvalResult(name, *_checked(one)) for one in (got if isinstance(got, list) else [got])]
-        return results
-
-
-def _checked(result: Any) -> tuple[Any, ...]:
-    """Return one result of a user's metric; raise if it is not one."""
-    if not isinstance(result, (tuple, list)) or len(result) != 3 or not isinstance(result[1], Real):
-        raise TypeError(
-            f"feval must return a name, a number and whether higher is better, or a list of such; got {result!r}."
-        )
-    return tuple(result)
-
-
-class RowsOfObjective(ScoredRows):
-    """Rows as a callable objective sees them: it applies the user's weights, and pucboost applies the copy weights."""
-
-    @cached_property
-    def weight(self) -> Array | None:
-        """The user's weight of every row; None if there are none."""
-        return self.virtual.user_weight()

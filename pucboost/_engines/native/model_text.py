@@ -18,8 +18,8 @@ from ..lightgbm_text import with_rare, words_of
 if TYPE_CHECKING:
     import lightgbm as lgb
 
+    from .kernels.growth import Tree
     from .people import FeatureBins
-    from .pool import Tree
 
 MISSING_TYPES = {"none": 0, "zero": 1, "nan": 2}
 """LightGBM's numbers of the ways to read missing values."""
@@ -70,7 +70,7 @@ class ModelText:
         self._trees = [] if before is None else _trees_in(before.model_to_string(num_iteration=-1))
 
     def __len__(self) -> int:
-        """Return the number of trees, those of the model that is continued included."""
+        """Return the number of trees, including those of the model that is continued."""
         return len(self._trees)
 
     def append(self, round_trees: Iterable[Tree]) -> None:
@@ -80,7 +80,6 @@ class ModelText:
             self._trees.append(_written(tree, self._bins, self._rare, float(self._start[k]) if first else 0.0))
 
     def text(self) -> str:
-        """Return the whole text."""
         blocks = [f"Tree={number}\n{tree}\n\n" for number, tree in enumerate(self._trees)]
         sizes = " ".join(str(len(block)) for block in blocks)  # only ASCII
         return f"{self._head}\ntree_sizes={sizes}\n\n{''.join(blocks)}{_END[1:]}{self._tail}"
@@ -93,7 +92,7 @@ def _trees_in(text: str) -> list[str]:
 
 
 def _info(bins: FeatureBins) -> str:
-    """Return what LightGBM writes of a column: its categories, its range, or that it is of no use."""
+    """Return what LightGBM writes about a column: its categories, its range, or "none" if it is of no use."""
     if bins.categories is not None and len(bins.categories):
         return ":".join(str(int(category)) for category in bins.categories)
     if bins.n_bins <= 1:
@@ -111,7 +110,7 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, star
         kind = MISSING_TYPES[split.missing_type] << _MISSING_TYPE
         if split.categories is not None:
             thresholds.append(str(len(sets)))
-            left = split.categories[np.asarray(tree.categories_left[node], dtype=np.int64)]
+            left = split.categories[bins_in(tree.left_set[node])]
             sets.append(words_of(with_rare(left, int(tree.feature[node]), rare)))
             kind |= _CATEGORICAL
         else:
@@ -145,6 +144,11 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, star
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
+def bins_in(bits: Array) -> list[int]:
+    """Return the bins of a set of 256 bits, in rising order."""
+    return [b for b in range(256) if (int(bits[b >> 6]) >> (b & 63)) & 1]
+
+
 def _number(value: Any) -> str:
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
@@ -155,7 +159,7 @@ def _numbers(values: Array) -> str:
 
 
 def _rounded(values: Array) -> str:
-    """Return numbers to six digits, as LightGBM writes them: a model that is read again must say the same."""
+    """Write numbers with six digits, as LightGBM does: a model must not change when it is read and written again."""
     return " ".join(f"{value:g}" for value in np.asarray(values, dtype=np.float64).tolist())
 
 

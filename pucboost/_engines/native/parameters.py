@@ -17,7 +17,7 @@ MOST = 2**31 - 1
 
 
 def read_bin_params(params: Mapping[str, Any]) -> BinParams:
-    """Read what LightGBM's parameters say about bins, under any of their names."""
+    """Read LightGBM's parameters of bins, under any of their names."""
     return BinParams(
         max_bin=whole_number("max_bin", value_of(params, "max_bin", 255)),
         max_bin_by_feature=tuple(_whole_numbers("max_bin_by_feature", value_of(params, "max_bin_by_feature", ()))),
@@ -30,8 +30,6 @@ def read_bin_params(params: Mapping[str, Any]) -> BinParams:
 
 @dataclass(frozen=True)
 class GrowthParams:
-    """How trees grow."""
-
     num_leaves: int
     max_depth: int
     learning_rate: float
@@ -67,6 +65,8 @@ class GrowthParams:
         leaves = _at_least(params, "num_leaves", 31, 2)
         if 0 < depth < 30:
             leaves = min(leaves, 2**depth)
+        signs = _signs(params)
+        method = str(value_of(params, "monotone_constraints_method", "basic")).lower()
         return cls(
             num_leaves=leaves,
             max_depth=depth,
@@ -83,8 +83,8 @@ class GrowthParams:
             bagging_fraction=_number(params, "bagging_fraction", 1.0, above=0.0, most=1.0),
             bagging_freq=max(0, _at_least(params, "bagging_freq", 0, -MOST)),
             extra_trees=is_true(value_of(params, "extra_trees", False)),
-            monotone_constraints=tuple(_signs(params)),
-            intermediate=any(_signs(params)) and _monotone_method(params) == "intermediate",
+            monotone_constraints=tuple(signs),
+            intermediate=any(signs) and method == "intermediate",
             interaction_constraints=_sets(params),
             cat_smooth=_number(params, "cat_smooth", 10.0),
             cat_l2=_number(params, "cat_l2", 10.0),
@@ -143,10 +143,6 @@ def _signs(params: Mapping[str, Any]) -> list[int]:
     if any(sign not in (-1, 0, 1) for sign in signs):
         raise ValueError(f"monotone_constraints must be -1, 0 or 1 for each column, got {signs}.")
     return signs
-
-
-def _monotone_method(params: Mapping[str, Any]) -> str:
-    return str(value_of(params, "monotone_constraints_method", "basic")).lower()
 
 
 def _sets(params: Mapping[str, Any]) -> tuple[tuple[int, ...], ...] | None:

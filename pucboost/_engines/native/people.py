@@ -1,11 +1,19 @@
-"""A sample of people, column by column: what bins and bundles are found from."""
+"""From a table of people to bytes: a sample, the bins of each feature, the columns of codes, and the order of people.
+
+Numbers: each distinct value is a bin if there are few enough, else bins hold about as many people each, much as in
+LightGBM. The bounds between bins lie halfway between neighbouring values, in double precision. Categories: one bin
+each, by falling count; rare ones, which do not fit or have too few people, are read as missing.
+
+A feature has a column of codes of its own, or shares one with features that are never seen together with it. One-hot
+columns of a categorical, and sparse columns in general, are mostly 0, and hardly ever two of them at once. As a bundle
+they cost as much as one column.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -21,12 +29,12 @@ from ..._virtual.rows import SelectedRows, VirtualTable
 from .kernels.codes import BOUNDS, MISSING, bin_ends, place_copies, sort_keys
 
 COUNTED = 1 << 26
-"""If a sample has more values than this, those that are 0 are counted before there is memory for the others."""
+"""In a sample with more values than this, those other than 0 are counted before memory for them is allocated."""
 
 
 @dataclass(frozen=True)
 class ColumnSample:
-    """The values of each column other than 0, and the numbers of their rows; so sparse columns take little memory."""
+    """The values of each column other than 0, and the numbers of their rows: sparse columns take little memory."""
 
     n_rows: int
     values: tuple[Array, ...]
@@ -36,7 +44,11 @@ class ColumnSample:
     @classmethod
     def of(cls, source: RowSource, n_rows: int, seed: int) -> ColumnSample:
         """Return a sample of ``n_rows`` people, or of all; one random person from each of as many equal stretches."""
-        rows = _stretches(source.n_rows, min(n_rows, source.n_rows), seed)
+        rows = np.arange(source.n_rows)
+        if n_rows < source.n_rows:
+            bounds = np.arange(n_rows + 1) * source.n_rows // n_rows
+            place = np.random.default_rng(child_seed(seed, 0)).random(n_rows)
+            rows = bounds[:-1] + (place * np.diff(bounds)).astype(np.int64)
         step = source.rows_per_block
         blocks = [(start, rows[start : start + step]) for start in range(0, len(rows), step)]
         counts = np.full(source.n_columns, len(rows))
@@ -53,33 +65,22 @@ class ColumnSample:
         return cls(len(rows), tuple(values[part] for part in cut), tuple(positions[part] for part in cut))
 
 
-def _stretches(n: int, n_rows: int, seed: int) -> Array:
-    if n_rows == n:
-        return np.arange(n)
-    generator = np.random.default_rng(child_seed(seed, 0))
-    bounds = np.arange(n_rows + 1) * n // n_rows
-    return bounds[:-1] + (generator.random(n_rows) * np.diff(bounds)).astype(np.int64)
-
-
-# --------------------------------------------------------------------------------------------------
-# Bins: how the values of a feature become at most 254 codes, much as in LightGBM.
-#
-# Numbers: each distinct value is a bin if there are few enough, else bins hold about as many people each. The bounds
-# between bins lie halfway between neighbouring values, in double precision. Categories: one bin each, by falling
-# count; rare ones, which do not fit or have too few people, are read as missing.
-
+# ----- bins
 
 MissingType: TypeAlias = Literal["none", "nan", "zero"]
 
 MOST_BINS = 254
-"""Value bins of a feature. One code is for missing values, and a bundle needs one for "none of its features"."""
+"""Value bins of a feature. One code is for missing values, and a bundle needs one for "none of its features".
+
+LightGBM has columns with more categories than that; here the rarest are read as missing.
+"""
 
 _SIGN = np.int64(-(2**63))
 
 
 @dataclass(frozen=True)
 class BinParams:
-    """What LightGBM's parameters say about bins."""
+    """LightGBM's parameters of bins."""
 
     max_bin: int = 255
     max_bin_by_feature: tuple[int, ...] = ()
@@ -100,7 +101,7 @@ class BinParams:
                     )
 
     def value_bins(self, feature: int, has_missing: bool) -> int:
-        """Return how many bins the values of a feature may have; missing values are one more."""
+        """Return the most bins that the values of a feature may have; missing values are one more."""
         most = self.max_bin_by_feature[feature] if self.max_bin_by_feature else self.max_bin
         return max(1, min(most - has_missing, MOST_BINS))
 
@@ -118,7 +119,7 @@ class FeatureBins:
     categories
         The category of each bin (int64); None for numbers.
     missing_type
-        What is missing, as LightGBM's models say it: nothing (NaN is read as 0), NaN, or NaN and zeros.
+        What is missing, as in LightGBM's models: nothing (NaN is read as 0), NaN, or NaN and zeros.
     has_missing
         Whether some row of training may lack the feature: by itself, or because it is optional.
     low, high
@@ -140,14 +141,11 @@ class FeatureBins:
 
     @property
     def zero_bin(self) -> int:
-        """The bin of the number 0."""
         return int(np.searchsorted(self.upper, 0.0))
 
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins of all features."""
-
     features: tuple[FeatureBins, ...]
     zero_as_missing: bool = False
 
@@ -156,12 +154,10 @@ class Bins:
 
     @cached_property
     def n_bins(self) -> Array:
-        """Number of value bins of each feature (int64)."""
         return np.array([feature.n_bins for feature in self.features], dtype=np.int64)
 
     @cached_property
     def is_category(self) -> Array:
-        """Which features are categories."""
         return np.array([feature.categories is not None for feature in self.features])
 
     @property
@@ -277,9 +273,9 @@ def _category_bins(values: Array, zeros: int, params: BinParams, feature: int, o
 
 
 def _enough_categories(counts: Array, least: int, has_missing: bool) -> int:
-    """Return how many of the categories, the most frequent first, get a bin; the others are as good as missing.
+    """Return how many of the categories, the most frequent first, get a bin; the others are read as missing.
 
-    By LightGBM's rule: if nothing else is missing, the rarest has none where the others are 99 % of the people. After
+    LightGBM's rule: if nothing else is missing, the rarest has no bin where the others are 99 % of the people. After
     the first two, those with fewer than ``least`` people have none, either.
     """
     rare = np.flatnonzero((counts < least) & (np.arange(len(counts)) > 1))
@@ -289,21 +285,16 @@ def _enough_categories(counts: Array, least: int, has_missing: bool) -> int:
     return enough
 
 
-# --------------------------------------------------------------------------------------------------
-# How features become columns of codes: a column each, or several that are never seen together in one column.
-#
-# One-hot columns of a categorical, and sparse columns in general, are mostly 0, and hardly ever two of them at once.
-# As a bundle they cost as much as one column.
-
+# ----- columns of codes
 
 CONFLICTS = 1e-4
-"""The share of people who may have values in two features of a bundle, one of which is then lost; as in LightGBM."""
+"""The share of people who may have values in two features of a bundle, one of which is then lost, as in LightGBM."""
 
 TRIED = 64
-"""How many bundles are tried for a feature."""
+"""Bundles that are tried for a feature."""
 
 _GLANCE = 1024
-"""People by whom most bundles are seen not to fit."""
+"""People whose values suffice to reject most bundles."""
 
 
 @dataclass(frozen=True)
@@ -324,7 +315,7 @@ class Layout:
     group
         The consent group of each column; −1 for a base column.
     n_codes
-        How many codes a column has, besides 255: those from 0 on.
+        Number of codes of each column, from 0 on; 255 is not counted.
     """
 
     column: Array
@@ -343,7 +334,6 @@ class Layout:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.group)
 
     @property
@@ -388,36 +378,37 @@ def find_layout(sample: ColumnSample, bins: Bins, consent: Consent, *, bundle: b
 
 
 class _Bundle:
-    """Features of one consent group, or of base, and the sampled people who have a value in one of them."""
+    """Features of one consent group, or of base, and the sampled people who have a value in one of them.
+
+    Groups are never mixed: code 255 of a bundle means that the whole group is withheld.
+    """
 
     def __init__(self, group: int, n_rows: int) -> None:
         self.group = group
         self.features: list[int] = []
         self.n_codes = 1
         self.conflicts = 0
-        self._taken = np.zeros(n_rows, dtype=bool)
+        self.taken = np.zeros(n_rows, dtype=bool)
 
     def conflicts_with(self, rows: Array, most: int) -> int:
         """Return how many of the rows are taken; if there are more than ``most``, perhaps only those seen first."""
-        seen = int(np.count_nonzero(self._taken[rows[:_GLANCE]]))
-        return seen if seen > most else int(np.count_nonzero(self._taken[rows]))
+        seen = int(np.count_nonzero(self.taken[rows[:_GLANCE]]))
+        return seen if seen > most else int(np.count_nonzero(self.taken[rows]))
 
     def add(self, feature: int, n_bins: int, rows: Array, conflicts: int) -> None:
         self.features.append(feature)
         self.n_codes += n_bins - 1
         self.conflicts += conflicts
-        self._taken[rows] = True
-
-    def close(self) -> None:
-        """Forget who has a value; nothing is added any more."""
-        self._taken = self._taken[:0]
+        self.taken[rows] = True
 
 
 def _bundles(sample: ColumnSample, bins: Bins, groups: Array) -> list[_Bundle]:
     """Put each feature that may be bundled where it fits best, those with most values first."""
     found: list[_Bundle] = []
     tried: list[_Bundle] = []
-    rows_of = {f: _rows_with_value(sample, bins, f) for f in _candidates(sample, bins, groups)}
+    rows_of = {
+        f: sample.positions[f][sample.values[f] > bins.features[f].upper[0]] for f in _candidates(sample, bins, groups)
+    }
     most = int(CONFLICTS * sample.n_rows)
     for f in sorted(rows_of, key=lambda f: -len(rows_of[f])):
         rows, n_bins = rows_of[f], int(bins.n_bins[f])
@@ -435,7 +426,7 @@ def _bundles(sample: ColumnSample, bins: Bins, groups: Array) -> list[_Bundle]:
             found.append(best)
             tried.append(best)
             if len(tried) > TRIED:
-                tried.pop(0).close()  # the one with most values, into which hardly anything fits
+                del tried.pop(0).taken  # the one with most values, into which hardly anything fits
         best.add(f, n_bins, rows, fewest)
     for one in found:
         one.features.sort()
@@ -468,92 +459,18 @@ def _rows_without_values(sample: ColumnSample, features: Array) -> int:
     return int(np.count_nonzero(np.bincount(missing, minlength=1) == len(features)))
 
 
-def _rows_with_value(sample: ColumnSample, bins: Bins, feature: int) -> Array:
-    above: Array = sample.positions[feature][sample.values[feature] > bins.features[feature].upper[0]]
-    return above
-
-
-# --------------------------------------------------------------------------------------------------
-# The people of a virtual table in the order of the pool, and what belongs to them and to their copies.
-
+# ----- the people of a virtual table in the order of the pool, and what belongs to them and to their copies
 
 _BLOCK_ROWS = 1 << 18
 """Virtual rows whose masks are drawn at a time."""
 
 
-class People(ABC):
+class People:
     """N people, sorted by falling number of copies; those without a copy are left out.
 
-    Parameters
-    ----------
-    virtual
-        The virtual table.
-    order
-        The source row of each person.
-    layer_n
-        How many people have a copy number 0, 1, ….
+    Layer j are the people 0 … layer_n[j] − 1, who have a copy number j; their copies are the pool rows from
+    layer_start[j] on. ``order`` is the source row of each person.
     """
-
-    def __init__(self, virtual: VirtualTable, order: Array, layer_n: Array) -> None:
-        self.virtual, self.order = virtual, order.astype(np.int32)
-        self.layer_n = layer_n.astype(np.int64)
-        self.layer_start = np.concatenate(([0], np.cumsum(self.layer_n)))[:-1]
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    @property
-    def n_pool_rows(self) -> int:
-        """V, the number of all copies."""
-        return int(self.layer_n.sum())
-
-    @staticmethod
-    def of(virtual: VirtualTable) -> People:
-        """Return the people of any virtual table."""
-        return _PeopleOfRows(virtual) if isinstance(virtual.rows, SelectedRows) else _PeopleOfPlan(virtual)
-
-    @abstractmethod
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Yield blocks of source rows, each row with the place of its person in the pool."""
-
-    @abstractmethod
-    def label(self) -> Array:
-        """Return the label of each person (float32)."""
-
-    @abstractmethod
-    def weight(self, scale: float) -> Array:
-        """Return user weight × copy weight × ``scale`` of each person's copies (float32)."""
-
-    @abstractmethod
-    def masks(self, threads: int) -> Array:
-        """Return the mask of each pool row, in 16 bits if they suffice, else in 64."""
-
-    @abstractmethod
-    def pool_rows(self, threads: int) -> Array | slice:
-        """Return the pool row of each row of the virtual table; a slice if the order is the same."""
-
-    @abstractmethod
-    def init_score(self) -> Array | None:
-        """Return the initial scores of each pool row, (V, classes)."""
-
-    def scores(self, n_scores: int) -> Array:
-        """Return the initial scores, or zeros, as (scores per row, V) in float32."""
-        given = self.init_score()
-        if given is None:
-            return np.zeros((n_scores, self.n_pool_rows), dtype=np.float32)
-        if given.shape[1] != n_scores:
-            raise ValueError(
-                f"init_score has {given.shape[1]} values per row, but the objective has {n_scores} scores per row."
-            )
-        return np.ascontiguousarray(given.T, dtype=np.float32)
-
-    @property
-    def _mask_type(self) -> type[np.unsignedinteger]:
-        return np.uint16 if self.virtual.rows.consent.n_groups <= 16 else np.uint64
-
-
-class _PeopleOfPlan(People):
-    """Everybody with the copies of a plan."""
 
     def __init__(self, virtual: VirtualTable) -> None:
         self.plan: MaskPlan = virtual.rows.plan
@@ -562,11 +479,26 @@ class _PeopleOfPlan(People):
         # Small numbers are sorted by radix, in a pass or two.
         fewer = (len(how_many) - 1 - copies).astype(np.min_scalar_type(len(how_many)))
         order = np.argsort(fewer, kind="stable")[: len(copies) - how_many[0]]
-        super().__init__(virtual, order, np.cumsum(how_many[:0:-1])[::-1])
+        self._set(virtual, order, np.cumsum(how_many[:0:-1])[::-1])
         self._places = np.full(len(copies), -1, dtype=np.int32)
         self._places[self.order] = np.arange(len(order), dtype=np.int32)
 
+    def _set(self, virtual: VirtualTable, order: Array, layer_n: Array) -> None:
+        self.virtual, self.order = virtual, order.astype(np.int32)
+        self.layer_n = layer_n.astype(np.int64)
+        self.layer_start = np.concatenate(([0], np.cumsum(self.layer_n)))[:-1]
+        self.n_pool_rows = int(self.layer_n.sum())
+        self._mask_type = np.uint16 if virtual.rows.consent.n_groups <= 16 else np.uint64
+
+    @staticmethod
+    def of(virtual: VirtualTable) -> People:
+        return _SelectedRows(virtual) if isinstance(virtual.rows, SelectedRows) else People(virtual)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
     def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Yield blocks of source rows, each row with the place of its person in the pool."""
         source = self.virtual.rows.source
         for lo, hi in source.blocks():
             block, places = source.window(lo, hi), self._places[lo:hi]
@@ -577,35 +509,22 @@ class _PeopleOfPlan(People):
         return np.asarray(self.virtual.table.label[self.order], dtype=np.float32)
 
     def weight(self, scale: float) -> Array:
+        """Return user weight × copy weight × ``scale`` of each person's copies (float32)."""
         weight = np.full(len(self), scale)
         for factor in (self.virtual.table.weight, self.plan.copy_weight):
             if factor is not None:
                 weight *= factor[self.order]
         return weight.astype(np.float32)
 
-    def _copies(self, threads: int) -> Iterator[tuple[int, Array, Array]]:
-        """Yield (first virtual row, pool rows, masks) of blocks of the virtual table."""
-        for start in range(0, len(self.plan), _BLOCK_ROWS):
-            rows, masks = self.plan.rows_and_masks(start, min(start + _BLOCK_ROWS, len(self.plan)), threads)
-            yield start, self._placed(start, rows, threads), masks
-
-    def _placed(self, start: int, rows: Array, threads: int) -> Array:
-        offsets, places, layer_start = self.plan.offsets, self._places, self.layer_start
-        pool_rows = np.empty(len(rows), dtype=np.int64)
-        run_in_ranges(
-            lambda lo, hi: place_copies(start, rows, offsets, places, layer_start, lo, hi, pool_rows),
-            len(rows),
-            threads,
-        )
-        return pool_rows
-
     def masks(self, threads: int) -> Array:
+        """Return the mask of each pool row, in 16 bits if they suffice, else in 64."""
         out = np.empty(self.n_pool_rows, dtype=self._mask_type)
         for _, pool_rows, masks in self._copies(threads):
             out[pool_rows] = masks
         return out
 
     def pool_rows(self, threads: int) -> Array | slice:
+        """Return the pool row of each row of the virtual table; a slice if the order is the same."""
         if len(self.layer_n) == 1:
             return slice(None)
         out = np.empty(self.n_pool_rows, dtype=np.int32)
@@ -613,27 +532,44 @@ class _PeopleOfPlan(People):
             out[start : start + len(pool_rows)] = pool_rows
         return out
 
-    def init_score(self) -> Array | None:
+    def _copies(self, threads: int) -> Iterator[tuple[int, Array, Array]]:
+        """Yield (first virtual row, pool rows, masks) of blocks of the virtual table."""
+        for start in range(0, len(self.plan), _BLOCK_ROWS):
+            rows, masks = self.plan.rows_and_masks(start, min(start + _BLOCK_ROWS, len(self.plan)), threads)
+            pool_rows = np.empty(len(rows), dtype=np.int64)
+            where = start, rows, self.plan.offsets, self._places, self.layer_start
+            run_in_ranges(partial(place_copies, *where, pool_row_out=pool_rows), len(rows), threads)
+            yield start, pool_rows, masks
+
+    def scores(self, n_scores: int) -> Array:
+        """Return the initial scores, or zeros, as (scores per row, V) in float32."""
+        given = self._init_score()
+        if given is None:
+            return np.zeros((n_scores, self.n_pool_rows), dtype=np.float32)
+        if len(given) != n_scores:
+            raise ValueError(
+                f"init_score has {len(given)} values per row, but the objective has {n_scores} scores per row."
+            )
+        return np.ascontiguousarray(given, dtype=np.float32)
+
+    def _init_score(self) -> Array | None:
+        """Return the initial scores of each pool row, (classes, V)."""
         scores = self.virtual.table.init_score
         if scores is None:
             return None
         by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.plan.n_source)
-        out = np.empty((len(by_class), self.n_pool_rows), dtype=np.float32)
-        for one, one_out in zip(by_class, out, strict=True):
-            sorted_scores = one[self.order]
-            for n, start in zip(self.layer_n.tolist(), self.layer_start.tolist(), strict=True):
-                one_out[start : start + n] = sorted_scores[:n]
-        return out.T
+        of_people = by_class[:, self.order].astype(np.float32)
+        return np.concatenate([of_people[:, :n] for n in self.layer_n], axis=1)
 
 
-class _PeopleOfRows(People):
+class _SelectedRows(People):
     """The rows of a virtual table that were selected or merged: each is a person with one copy."""
 
     def __init__(self, virtual: VirtualTable) -> None:
         rows = virtual.rows
         assert isinstance(rows, SelectedRows)
         order, self._masks = rows.plan.rows_and_masks_at(rows.selection, rows.threads)
-        super().__init__(virtual, order, np.array([len(order)]))
+        self._set(virtual, order, np.array([len(order)]))
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         source = self.virtual.rows.source
@@ -651,8 +587,6 @@ class _PeopleOfRows(People):
     def masks(self, threads: int) -> Array:
         return np.asarray(self._masks, dtype=self._mask_type)
 
-    def pool_rows(self, threads: int) -> slice:
-        return slice(None)
-
-    def init_score(self) -> Array | None:
-        return self.virtual.init_score()
+    def _init_score(self) -> Array | None:
+        scores = self.virtual.init_score()
+        return None if scores is None else scores.T

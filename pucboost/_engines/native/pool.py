@@ -2,13 +2,14 @@
 
 People are sorted by falling number of copies. Layer j holds the j-th copy of everybody who has one, so it is the people
 0 … n_j − 1, and pool row layer_start[j] + i is copy j of person i. No copy needs an index, and none is stored as a row.
+
+Scores in single precision leave out the constant that training starts from, so labels of a million lose nothing.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from ..._common import Array
 from ..._kernels.compiling import run_in_ranges
 from ..._virtual.rows import VirtualTable
 from .kernels.codes import MISSING, PEOPLE_PER_BLOCK, encode_columns, pack_rows
-from .kernels.gradients import PLANE, Nodes, Tests, add_leaf_values, leaf_numbers, leaf_ranges, sort_tests
+from .kernels.gradients import PLANE, Tests, add_leaf_values, leaf_numbers, leaf_ranges, sort_tests
+from .kernels.growth import CodeTree
 from .people import Bins, Layout, People
 
 _TILE_VALUES = 1 << 16
@@ -98,11 +100,9 @@ class Pool:
 
     @property
     def n_people(self) -> int:
-        """N."""
         return len(self.order)
 
     def __len__(self) -> int:
-        """V, the number of pool rows."""
         return len(self.masks)
 
     def virtual_order(self) -> Array | slice:
@@ -110,6 +110,11 @@ class Pool:
         if self._virtual_order is None:
             self._virtual_order = self._people.pool_rows(self._people.virtual.rows.threads)
         return self._virtual_order
+
+    def raw_scores(self, start: Array) -> Array:
+        """Return start + scores of the virtual table's rows, (V,) or (V, classes) in column order, as doubles."""
+        scores = self.scores[:, self.virtual_order()] + start[:, None]
+        return scores[0] if len(scores) == 1 else scores.T
 
     def people_ranges(self, parts: int) -> list[tuple[int, int]]:
         """Return ranges of people with about the same number of pool rows each; the first people have the most."""
@@ -171,80 +176,43 @@ def _erasing(layout: Layout, n_groups: int) -> Array:
     return erase.view("<u8").astype(np.uint64, copy=False)
 
 
-# --------------------------------------------------------------------------------------------------
-# The trees of the native engine: as tests of codes, by which the pool is scored, and as what a model says of them.
-
-
-@dataclass(frozen=True)
-class CodeTree:
-    """The splits of a tree as tests of byte codes, one entry per inner node; node 0 is the root.
-
-    A row goes right if uint8(code − first_right) ≤ span, or with ``in_set`` if the bit of its code is set. A withheld
-    column has code 255.
-    """
-
-    column: Array
-    first_right: Array
-    span: Array
-    in_set: Array
-    right_set: Array
-    """(nodes, 4) words of 64 bits."""
-    left: Array
-    """Child: number of a node, or ~leaf."""
-    right: Array
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A tree in the words of the user's columns. Without inner nodes it is a single leaf."""
-
-    code: CodeTree
-    feature: Array
-    bin: Array
-    """Numeric splits: bins up to this one go left."""
-    categories_left: list[Any]
-    """Categorical splits: the bins that go left; None for numeric splits."""
-    default_left: Array
-    gain: Array
-    internal_value: Array
-    internal_weight: Array
-    internal_count: Array
-    leaf_value: Array
-    """Shrinkage included."""
-    leaf_weight: Array
-    leaf_count: Array
-    shrinkage: float
-
-
-# --------------------------------------------------------------------------------------------------
-# What a tree adds to the scores of a pool.
+# ----- what a tree adds to the scores of a pool
 
 
 def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_index: int, threads: int) -> None:
     """Add the value of its leaf to the score of every pool row; the number of threads does not matter."""
-    scores = pool.scores[class_index]
-    if len(tree.column) == 0:
+    scores, n = pool.scores[class_index], len(tree.column)
+    if n == 0:
         scores += np.float32(values[0])
         return
-    nodes = Nodes(tree.column, tree.first_right, tree.span, tree.in_set, _bits(tree))
-    tests, n_parts, by_plane = _sorted_tests(tree, nodes, layout, values)
+    n_planes = n // PLANE + 1
+    bits = _bits(tree)
+    tests, n_parts, by_plane = _sorted_tests(tree, bits, layout, values, n_planes)
     ranges = pool.people_ranges(threads)
 
     def add(thread: int, _: int) -> None:
         sets = np.empty((n_parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32)
         value = np.empty(PEOPLE_PER_BLOCK, dtype=np.float32)
         add_leaf_values(
-            pool.codes, pool.masks, pool.layer_n, pool.layer_start, nodes, tests, n_parts, by_plane, sets, value,
-            *ranges[thread], scores,
+            pool.codes, pool.masks, pool.layer_n, pool.layer_start, tree, bits, tests, n_planes, n_parts, by_plane,
+            sets, value, *ranges[thread], scores,
         )  # fmt: skip
 
     run_in_ranges(add, threads, threads, least=1)
 
 
-def _sorted_tests(tree: CodeTree, nodes: Nodes, layout: Layout, values: Array) -> tuple[Tests, int, Array]:
+def _bits(tree: CodeTree) -> Array:
+    """Return for each node its set of codes as 256 bytes of 0 or 1; nothing if no node has one."""
+    if not tree.in_set.any():
+        return np.empty((0, 256), dtype=np.uint8)
+    return np.unpackbits(tree.right_set.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, 256)
+
+
+def _sorted_tests(
+    tree: CodeTree, bits: Array, layout: Layout, values: Array, n_planes: int
+) -> tuple[Tests, int, Array]:
     """Return the tests of a tree by plane and group, the number of their parts, and the values of leaves by plane."""
-    n = len(tree.column)
-    n_planes, n_groups = n // PLANE + 1, layout.n_groups + 1
+    n, n_groups = len(tree.column), layout.n_groups + 1
     memory, first, size, place = (np.empty(n + 1, dtype=np.int64) for _ in range(4))
     n_tests = leaf_ranges(tree.left, tree.right, memory, first, size, place)
     most_parts = min(n_tests + n_planes, n_planes * n_groups)
@@ -257,25 +225,15 @@ def _sorted_tests(tree: CodeTree, nodes: Nodes, layout: Layout, values: Array) -
         keep=np.empty(n_tests, dtype=np.uint32),
     )
     next_test = np.zeros(n_planes * n_groups, dtype=np.int64)
-    n_parts = sort_tests(first[:n], size[:n], nodes, layout.group, next_test, np.empty_like(next_test), tests)
+    n_parts = sort_tests(first[:n], size[:n], tree, bits, layout.group, next_test, np.empty_like(next_test), tests)
     by_plane = np.zeros((n_planes, PLANE + 1), dtype=np.float32)
     by_plane[place // PLANE, place % PLANE] = values
     return tests, n_parts, by_plane
-
-
-def _bits(tree: CodeTree) -> Array:
-    """Return for each node its set of codes as 256 bytes of 0 or 1; nothing if no node has one."""
-    if not tree.in_set.any():
-        return np.empty((0, 256), dtype=np.uint8)
-    return np.unpackbits(tree.right_set.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, 256)
 
 
 def leaves_of(pool: Pool, layout: Layout, tree: CodeTree, rows: Array, people: Array) -> Array:
     """Return the leaf of each of some pool rows, which belong to the given people."""
     leaf = np.zeros(len(rows), dtype=np.int64)
     if len(tree.column):
-        leaf_numbers(
-            pool.codes, pool.masks, layout.group, tree.column, tree.first_right, tree.span, tree.in_set, tree.right_set,
-            tree.left, tree.right, rows, people, 0, len(rows), leaf,
-        )  # fmt: skip
+        leaf_numbers(pool.codes, pool.masks, layout.group, tree, rows, people, leaf)
     return leaf

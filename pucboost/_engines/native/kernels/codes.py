@@ -1,4 +1,4 @@
-"""Values as codes of one byte: where the bins end, and in which bin a value is.
+"""Values as codes of one byte: where the bins end, in which bin a value is, and the codes of a bag of copies.
 
 Columns are found by position and codes are written to the places of people, so that blocks of a table may be encoded in
 any order and on any number of threads.
@@ -144,19 +144,9 @@ def _whole_parts(values_out: Array) -> None:
 
 @kernel
 def encode_columns(
-    values: Array,
-    bounds: Array,
-    category_codes: Array,
-    is_category: Array,
-    missing: Array,
-    least: float,
-    column: Array,
-    first: Array,
-    bundled: Array,
-    places: Array,
-    code: Array,
-    codes_out: Array,
-) -> None:
+    values: Array, bounds: Array, category_codes: Array, is_category: Array, missing: Array, least: float,
+    column: Array, first: Array, bundled: Array, places: Array, code: Array, codes_out: Array,
+) -> None:  # fmt: skip
     """Write the codes of the people at ``places``; values[f] are the values of feature f, and are overwritten.
 
     The bin of a value is the number of bounds below it. Bins b ≥ 1 of a bundled feature are the codes from ``first``
@@ -199,28 +189,20 @@ def pack_rows(codes: Array, lo: int, hi: int, rows_out: Array) -> None:
 
 @kernel
 def place_copies(
-    first_row: int,
-    rows: Array,
-    offsets: Array,
-    places: Array,
-    layer_start: Array,
-    lo: int,
-    hi: int,
+    first_row: int, rows: Array, offsets: Array, places: Array, layer_start: Array, lo: int, hi: int,
     pool_row_out: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Pool row of each of the virtual rows first_row + lo …: copy j of the person at place i is layer_start[j] + i."""
     for v in range(lo, hi):
         row = rows[v]
         pool_row_out[v] = layer_start[first_row + v - offsets[row]] + places[row]
 
 
-# --------------------------------------------------------------------------------------------------
-# The bag of a tree: each pool row with the same probability, independent of all others.
+# ----- the bag of a tree: each pool row with the same probability, independent of all others
 #
 # Whether a row is in the bag is a pure function of (key, row), however rows are divided into layers: 64 neighbours
 # share the random words. A bit that is 1 with probability 0.b₁b₂…b₁₆ (binary) is made of as many fair bits, from the
 # last to the first: OR with a fair bit where b = 1 (p → ½ + p/2), AND where b = 0 (p → p/2).
-
 
 PROBABILITY_BITS = 16
 PEOPLE_PER_BLOCK = 512
@@ -274,7 +256,7 @@ def write_bag(
     key: Any, probability: Any, layer_n: Array, layer_start: Array, starts: Array, lo: Any, hi: Any,
     rows_out: Array, people_out: Array,
 ) -> None:  # fmt: skip
-    """Write the pool rows of the bag, and whose they are, for the blocks lo … hi − 1; ``starts`` says where."""
+    """Write the pool rows of the bag, and whose they are, for the blocks lo … hi − 1; ``starts`` has their places."""
     for block in range(lo, hi):
         place = np.uint64(starts[block])
         for layer in range(len(layer_n)):

@@ -1,4 +1,4 @@
-"""Gradient and hessian of the losses in single precision, many rows at once.
+"""Before and after a tree: gradients of its rows, and what it adds to the scores of all copies.
 
 The losses are those of :mod:`pucboost._kernels.losses`. Raw scores are relative to ``start``, so that a large constant
 costs no precision. The loops are simple enough to become vector instructions, and for that values are first gathered
@@ -154,17 +154,9 @@ def add_exponentials(score: Array, start: float, largest: Array, total_out: Arra
 
 @kernel(**_VECTORS)
 def softmax(
-    score: Array,
-    label: Array,
-    weight: Array,
-    start: float,
-    factor: float,
-    largest: Array,
-    total: Array,
-    class_index: int,
-    gradient_out: Array,
-    hessian_out: Array,
-) -> None:
+    score: Array, label: Array, weight: Array, start: float, factor: float, largest: Array, total: Array,
+    class_index: int, gradient_out: Array, hessian_out: Array,
+) -> None:  # fmt: skip
     """One class: gradient p − 1[y is the class], hessian factor·p·(1 − p), where p = e^(s − largest) / total."""
     one = float32(1.0)
     for q in range(uint64(score.size)):
@@ -194,23 +186,10 @@ def _add_up_classes(
 
 @kernel(**_VECTORS)
 def fill_gradients(
-    loss: int,
-    constant: float,
-    start: Array,
-    scores: Array,
-    label: Array,
-    weight: Array,
-    rows: Array,
-    people: Array,
-    lo: int,
-    hi: int,
-    class_index: int,
-    room: Array,
-    largest: Array,
-    total: Array,
-    gradient_out: Array,
+    loss: int, constant: float, start: Array, scores: Array, label: Array, weight: Array, rows: Array, people: Array,
+    lo: int, hi: int, class_index: int, room: Array, largest: Array, total: Array, gradient_out: Array,
     hessian_out: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Write weight × gradient and weight × hessian of the picks lo … hi − 1.
 
     ``room`` has three rows for scores, labels and weights of some picks at a time, which stay in the caches, and one
@@ -244,17 +223,12 @@ def fill_gradients(
             softmax(s, y, w, start[k], constant, largest[at:end], total[at:end], k, g, h)
 
 
-# --------------------------------------------------------------------------------------------------
-# The scores of all copies after a tree, by sets of leaves.
+# ----- the scores of all copies after a tree, by sets of leaves
 #
-# How leaves become bits, and why the leaf of person i under the mask s is the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧
-# ⋀_{g∉s} M_g, is told in :mod:`pucboost._kernels.leaf_sets`. Here the values are codes of a byte, a word has 32 bits,
-# and a plane of a tree (32 neighbouring leaves) has only the nodes that exclude some of these leaves. The tests of a
-# person are made once for all copies, in blocks that stay in the first-level cache.
-#
-# Nodes come after their parents. A node sends a row to the right if code − first_right ≤ span in 8 bits, or if its
-# set holds the code.
-
+# :mod:`pucboost._kernels.leaf_sets` explains how leaves become bits, and why the leaf of person i under the mask s is
+# the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. Here the values are codes of a byte, a word has 32 bits, and a
+# plane of a tree (32 neighbouring leaves) has only the nodes that exclude some of these leaves. The tests of a person
+# are made once for all copies, in blocks that stay in the first-level cache. A ``tree`` is a ``growth.CodeTree``.
 
 PLANE = 32
 """Leaves in a plane: the bits of a word."""
@@ -275,17 +249,6 @@ class Tests(NamedTuple):
     node: Array
     keep: Array
     """The leaves that remain if a row goes right at the node."""
-
-
-class Nodes(NamedTuple):
-    """What the inner nodes of a tree do."""
-
-    column: Array
-    first_right: Array
-    span: Array
-    in_set: Array
-    sets: Array
-    """Whether each code goes right, a byte each; without rows if no node has a set."""
 
 
 @kernel(error_model="numpy")
@@ -316,26 +279,27 @@ def leaf_ranges(left: Array, right: Array, leaves: Array, first_out: Array, size
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _missing_goes_right(nodes: Any, node: int) -> Any:
-    if nodes.in_set[node]:
-        return nodes.sets[node, MISSING] != 0
-    return uint8(MISSING - nodes.first_right[node]) <= nodes.span[node]
+def _missing_goes_right(tree: Any, bits: Array, node: int) -> Any:
+    if tree.in_set[node]:
+        return bits[node, MISSING] != 0
+    return uint8(MISSING - tree.first_right[node]) <= tree.span[node]
 
 
 @kernel(error_model="numpy")
 def sort_tests(
-    first: Array, size: Array, nodes: Any, group: Array, next_test: Array, part_of: Array, tests_out: Any
+    first: Array, size: Array, tree: Any, bits: Array, group: Array, next_test: Array, part_of: Array, tests_out: Any
 ) -> int:
     """Write the tests of a tree sorted by plane and group, base first, and return the number of parts.
 
-    ``next_test`` and ``part_of`` are memory to work in, a number for each plane and group (or base); the former is 0.
+    ``bits[node]`` has a byte for each code: whether it goes right; it has no rows if no node has a set. ``next_test``
+    and ``part_of`` are memory to work in, a number for each plane and group (or base); the former is 0.
     """
     plane_start_out, part_start_out, part_group_out, part_missing_out, node_out, keep_out = tests_out
-    n_planes = plane_start_out.size - 1
+    n_planes = first.size // PLANE + 1
     n_groups = next_test.size // n_planes
     for node in range(first.size):
         for plane in range(first[node] // PLANE, (first[node] + size[node] - 1) // PLANE + 1):
-            next_test[plane * n_groups + group[nodes.column[node]] + 1] += 1
+            next_test[plane * n_groups + group[tree.column[node]] + 1] += 1
     n_parts = n_tests = 0
     for key in range(next_test.size):
         here, next_test[key] = next_test[key], n_tests
@@ -350,12 +314,12 @@ def sort_tests(
         n_tests += here
     plane_start_out[n_planes], part_start_out[n_parts] = n_parts, n_tests
     for node in range(first.size):
-        missing_right = _missing_goes_right(nodes, node)
+        missing_right = _missing_goes_right(tree, bits, node)
         for plane in range(first[node] // PLANE, (first[node] + size[node] - 1) // PLANE + 1):
             start = max(first[node] - plane * PLANE, 0)
             end = min(first[node] + size[node] - plane * PLANE, PLANE)
             keep = uint32(~((uint64(1) << uint64(end)) - (uint64(1) << uint64(start))))
-            key = plane * n_groups + group[nodes.column[node]] + 1
+            key = plane * n_groups + group[tree.column[node]] + 1
             node_out[next_test[key]], keep_out[next_test[key]] = node, keep
             next_test[key] += 1
             if missing_right:
@@ -421,45 +385,33 @@ def _add(values: Array, score_out: Array) -> None:
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _test(codes: Array, nodes: Any, tests: Any, part: int, i: int, set_out: Array) -> None:
+def _test(codes: Array, tree: Any, bits: Array, tests: Any, part: int, i: int, set_out: Array) -> None:
     """The leaves that remain for the people i, i + 1, … after the tests of a part, with their own values."""
     for q in range(uint64(set_out.size)):
         set_out[q] = _EVERY_LEAF
     for t in range(tests.part_start[part], tests.part_start[part + 1]):
         node = tests.node[t]
-        own = codes[nodes.column[node], i : i + set_out.size]
-        if nodes.in_set[node]:
-            _look_up(own, nodes.sets[node], tests.keep[t], set_out)
+        own = codes[tree.column[node], i : i + set_out.size]
+        if tree.in_set[node]:
+            _look_up(own, bits[node], tests.keep[t], set_out)
         else:
-            _compare(own, nodes.first_right[node], nodes.span[node], tests.keep[t], set_out)
+            _compare(own, tree.first_right[node], tree.span[node], tests.keep[t], set_out)
 
 
 @kernel(error_model="numpy")
 def add_leaf_values(
-    codes: Array,
-    masks: Array,
-    layer_n: Array,
-    layer_start: Array,
-    nodes: Any,
-    tests: Any,
-    n_parts: int,
-    values: Array,
-    sets: Array,
-    value: Array,
-    lo: int,
-    hi: int,
-    score_out: Array,
-) -> None:
+    codes: Array, masks: Array, layer_n: Array, layer_start: Array, tree: Any, bits: Array, tests: Any, n_planes: int,
+    n_parts: int, values: Array, sets: Array, value: Array, lo: int, hi: int, score_out: Array,
+) -> None:  # fmt: skip
     """Add the value of its leaf to the score of every copy of the people lo … hi − 1; values[p] are those of plane p.
 
     ``values`` has one entry more than a plane has leaves, for the lowest bit of nothing. ``sets`` and ``value`` are
     memory to work in: a block for each part and two more, and a block.
     """
-    n_planes = tests.plane_start.size - 1
     for i in range(lo, hi, PEOPLE_PER_BLOCK):
         n = min(PEOPLE_PER_BLOCK, hi - i)
         for part in range(n_parts):
-            _test(codes, nodes, tests, part, i, sets[part, :n])
+            _test(codes, tree, bits, tests, part, i, sets[part, :n])
         for layer in range(layer_n.size):
             m = min(n, layer_n[layer] - i)
             if m <= 0:
@@ -490,33 +442,19 @@ def add_leaf_values(
 
 @kernel(error_model="numpy")
 def leaf_numbers(
-    codes: Array,
-    masks: Array,
-    group: Array,
-    column: Array,
-    first_right: Array,
-    span: Array,
-    in_set: Array,
-    right_set: Array,
-    left: Array,
-    right: Array,
-    rows: Array,
-    people: Array,
-    lo: int,
-    hi: int,
-    leaf_out: Array,
+    codes: Array, masks: Array, group: Array, tree: Any, rows: Array, people: Array, leaf_out: Array
 ) -> None:
     """Write the leaf that each of the given pool rows reaches, one node after the other."""
-    for q in range(lo, hi):
+    for q in range(rows.size):
         mask = uint64(masks[rows[q]])
         node = 0
         while node >= 0:
-            c = column[node]
+            c = tree.column[node]
             shared = group[c] < 0 or (mask >> uint64(group[c])) & uint64(1)
             code = codes[c, people[q]] if shared else uint8(MISSING)
-            if in_set[node]:
-                goes_right = (right_set[node, code >> 6] >> uint64(code & 63)) & uint64(1) != 0
+            if tree.in_set[node]:
+                goes_right = (tree.right_set[node, code >> 6] >> uint64(code & 63)) & uint64(1) != 0
             else:
-                goes_right = uint8(code - first_right[node]) <= span[node]
-            node = right[node] if goes_right else left[node]
+                goes_right = uint8(code - tree.first_right[node]) <= tree.span[node]
+            node = tree.right[node] if goes_right else tree.left[node]
         leaf_out[q] = ~node

@@ -1,9 +1,14 @@
-"""One tree, leaf by leaf: always the leaf is split whose split gains most.
+"""What all threads do in a round: draw the bag, fill in gradients, grow a tree, and add it to the scores.
 
-All threads run :func:`grow_tree` at once. Each owns some rows of the bag, whose codes it moves about with the leaves,
-and some columns, in which it looks for splits. Of everything else each keeps a copy of its own, made of the same
-numbers; only the first thread writes the tree. Threads meet twice for every split: when all have their part of a
-histogram (or of the rows it is made of), and when all have their best split.
+The threads of a crew stay in :func:`do_jobs` from one job to the next. A job is a few numbers in ``signals``; all else
+is memory that was there when they came in. So handing out a job costs no more than a look, while a thread that had to
+return to Python, or to sleep, would come back later than many a tree takes.
+
+A tree grows leaf by leaf: always the leaf is split whose split gains most. All threads run :func:`grow_tree` at once.
+Each owns some rows of the bag, whose codes it moves about with the leaves, and some columns, in which it looks for
+splits. Of everything else each keeps a copy of its own, made of the same numbers; only the first thread writes the
+tree. Threads meet twice for every split: when all have their part of a histogram (or of the rows it is made of), and
+when all have their best split.
 """
 
 from __future__ import annotations
@@ -15,20 +20,11 @@ import numpy as np
 from ...._common import Array
 from ...._kernels.compiling import kernel
 from .codes import count_bag, gather_codes, write_bag
-from .gradients import PLANE, Nodes, Tests, add_leaf_values, fill_gradients, leaf_ranges, sort_tests
+from .gradients import PLANE, Tests, add_leaf_values, fill_gradients, leaf_ranges, sort_tests
 from .histograms import (
-    BIN,
     CHUNK_ROWS,
-    FEATURE,
-    GAIN,
-    L2,
-    LEFT_G,
-    LEFT_H,
     MEAN_LEVELS,
-    MISSING_LEFT,
     MOST_LEVELS,
-    Bag,
-    Limits,
     add_to_histogram,
     clear_histogram,
     gradient_sizes,
@@ -38,7 +34,183 @@ from .histograms import (
     partition,
     wait_for_all,
 )
-from .splits import code_test, leaf_output, search_leaf, take_best
+from .splits import (
+    BIN,
+    FEATURE,
+    GAIN,
+    L2,
+    LEFT_G,
+    LEFT_H,
+    MISSING_LEFT,
+    code_test,
+    leaf_output,
+    search_leaf,
+    take_best,
+)
+
+# ----- what growing a tree works on: arrays and numbers under names, as tuples that kernels can read
+
+
+class Features(NamedTuple):
+    """What splits on each feature depend on; int64 arrays, flags are 0 or 1."""
+
+    column: Array
+    first: Array
+    n_bins: Array
+    bundled: Array
+    has_missing: Array
+    categorical: Array
+    monotone: Array
+    """−1, 0 or 1."""
+    used: Array
+    """Whether this tree may split on it."""
+    together: Array
+    """Interaction constraints: sets × features. Without any set, all features may meet."""
+
+
+class Cells(NamedTuple):
+    """Where the wide cells of each column begin, and how many value codes it has; missing values come after these."""
+
+    at: Array
+    n_codes: Array
+
+
+class Limits(NamedTuple):
+    """When growing stops, and what is left to chance."""
+
+    max_depth: int
+    """0 or less for none."""
+    min_rows: float
+    min_hessian: float
+    min_gain: float
+    per_node: float
+    """Share of the features that each node may use."""
+    extra_trees: bool
+    intermediate: bool
+    """Whether monotone leaves are bounded by the values of those on the other side, not by the middle of a split."""
+    key: Any
+    """Of this tree's random numbers (uint64)."""
+
+
+class Bag(NamedTuple):
+    """The rows of the bag, twice: leaves move from one half to the other when they are split."""
+
+    codes: Array
+    packed: Array
+    other_codes: Array
+    other_packed: Array
+    unit_g: float
+    unit_h: float
+    """What the units of the packed gradients stand for: powers of two."""
+    total_g: float
+    total_h: float
+    """Sums over the bag."""
+
+
+class Shared(NamedTuple):
+    """What the threads show each other; one row for each thread, but wide cells have one for each leaf."""
+
+    counts: Array
+    """Rows of the two new leaves."""
+    spans: Array
+    """Where the rows of the smaller one begin and end."""
+    poured: Array
+    narrow: Array
+    poured_g: Array
+    poured_h: Array
+    wide_g: Array
+    wide_h: Array
+    found: Array
+    found_sets: Array
+
+
+class Leaves(NamedTuple):
+    """One thread's copy of the state of the leaves; one entry each."""
+
+    first: Array
+    end: Array
+    """Its own rows of the leaf."""
+    half: Array
+    """Which half of the bag they are in."""
+    depth: Array
+    parent: Array
+    rows: Array
+    """Of all threads."""
+    sum_g: Array
+    sum_h: Array
+    value: Array
+    lowest: Array
+    highest: Array
+    """Bounds of the value, from monotone constraints."""
+    best: Array
+    best_set: Array
+    """Its best split."""
+    path: Array
+    """Features that were split on to get there."""
+    barren: Array
+    """Features by which nothing was gained there or further up, of the columns of this thread."""
+    born: Array
+    """A number for the random numbers of its search."""
+    sign: Array
+    """Of each node: whether values must rise (1) or fall (−1) from left to right."""
+    side: Array
+    """Leaves × nodes: −1 to the left of the node, 1 to the right, 0 elsewhere."""
+    changed: Array
+    """Whether its bounds have changed."""
+
+
+class Scratch(NamedTuple):
+    """Memory of one thread for a search in one column."""
+
+    allowed: Array
+    below_g: Array
+    below_h: Array
+    gains: Array
+    order: Array
+    left_set: Array
+    right_set: Array
+
+
+class CodeTree(NamedTuple):
+    """The splits of a tree as tests of codes. Node 0 is the root, and nodes come after their parents.
+
+    A row goes right if uint8(code − first_right) ≤ span, or with ``in_set`` if ``right_set`` has the bit of its code. A
+    withheld column has code 255.
+    """
+
+    column: Array
+    first_right: Array
+    span: Array
+    in_set: Array
+    right_set: Array
+    """(nodes, 4) words of 64 bits."""
+    left: Array
+    right: Array
+    """Children: the number of a node, or ~leaf."""
+
+
+class Tree(NamedTuple):
+    """A tree as a model holds it. Without inner nodes it is a single leaf."""
+
+    code: CodeTree
+    feature: Array
+    bin: Array
+    """Numeric splits: bins up to this one go left."""
+    left_set: Array
+    """Categorical splits: the bins that go left, 256 bits each."""
+    default_left: Array
+    gain: Array
+    internal_value: Array
+    internal_weight: Array
+    internal_count: Array
+    leaf_value: Array
+    """Shrinkage included."""
+    leaf_weight: Array
+    leaf_count: Array
+    shrinkage: float
+
+
+# ----- one tree
 
 FEW_ROWS = 3_000
 """Of a leaf with fewer rows, by its hessian, each thread adds up its own columns for all rows.
@@ -137,23 +309,23 @@ def _write_node(
     tree: Any, node: Any, left: Any, right: Any, column: Any, start: Any, span: Any, in_set: Any, leaves: Any,
     right_set: Array,
 ) -> None:  # fmt: skip
-    """Write what there is to say of a new node, which takes the place of the leaf ``left``."""
-    found = leaves.best[left]
+    """Write a new node, which takes the place of the leaf ``left``."""
+    found, code = leaves.best[left], tree.code
     tree.feature[node], tree.bin[node] = np.int64(found[FEATURE]), np.int64(found[BIN])
     tree.default_left[node] = found[MISSING_LEFT] > 0.0
-    tree.column[node], tree.first_right[node], tree.span[node] = column, np.uint8(start), np.uint8(span)
-    tree.in_set[node] = in_set
+    code.column[node], code.first_right[node], code.span[node] = column, np.uint8(start), np.uint8(span)
+    code.in_set[node] = in_set
     for k in range(4):
-        tree.left_set[node, k], tree.right_set[node, k] = leaves.best_set[left, k], right_set[k]
-    tree.gain[node], tree.value[node] = found[GAIN], leaves.value[left]
-    tree.weight[node], tree.rows[node] = leaves.sum_h[left], leaves.rows[left]
+        tree.left_set[node, k], code.right_set[node, k] = leaves.best_set[left, k], right_set[k]
+    tree.gain[node], tree.internal_value[node] = found[GAIN], leaves.value[left]
+    tree.internal_weight[node], tree.internal_count[node] = leaves.sum_h[left], leaves.rows[left]
     parent = leaves.parent[left]
     if parent >= 0:
-        if tree.left[parent] == ~left:
-            tree.left[parent] = node
+        if code.left[parent] == ~left:
+            code.left[parent] = node
         else:
-            tree.right[parent] = node
-    tree.left[node], tree.right[node] = ~left, ~right
+            code.right[parent] = node
+    code.left[node], code.right[node] = ~left, ~right
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
@@ -172,9 +344,10 @@ def _split_rows(
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def bound_by_others(n: Any, leaves: Any) -> None:
-    """Bound the n leaves by each other: left of a rising split, nobody is above the lowest on its right.
+    """Bound the n leaves by each other: left of a rising split, no value is above the lowest on its right.
 
-    All values keep within these bounds, so it does not matter which leaf is split next.
+    All values keep within these bounds, so it does not matter which leaf is split next. LightGBM's intermediate method
+    bounds a leaf only by those that touch it: both are monotone, this one is a little stricter.
     """
     for leaf in range(n):
         leaves.changed[leaf] = False
@@ -320,13 +493,7 @@ def grow_tree(
     return n
 
 
-# --------------------------------------------------------------------------------------------------
-# What all threads do in a round: draw the bag, fill in gradients, grow a tree, and add it to the scores.
-#
-# The threads of a crew stay in :func:`do_jobs` from one job to the next. A job is a few numbers in ``signals``; all
-# else is memory that was there when they came in. So handing out a job costs no more than a look, while a thread that
-# had to return to Python, or to sleep, would come back later than many a tree takes.
-
+# ----- the jobs of a round
 
 DRAW, GROW, ADD, LEAVE = range(4)
 """Jobs: draw a bag; grow a tree on it; add a tree to the scores; leave the kernel."""
@@ -344,7 +511,7 @@ BAG_KEY, CHANCE, TREE_KEY = range(3)
 
 
 class Signals(NamedTuple):
-    """What the threads tell each other."""
+    """How the threads of a crew hand out jobs and wait for each other."""
 
     calls: Array
     """How many jobs were handed out."""
@@ -383,7 +550,7 @@ class BagMemory(NamedTuple):
     counts: Array
     """Rows of each block of people, later where they begin."""
     sizes: Array
-    """What :func:`gradient_sizes` says of each chunk."""
+    """The result of :func:`gradient_sizes` for each chunk."""
     units: Array
     """Sums of each thread in units."""
     gathered: Array
@@ -396,7 +563,7 @@ class BagMemory(NamedTuple):
 
 
 class GrowthMemory(NamedTuple):
-    """All that :func:`grow_tree` wants besides."""
+    """Everything else that :func:`grow_tree` works on."""
 
     features: Any
     cells: Any
@@ -410,13 +577,7 @@ class GrowthMemory(NamedTuple):
 class AddedTree(NamedTuple):
     """The tree to add, and room for its tests."""
 
-    column: Array
-    first_right: Array
-    span: Array
-    in_set: Array
-    right_set: Array
-    left: Array
-    right: Array
+    code: CodeTree
     values: Array
     bits: Array
     """Whether each code goes right, a byte each; without rows if no node has a set."""
@@ -424,12 +585,7 @@ class AddedTree(NamedTuple):
     """The consent group of each column."""
     order: Array
     """Four numbers for each leaf."""
-    plane_start: Array
-    part_start: Array
-    part_group: Array
-    part_missing: Array
-    node: Array
-    keep: Array
+    tests: Tests
     counters: Array
     by_plane: Array
     sets: Array
@@ -438,7 +594,7 @@ class AddedTree(NamedTuple):
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _draw(thread: Any, signals: Any, pool: Any, bag: Any) -> None:
-    """Draw the bag, if there is room for it; its size is known then in any case."""
+    """Write the size of the bag to ``signals.whole``, and draw it if there is room for it."""
     threads, keys = signals.whole[THREADS], signals.keys
     blocks = len(bag.counts) - 1
     lo, hi = blocks * thread // threads, blocks * (thread + 1) // threads
@@ -513,7 +669,7 @@ def _fill(thread: Any, signals: Any, pool: Any, bag: Any) -> None:
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _grow(thread: Any, signals: Any, pool: Any, bag: Any, growth: Any, leaves: Any, scratch: Any) -> None:
-    """Grow a tree on the bag; ``signals.whole`` says how many leaves it has."""
+    """Grow a tree on the bag; the number of its leaves goes to ``signals.whole``."""
     threads, n, numbers = signals.whole[THREADS], signals.whole[BAG_ROWS], bag.numbers
     _fill(thread, signals, pool, bag)
     if not wait_for_all(signals.arrivals, threads) or np.isnan(numbers[SCALE_G]):
@@ -543,27 +699,24 @@ def _grow(thread: Any, signals: Any, pool: Any, bag: Any, growth: Any, leaves: A
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _sort(signals: Any, added: Any) -> None:
-    """Write the tests of the tree to add, if there is room for them; their number is known then in any case."""
+    """Write the number of tests of the tree to add to ``signals.whole``, and the tests if there is room for them."""
     n = signals.whole[NODES]
     n_planes, n_groups = n // PLANE + 1, len(added.counters) // (2 * len(added.by_plane))
     order, first, size, place = added.order[0], added.order[1], added.order[2], added.order[3]
-    n_tests = leaf_ranges(added.left[:n], added.right[:n], order, first, size, place)
+    n_tests = leaf_ranges(added.code.left[:n], added.code.right[:n], order, first, size, place)
     signals.whole[N_TESTS], signals.whole[N_PARTS] = n_tests, 0
-    if n_tests > len(added.node):
+    if n_tests > len(added.tests.node):
         return
     for node in range(n if len(added.bits) else 0):
         for code in range(256):
-            bit = (added.right_set[node, code >> 6] >> np.uint64(code & 63)) & np.uint64(1)
+            bit = (added.code.right_set[node, code >> 6] >> np.uint64(code & 63)) & np.uint64(1)
             added.bits[node, code] = np.uint8(bit)
     keys = n_planes * n_groups
     next_test, part_of = added.counters[:keys], added.counters[keys : 2 * keys]
     next_test[:] = 0
-    nodes = Nodes(added.column[:n], added.first_right[:n], added.span[:n], added.in_set[:n], added.bits)
-    tests = Tests(
-        added.plane_start[: n_planes + 1], added.part_start, added.part_group, added.part_missing, added.node,
-        added.keep,
-    )  # fmt: skip
-    signals.whole[N_PARTS] = sort_tests(first[:n], size[:n], nodes, added.group, next_test, part_of, tests)
+    signals.whole[N_PARTS] = sort_tests(
+        first[:n], size[:n], added.code, added.bits, added.group, next_test, part_of, added.tests
+    )
     for leaf in range(n + 1):
         added.by_plane[place[leaf] // PLANE, place[leaf] % PLANE] = np.float32(added.values[leaf])
 
@@ -576,19 +729,13 @@ def _add(thread: Any, signals: Any, pool: Any, added: Any) -> None:
         _sort(signals, added)
     if not wait_for_all(signals.arrivals, whole[THREADS]):
         return
-    n, n_parts = whole[NODES], whole[N_PARTS]
-    if whole[N_TESTS] > len(added.node) or n_parts + 2 > added.sets.shape[1]:
+    n_parts = whole[N_PARTS]
+    if whole[N_TESTS] > len(added.tests.node) or n_parts + 2 > added.sets.shape[1]:
         return
-    n_planes = n // PLANE + 1
-    tests = Tests(
-        added.plane_start[: n_planes + 1], added.part_start, added.part_group, added.part_missing, added.node,
-        added.keep,
-    )  # fmt: skip
-    nodes = Nodes(added.column[:n], added.first_right[:n], added.span[:n], added.in_set[:n], added.bits)
     add_leaf_values(
-        pool.codes, pool.masks, pool.layer_n, pool.layer_start, nodes, tests, n_parts, added.by_plane,
-        added.sets[thread], added.value[thread], pool.ranges[thread], pool.ranges[thread + 1],
-        pool.scores[whole[CLASS]],
+        pool.codes, pool.masks, pool.layer_n, pool.layer_start, added.code, added.bits, added.tests,
+        whole[NODES] // PLANE + 1, n_parts, added.by_plane, added.sets[thread], added.value[thread],
+        pool.ranges[thread], pool.ranges[thread + 1], pool.scores[whole[CLASS]],
     )  # fmt: skip
 
 
@@ -596,7 +743,7 @@ def _add(thread: Any, signals: Any, pool: Any, added: Any) -> None:
 def do_jobs(
     thread: Any, stay: Any, signals: Any, pool: Any, bag: Any, growth: Any, added: Any, leaves: Any, scratch: Any
 ) -> None:
-    """Do a thread's part of the next job, and if it is to stay, of all that come while it looks on."""
+    """Do a thread's part of the next job and, if it is to stay, of every job that comes while it looks for one."""
     served = signals.served[thread]
     while True:
         if stay and not look_for(signals.calls, served[0] + 1):

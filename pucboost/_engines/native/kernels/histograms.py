@@ -1,14 +1,21 @@
-"""How the threads of one kernel wait for each other.
+"""Histograms of gradients in whole numbers, the rows of a leaf moved to its children, and threads that wait.
 
-A tree of 31 leaves has some 60 places at which its threads meet, every tenth of a millisecond. Handing each step to a
-thread pool would cost more than the step, so the threads stay inside one kernel and meet here.
+Gradient and hessian are rounded to multiples of a power of two. A row is one int64, the gradient in the upper and the
+hessian in the lower half, so a cell takes one addition for both. Half a word overflows after some 2³¹ units; before
+that a *narrow* histogram of such cells is poured into a *wide* one, two doubles a cell. Doubles add whole numbers below
+2⁵³ exactly. So sums are the same bits whatever the order of rows and the number of threads, and the resolution does not
+depend on how many rows there are. Leaf values come from the same sums: unrounded ones depend on the order of rows.
+
+Narrow cells of a column are :data:`STRIDE` apart, not 256: otherwise the first cells of all columns would compete for
+the same few lines of the cache. Wide cells are packed: column c has its value codes from ``at[c]`` on, then the missing
+ones.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -17,8 +24,14 @@ from numba.core import types
 
 from ...._common import Array
 from ...._kernels.compiling import kernel
+from .codes import MISSING
 
-_intrinsic: Any = extending.intrinsic  # its declared type does not know that the first argument is numba's
+_intrinsic: Any = extending.intrinsic  # its declared type lacks the first argument, numba's context
+
+# ----- how the threads of one kernel wait for each other
+#
+# A tree of 31 leaves has some 60 places at which its threads meet, every tenth of a millisecond. Handing each step to a
+# thread pool would cost more than the step, so the threads stay inside one kernel and meet here.
 
 PATIENCE = 20_000
 """How often a thread looks before it offers its core to another one. On a virtual machine it comes back late from that,
@@ -109,21 +122,9 @@ def raise_counter(counter: Array) -> None:
     _add_and_get_old(counter.ctypes.data, 1)
 
 
-# --------------------------------------------------------------------------------------------------
-# Histograms of gradients in whole numbers: the same bits whatever the order of rows and the number of threads.
-#
-# Gradient and hessian are rounded to multiples of a power of two. A row is one int64, the gradient in the upper and
-# the hessian in the lower half, so a cell takes one addition for both. Half a word overflows after some 2³¹ units;
-# before that a *narrow* histogram of such cells is poured into a *wide* one, two doubles a cell. Doubles add whole
-# numbers below 2⁵³ exactly. So the resolution does not depend on how many rows there are.
-#
-# Narrow cells of a column are :data:`STRIDE` apart, not 256: otherwise the first cells of all columns would compete
-# for the same few lines of the cache. Wide cells are packed: column c has its value codes from ``at[c]`` on, then the
-# missing ones.
-
+# ----- histograms
 
 STRIDE = 264
-MISSING = 255
 CHUNK = 256
 """Rows between two looks at whether narrow cells may overflow."""
 
@@ -131,7 +132,8 @@ CHUNK_ROWS = 1024
 """Rows per chunk of :func:`gradient_sizes`."""
 
 MEAN_LEVELS = 2**14
-"""About how many units the mean gradient has."""
+"""About how many units the mean gradient has. The scale follows the mean, not the largest: heavy tails do not coarsen
+the rest, and the precision does not fall with N."""
 
 MOST_LEVELS = 2**22
 """The largest gradient: a chunk of them still fits into half a word."""
@@ -296,8 +298,7 @@ def merge_column(
                 _add_poured(poured_g[thread, cells], poured_h[thread, cells], wide_g_out[wide], wide_h_out[wide])
 
 
-# --------------------------------------------------------------------------------------------------
-# Rows of a leaf, moved to the places of its two children.
+# ----- rows of a leaf, moved to the places of its two children
 
 
 @kernel(error_model="numpy")
@@ -325,7 +326,7 @@ def partition(
     words = np.uint64(codes.shape[1])
     one = np.uint64(1)
     front, back = np.uint64(lo), np.uint64(hi) - one
-    if words == np.uint64(4):  # columns between 25 and 32 are common, and known to the compiler they cost half
+    if words == np.uint64(4):  # 25 to 32 columns are common, and with a constant the loop takes half the time
         for i in range(np.uint64(lo), np.uint64(hi)):
             right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
             to = back if right else front
@@ -344,155 +345,3 @@ def partition(
         front += one - right
         back -= right
     return np.int64(front)
-
-
-# --------------------------------------------------------------------------------------------------
-# What growing a tree works on: arrays and numbers under names, as tuples that kernels can read.
-
-
-class Features(NamedTuple):
-    """What a split on each feature needs to know; int64 arrays, flags are 0 or 1."""
-
-    column: Array
-    first: Array
-    n_bins: Array
-    bundled: Array
-    has_missing: Array
-    categorical: Array
-    monotone: Array
-    """−1, 0 or 1."""
-    used: Array
-    """Whether this tree may split on it."""
-    together: Array
-    """Interaction constraints: sets × features. Without any set, all features may meet."""
-
-
-class Cells(NamedTuple):
-    """Where the wide cells of each column begin, and how many value codes it has; missing values come after these."""
-
-    at: Array
-    n_codes: Array
-
-
-class Limits(NamedTuple):
-    """When growing stops, and what is left to chance."""
-
-    max_depth: int
-    """0 or less for none."""
-    min_rows: float
-    min_hessian: float
-    min_gain: float
-    per_node: float
-    """Share of the features that each node may use."""
-    extra_trees: bool
-    intermediate: bool
-    """Whether monotone leaves are bounded by the values of those on the other side, not by the middle of a split."""
-    key: Any
-    """Of this tree's random numbers (uint64)."""
-
-
-class Bag(NamedTuple):
-    """The rows of the bag, twice: leaves move from one half to the other when they are split."""
-
-    codes: Array
-    packed: Array
-    other_codes: Array
-    other_packed: Array
-    unit_g: float
-    unit_h: float
-    """What the units of the packed gradients stand for: powers of two."""
-    total_g: float
-    total_h: float
-    """Sums over the bag."""
-
-
-class Shared(NamedTuple):
-    """What the threads show each other; one row for each thread, but wide cells have one for each leaf."""
-
-    counts: Array
-    """Rows of the two new leaves."""
-    spans: Array
-    """Where the rows of the smaller one begin and end."""
-    poured: Array
-    narrow: Array
-    poured_g: Array
-    poured_h: Array
-    wide_g: Array
-    wide_h: Array
-    found: Array
-    found_sets: Array
-
-
-class Leaves(NamedTuple):
-    """What one thread knows of the leaves; one entry each."""
-
-    first: Array
-    end: Array
-    """Its own rows of the leaf."""
-    half: Array
-    """Which half of the bag they are in."""
-    depth: Array
-    parent: Array
-    rows: Array
-    """Of all threads."""
-    sum_g: Array
-    sum_h: Array
-    value: Array
-    lowest: Array
-    highest: Array
-    """Bounds of the value, from monotone constraints."""
-    best: Array
-    best_set: Array
-    """Its best split."""
-    path: Array
-    """Features that were split on to get there."""
-    barren: Array
-    """Features by which nothing was gained there or further up, of the columns of this thread."""
-    born: Array
-    """A number for the random numbers of its search."""
-    sign: Array
-    """Of each node: whether values must rise (1) or fall (−1) from left to right."""
-    side: Array
-    """Leaves × nodes: −1 to the left of the node, 1 to the right, 0 elsewhere."""
-    changed: Array
-    """Whether its bounds have changed."""
-
-
-class Scratch(NamedTuple):
-    """Memory of one thread for a search in one column."""
-
-    allowed: Array
-    below_g: Array
-    below_h: Array
-    gains: Array
-    order: Array
-    left_set: Array
-    right_set: Array
-
-
-class TreeArrays(NamedTuple):
-    """The tree: what LightGBM's text says of it, and each test in terms of codes."""
-
-    feature: Array
-    bin: Array
-    default_left: Array
-    left_set: Array
-    column: Array
-    first_right: Array
-    span: Array
-    in_set: Array
-    right_set: Array
-    left: Array
-    right: Array
-    gain: Array
-    value: Array
-    weight: Array
-    rows: Array
-    leaf_value: Array
-    leaf_weight: Array
-    leaf_count: Array
-
-
-# Where what is found of a split stands in Shared.found and Leaves.best
-GAIN, FEATURE, BIN, MISSING_LEFT, L2, LEFT_G, LEFT_H = range(7)
-FOUND = 7

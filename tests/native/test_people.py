@@ -1,4 +1,4 @@
-"""Bins and codes: the kernels against their twins, and bins against what they promise."""
+"""Bins, codes and bundles: the kernels against their twins, and bins against what they promise."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from native_pools import ALL, encoded, people_table
+from native_pools import ALL, encoded, masked_codes, people_table, virtual_table
 from twins import codes as naive
 
+from pucboost._consent import Consent
 from pucboost._engines.native import people as sampling
 from pucboost._engines.native.kernels import codes as kernel
-from pucboost._engines.native.people import MOST_BINS, BinParams, Bins, ColumnSample, FeatureBins, find_bins
+from pucboost._engines.native.people import (
+    MOST_BINS,
+    BinParams,
+    Bins,
+    ColumnSample,
+    FeatureBins,
+    Layout,
+    find_bins,
+    find_layout,
+)
+from pucboost._engines.native.pool import Pool
 from pucboost._kernels.rows import ZERO_THRESHOLD
 from pucboost._tables.containers import row_source
 
@@ -25,13 +36,9 @@ NAN = np.nan
 def test_bin_ends(counts: list[int], max_bins: int, min_count: int) -> None:
     out = np.empty(max_bins, dtype=np.int64)
     n = kernel.bin_ends(np.array(counts), max_bins, min_count, out)
-    assert out[:n].tolist() == naive.bin_ends(counts, max_bins, min_count)
-
-
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(1, 40), st.integers(0, 12))
-def test_bins_cover_all_values_once(counts: list[int], max_bins: int, min_count: int) -> None:
-    ends = naive.bin_ends(counts, max_bins, min_count)
-    assert ends == sorted(set(ends))
+    ends = out[:n].tolist()
+    assert ends == naive.bin_ends(counts, max_bins, min_count)
+    assert ends == sorted(set(ends))  # all values once
     assert ends[-1] == len(counts) - 1
     assert len(ends) <= max_bins
 
@@ -151,13 +158,13 @@ def test_a_bundle_keeps_who_is_not_in_the_first_bin() -> None:
     assert codes[0].tolist() == wanted == [0, 1, 2, 3, 255, 3]
 
 
-@pytest.mark.parametrize("n_columns", [0, 1, 8, 9, 23])
-def test_pack_rows(n_columns: int) -> None:
-    codes = np.random.default_rng(n_columns).integers(0, 256, (n_columns, 11), dtype=np.uint8)
-    out = np.zeros((11, max(1, -(-n_columns // 8))), dtype=np.uint64)
-    for lo, hi in ((0, 4), (4, 11)):
-        kernel.pack_rows(codes, lo, hi, out)
-    assert out.tolist() == [naive.packed(row) for row in codes.T.tolist()]
+def test_pack_rows() -> None:
+    for n_columns in (0, 1, 8, 9, 23):
+        codes = np.random.default_rng(n_columns).integers(0, 256, (n_columns, 11), dtype=np.uint8)
+        out = np.zeros((11, max(1, -(-n_columns // 8))), dtype=np.uint64)
+        for lo, hi in ((0, 4), (4, 11)):
+            kernel.pack_rows(codes, lo, hi, out)
+        assert out.tolist() == [naive.packed(row) for row in codes.T.tolist()]
 
 
 def test_a_sample_covers_the_table_evenly() -> None:
@@ -191,19 +198,145 @@ def test_bins_on_several_threads() -> None:
         assert (a.n_bins, a.missing_type) == (b.n_bins, b.missing_type)
 
 
-@pytest.mark.parametrize(
-    ("params", "text"),
-    [
+def test_numbers_of_bins() -> None:
+    table = np.random.default_rng(0).normal(size=(500, 2))
+    assert bins_of(table, max_bin_by_feature=(5, 17)).n_bins.tolist() == [5, 17]
+    for params, text in (
         ({"max_bin": 256}, "max_bin: .* 2 to 255 bins, got 256. For more, use engine='lightgbm'"),
         ({"max_bin_by_feature": (9, 1)}, "max_bin_by_feature: .* got 1"),
         ({"max_bin_by_feature": (9, 9, 9)}, "max_bin_by_feature lists 3 numbers, but there are 2 columns"),
-    ],
-)
-def test_bad_numbers_of_bins(params: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=text):
-        bins_of([[0.0, 1.0], [1.0, 2.0]], **params)
+    ):
+        with pytest.raises(ValueError, match=text):
+            bins_of(table, **params)
 
 
-def test_max_bin_by_feature() -> None:
-    table = np.random.default_rng(0).normal(size=(500, 2))
-    assert bins_of(table, max_bin_by_feature=(5, 17)).n_bins.tolist() == [5, 17]
+# ----- bundles of features that are never seen together
+
+
+def bins_and_layout(
+    X: Any, optional: Any = (), *, bundle: bool = True, categorical: Any = (), **params: Any
+) -> tuple[Bins, Layout]:
+    source = row_source(np.asarray(X, dtype=np.float64))
+    sample, consent = ColumnSample.of(source, ALL, 0), Consent.declare(optional, source.names)
+    bins = find_bins(sample, BinParams(**params), consent.group_columns.tolist(), categorical)
+    return bins, find_layout(sample, bins, consent, bundle=bundle)
+
+
+def one_hot(n: int, levels: int, seed: int) -> Any:
+    """Return a column for each of ``levels`` − 1 levels."""
+    return np.eye(levels)[np.random.default_rng(seed).integers(0, levels, n)][:, 1:]
+
+
+def decoded(codes: Any, bins: Bins, layout: Layout, feature: int) -> Any:
+    """Return the bins of a feature from the codes of its column, 255 where missing."""
+    code = codes[:, layout.column[feature]].astype(int)
+    if not layout.bundled[feature]:
+        return code
+    number = code - layout.first[feature] + 1
+    inside = (number >= 1) & (number < bins.n_bins[feature])
+    return np.where(code == 255, 255, np.where(inside, number, 0))
+
+
+def test_one_hot_columns_share_a_column() -> None:
+    generator = np.random.default_rng(0)
+    X = np.column_stack([generator.normal(size=2000), one_hot(2000, 6, 1), one_hot(2000, 4, 2)])
+    order = [0, 6, 1, 7, 2, 3, 8, 4, 5]  # the columns of the two variables in turn
+    _, layout = bins_and_layout(X[:, order])
+    column = layout.column.tolist()
+    assert column[0] == 0
+    assert {column[order.index(k)] for k in range(1, 6)} == {2}
+    assert {column[order.index(k)] for k in range(6, 9)} == {1}
+    assert layout.n_codes[1:].tolist() == [4, 6]
+    assert layout.bundled.tolist() == [False] + [True] * 8
+    assert sorted(layout.first[layout.column == 2]) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("optional", [{}, {"a": [0, 1, 2, 3], "b": [5, 6, 7, 8, 9]}])
+def test_the_pool_holds_the_bins_of_bundled_features(optional: Any) -> None:
+    n = 3000
+    generator = np.random.default_rng(3)
+    counts = one_hot(n, 6, 2) * generator.integers(1, 5, n)[:, None]
+    X = np.column_stack([one_hot(n, 5, 1), generator.normal(size=n), counts])
+    for columns in optional.values():
+        X[np.ix_(generator.random(n) < 0.3, columns)] = NAN
+    virtual = virtual_table(X, optional)
+    bins, layout = bins_and_layout(X, optional)
+    assert layout.n_columns == 3
+    assert layout.group.tolist() == ([0, -1, 1] if optional else [-1, -1, -1])
+    pool = Pool.of(virtual, bins, layout, 1, for_growth=True, threads=1)
+    codes = masked_codes(pool)[pool.virtual_order()]
+    wanted = encoded(bins, virtual.rows.materialise())
+    for f in range(10):
+        assert decoded(codes, bins, layout, f).tolist() == wanted[f].tolist()
+        assert (codes[:, layout.column[f]][codes[:, layout.column[f]] < 255] < layout.n_codes[layout.column[f]]).all()
+
+
+def test_groups_are_never_mixed() -> None:
+    X = one_hot(1000, 7, 0)
+    _, layout = bins_and_layout(X, {"a": [0, 3], "b": [1, 4]})
+    assert layout.column.tolist() == [0, 1, 2, 0, 1, 2]
+    assert layout.group.tolist() == [0, 1, -1]
+
+
+def test_who_may_not_be_bundled() -> None:
+    X = one_hot(1000, 9, 0)
+    X[0, 0] = NAN  # a gap of its own
+    X[:, 1] = -X[:, 1]  # 0 is not in the first bin
+    _, layout = bins_and_layout(X, categorical=[2])
+    assert layout.bundled.tolist() == [False] * 3 + [True] * 5
+    assert not bins_and_layout(X, zero_as_missing=True)[1].bundled.any()
+
+
+def test_a_gap_within_a_shared_group() -> None:
+    X = one_hot(1000, 5, 0)
+    X[:300] = NAN
+    assert bins_and_layout(X, {"a": [0, 1, 2, 3]})[1].bundled.all()
+    X[500, 2] = NAN
+    assert bins_and_layout(X, {"a": [0, 1, 2, 3]})[1].bundled.tolist() == [True, True, False, True]
+
+
+def test_few_conflicts_are_allowed() -> None:
+    X = np.zeros((20_000, 2))
+    X[:5000, 0] = 1
+    X[5000:9000, 1] = 1
+    X[:2, 1] = 1
+    assert bins_and_layout(X)[1].bundled.all()
+    X[2, 1] = 1
+    assert not bins_and_layout(X)[1].bundled.any()
+
+
+def test_the_best_bundle_is_chosen() -> None:
+    """Of two bundles that a feature fits into, it joins the one with fewer conflicts, though that is tried later."""
+    n = 40_000
+    X = np.zeros((n, 3))
+    X[: n // 2, 0] = 1
+    X[n // 2 - 10 :, 1] = 1
+    X[0, 2] = 1
+    X[n - 3 :, 2] = 1
+    _, layout = bins_and_layout(X)
+    assert layout.column.tolist() == [0, 1, 0]  # one conflict with the first, three with the second
+
+
+def test_a_bundle_has_at_most_255_codes() -> None:
+    n = 30_000
+    generator = np.random.default_rng(0)
+    X = np.where(np.eye(4, dtype=bool)[generator.integers(0, 4, n)], generator.integers(1, 101, n)[:, None], 0.0)
+    bins, layout = bins_and_layout(X)
+    assert bins.n_bins.tolist() == [101] * 4
+    assert sorted(layout.n_codes) == [201, 201]
+
+
+def test_no_more_bundles_are_tried_than_needed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sampling, "TRIED", 2)
+    X = (np.random.default_rng(0).random((2000, 12)) < np.linspace(0.6, 0.3, 12)).astype(float)
+    _, layout = bins_and_layout(X)
+    assert layout.column.tolist() == list(range(12))
+
+
+def test_constants_have_no_column_and_bundles_can_be_switched_off() -> None:
+    X = np.column_stack([one_hot(500, 3, 0), np.zeros(500), one_hot(500, 3, 1)])
+    assert bins_and_layout(X)[1].column.tolist() == [0, 0, -1, 1, 1]
+    _, layout = bins_and_layout(X, bundle=False)
+    assert layout.column.tolist() == [0, 1, -1, 2, 3]
+    assert not layout.bundled.any()
+    assert layout.n_codes.tolist() == [2] * 4
