@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from ._prediction.balance import load_to_balance
     from ._prediction.predictor import predict, quote
     from ._prediction.sharing import sharing_effects, sharing_value
-    from ._training.cv import cv
     from ._training.datasets import Dataset
-    from ._training.train import refit, train
+    from ._training.train import cv, refit, train
     from ._virtual.augment import augment
 
 __version__ = "0.2.0"
@@ -35,7 +34,7 @@ _HOME = {
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
     "consent_of": "_models.files",
-    "cv": "_training.cv",
+    "cv": "_training.train",
     "letter": "_letter.letters",
     "load_model": "_models.files",
     "load_to_balance": "_prediction.balance",

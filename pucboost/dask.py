@@ -7,10 +7,9 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("pucboost.dask needs Dask: pip install 'pucboost[dask]'.") from error
 
-from ._dask.checkpoints import last_checkpoint
 from ._dask.estimators import DaskPUCClassifier, DaskPUCRegressor
 from ._dask.predicting import predict, quote
-from ._dask.training import train
-from ._dask.watching import LostWorkerError
+from ._dask.training import last_checkpoint, train
+from ._dask.workers import LostWorkerError
 
 __all__ = ["DaskPUCClassifier", "DaskPUCRegressor", "LostWorkerError", "last_checkpoint", "predict", "quote", "train"]

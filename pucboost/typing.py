@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._auditing.findings import AuditReport
     from ._letter.letters import Letter
     from ._models.anchored import AnchoredModel
-    from ._models.trained import TrainedModel
+    from ._models.files import TrainedModel
     from ._prediction.sharing import SharingEffects
 else:
     TrainedModel = Any  # only checkers see the class

@@ -22,7 +22,7 @@ from pucboost._consent import Consent
 from pucboost._engines.lightgbm_dataset import VirtualDataset
 from pucboost._kernels.compiling import run_in_ranges
 from pucboost._kernels.rows import gather_masked_rows
-from pucboost._training.request import read_dataset
+from pucboost._training.datasets import read_dataset
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows, VirtualTable
 

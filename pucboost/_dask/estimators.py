@@ -24,7 +24,7 @@ from .training import train, valid_pairs
 
 
 def _takes_client(parent: type[PUCModel]) -> Callable[[Any], Any]:
-    """Give a constructor the signature of its parent's, by which scikit-learn knows parameters, and a client."""
+    """Give a constructor its parent's signature, from which scikit-learn reads parameters, plus ``client``."""
 
     def signed(constructor: Any) -> Any:
         signature = inspect.signature(parent.__init__)
@@ -37,7 +37,7 @@ def _takes_client(parent: type[PUCModel]) -> Callable[[Any], Any]:
 
 
 class _DaskModel(PUCModel):
-    """What both estimators do otherwise than on one machine."""
+    """What both estimators do differently from those on one machine."""
 
     client: Any
 
@@ -136,7 +136,6 @@ shuffled, wait_for_workers
         return y, sample_weight
 
     def _coded(self, y: Any) -> Any:
-        """Return labels of people to validate on."""
         return y
 
     def _local(self, parent: type[PUCModel]) -> Any:
@@ -155,7 +154,7 @@ shuffled, wait_for_workers
         local = self.to_local()
         if not is_collection(X):
             return getattr(local, method)(X, **options)
-        return lazily(_Asked(method, options), X, local)
+        return lazily(lambda table, model: np.asarray(getattr(model, method)(table, **options)), X, local)
 
     def predict(self, X: Any, **options: Any) -> Any:
         """Return predictions: lazily for a collection, else as on one machine.
@@ -180,16 +179,6 @@ shuffled, wait_for_workers
             As in the method of the local estimator.
         """
         return quote_lazily(self.to_local(), X, **options) if is_collection(X) else super().quote(X, **options)
-
-
-class _Asked:
-    """A method of an estimator, to be called with the partitions of a collection."""
-
-    def __init__(self, method: str, options: dict[str, Any]) -> None:
-        self._method, self._options = method, options
-
-    def __call__(self, table: Any, model: Any) -> Array:
-        return np.asarray(getattr(model, self._method)(table, **self._options))
 
 
 class DaskPUCRegressor(_DaskModel, PUCRegressor):  # type: ignore[misc]
@@ -330,7 +319,7 @@ class DaskPUCClassifier(_DaskModel, PUCClassifier):  # type: ignore[misc]
 
 
 class _ByClass:
-    """Maps labels to numbers."""
+    """Labels → numbers."""
 
     def __init__(self, classes: Array, values: Array) -> None:
         self._classes, self._values = classes, values
@@ -344,7 +333,6 @@ class _ByClass:
 
 
 def _mapped(y: Any, function: _ByClass) -> Any:
-    """Return a collection with a function of each partition's values."""
     if hasattr(y, "numblocks"):
         return y.map_blocks(function, dtype=np.float64)
     import pandas as pd

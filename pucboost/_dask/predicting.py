@@ -14,7 +14,7 @@ from .collections import is_collection, partitions_of
 
 
 def predict(model: Any, X: Any, **options: Any) -> Any:
-    """Return predictions for a collection, computed when they are asked for.
+    """Return predictions for a collection, computed when they are needed.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ def predict(model: Any, X: Any, **options: Any) -> Any:
 def lazily(function: Any, X: Any, model: Any) -> Any:
     """Return what a function of (table, model) returns for each partition, as one collection of arrays or Series."""
     _check(X)
-    shape, dtype = _result_of(function, X, model)
+    example = function(_example(X), model)
+    shape, dtype = example.shape, example.dtype
     given = dask.delayed(model, pure=True, traverse=False)
     if not hasattr(X, "numblocks") and len(shape) == 1:
         import pandas as pd
@@ -120,12 +121,6 @@ def _array(table: Any, model: Any, function: Any, shape: tuple[int, ...], dtype:
 def _check(X: Any) -> None:
     if not is_collection(X):
         raise TypeError(f"X must be a Dask DataFrame or Array, got {type(X).__name__!r}. Use pucboost.predict for it.")
-
-
-def _result_of(function: Any, X: Any, model: Any) -> tuple[tuple[int, ...], Any]:
-    """Return shape and type of the predictions for a made-up row."""
-    values = function(_example(X), model)
-    return values.shape, values.dtype
 
 
 def _example(X: Any) -> Any:

@@ -1,8 +1,14 @@
-"""``train``: partitions → one plan → placement → the engine's own distributed training → a local booster."""
+"""``train``: partitions → one plan → placement → the engine's own distributed training → a local booster.
+
+Each worker runs the same lists of steps as ``pucboost.train`` (``train_part``), on its slice of the plan. Checkpoints
+are written by the client, so that a folder means the client's and survives the workers.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import secrets
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,20 +21,16 @@ from .._engines.base import Engine, EngineParams, Hooks
 from .._engines.features import check_features
 from .._engines.names import MAIN_NAME
 from .._models.files import load_model
+from .._tables.files import write_whole
 from .._training.request import OWN_KEYS, Settings, check_is_of, check_known, check_same_consent, split_params
 from .._training.steps import MEMORY_SHARE
 from .._virtual.shared_plan import PartCount, PartFacts, SharedPlan, check_rows_per_worker
-from .checkpoints import last_checkpoint, prepare_place, write_checkpoint
-from .collections import Part, is_collection, parts_of
-from .meeting import Meeting
-from .people import sample_of_people, warn_of_encoded_silence_in
-from .placing import group_parts, place
-from .watching import results_of
-from .worker import Task, train_on_worker
+from .collections import Part, group_parts, is_collection, parts_of, place, sample_of_people, warn_of_encoded_silence_in
+from .workers import Meeting, Task, results_of, train_on_worker
 
 _LOCK = "pucboost-training"
 _PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "expect_shared")
-"""Parameters that the plan has taken care of."""
+"""Parameters that the plan implements."""
 
 
 def train(
@@ -144,8 +146,7 @@ def train(
         where = dict(
             zip(place(groups, sizes, [holders.get(part.key, ()) for part in parts], workers), groups, strict=True)
         )
-        _say_hello(client, where, wait_for_workers)
-        _move(client, where, parts, valid)
+        _move(client, where, parts, valid, wait_for_workers)
         task = Task(
             f"pucboost-{uuid4().hex}",
             len(where),
@@ -289,9 +290,9 @@ def _budget(client: Client, workers: Sequence[str], bytes_per_row: int) -> int |
 
 
 def _params_of_workers(client: Client, params: Mapping[str, Any], where: Iterable[str]) -> dict[str, Any]:
-    """Return parameters without what the plan has taken care of, and with as many threads for all workers.
+    """Return parameters without those of the plan, and with the same number of threads for all workers.
 
-    With different numbers of threads, sums would differ in the last digit, and so might the round in which they stop.
+    With different numbers, metrics would differ in the last digit, and workers might stop in different rounds.
     """
     kept = {key: value for key, value in params.items() if key not in _PLANS}
     if not any(MAIN_NAME.get(name) == "num_threads" for name in kept):
@@ -300,29 +301,22 @@ def _params_of_workers(client: Client, params: Mapping[str, Any], where: Iterabl
     return kept
 
 
-def _say_hello(client: Client, where: Mapping[str, Sequence[int]], within: float) -> None:
-    tasks = {
-        address: client.submit(_hello, workers=[address], allow_other_workers=False, pure=False) for address in where
-    }
-    results_of(client, tasks, what="answered", within=within)
+def _move(
+    client: Client, where: Mapping[str, Sequence[int]], parts: list[Future], valid: list[list[Future]], within: float
+) -> None:
+    """Check that workers answer in time, then move their parts to them, however long that takes."""
+
+    def tasks(given: Mapping[str, Any]) -> dict[str, Future]:
+        pinned = {"allow_other_workers": False, "pure": False}
+        return {address: client.submit(_have, given.get(address), workers=[address], **pinned) for address in where}
+
+    results_of(client, tasks({}), what="answered", within=within)
+    held = {address: ([parts[i] for i in numbers], valid) for address, numbers in where.items()}
+    results_of(client, tasks(held), what="received its partitions")
 
 
-def _hello() -> None:
-    return None
-
-
-def _move(client: Client, where: Mapping[str, Sequence[int]], parts: list[Future], valid: list[list[Future]]) -> None:
-    """Let the workers have their parts, however long that takes."""
-    tasks = {
-        address: client.submit(_have, [parts[i] for i in numbers], valid, workers=[address], allow_other_workers=False,
-                               pure=False)
-        for address, numbers in where.items()
-    }  # fmt: skip
-    results_of(client, tasks, what="received its partitions")
-
-
-def _have(parts: Any, valid: Any) -> None:
-    return None
+def _have(data: Any) -> None:
+    """Do nothing: a task's worker holds its arguments."""
 
 
 def _results(
@@ -347,9 +341,9 @@ def _results(
 
 
 def _stop(client: Client, task: Task, tasks: dict[str, Future]) -> None:
-    """Let the workers that still wait for one that is lost fail, so that they can train again."""
+    """Make workers that still wait for a lost one fail, so that they can train again."""
     busy = [address for address in client.nthreads() if address in tasks]
-    with contextlib.suppress(Exception):  # the error under way says more
+    with contextlib.suppress(Exception):  # the error under way is the one to report
         client.run(_sever, task.engine, workers=busy)
     client.cancel(list(tasks.values()))
 
@@ -360,7 +354,7 @@ def _sever(engine: str) -> None:
 
 @contextlib.contextmanager
 def _writing(client: Client, task: Task, checkpoint: str | Path | None) -> Iterator[Any]:
-    """Yield a function that writes the checkpoints that have come so far."""
+    """Yield a function that writes the checkpoints received so far."""
     if checkpoint is None:
         yield lambda: None
         return
@@ -374,6 +368,78 @@ def _writing(client: Client, task: Task, checkpoint: str | Path | None) -> Itera
     try:
         yield write
     finally:
-        with contextlib.suppress(Exception):  # the error under way says more
+        with contextlib.suppress(Exception):  # the error under way is the one to report
             write()
         models.close()
+
+
+# ----- checkpoints: written whole or not at all, to a folder or any place that fsspec opens
+
+
+_PREFIX, _ENDING = "rounds-", ".model"
+
+
+def prepare_place(place: str | Path) -> None:
+    """Make the folder, before anybody trains for hours."""
+    if not _is_url(place):
+        Path(place).mkdir(parents=True, exist_ok=True)
+        return
+    system, folder = _opened(place)
+    system.makedirs(folder, exist_ok=True)
+
+
+def write_checkpoint(place: str | Path, rounds: int, content: bytes) -> None:
+    """Write the content of a model file after some rounds; there is never half a file under its name."""
+    name = f"{_PREFIX}{rounds:09d}{_ENDING}"
+    prepare_place(place)
+    if not _is_url(place):
+        write_whole(Path(place) / name, content)
+        return
+    system, folder = _opened(place)
+    temporary = f"{folder}/.{name}.{secrets.token_hex(8)}"
+    try:
+        system.pipe_file(temporary, content)
+        system.mv(temporary, f"{folder}/{name}")
+    except BaseException:
+        with contextlib.suppress(Exception):  # the error under way is the one to report
+            system.rm_file(temporary)
+        raise
+
+
+def last_checkpoint(place: str | Path) -> Any:
+    """Return the model with the most rounds among the checkpoints in a place; None if there are none.
+
+    Parameters
+    ----------
+    place
+        As given to :func:`pucboost.dask.train`: a folder, or an address that fsspec knows.
+
+    Examples
+    --------
+    >>> import pucboost as puc, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     puc.dask.last_checkpoint(folder) is None
+    True
+    """
+    if not _is_url(place):
+        found = sorted(Path(place).glob(f"{_PREFIX}*{_ENDING}"))
+        return load_model(found[-1]) if found else None
+    system, folder = _opened(place)
+    names = sorted(str(one) for one in system.glob(f"{folder}/{_PREFIX}*{_ENDING}")) if system.exists(folder) else []
+    if not names:
+        return None
+    with tempfile.TemporaryDirectory() as local:
+        path = Path(local) / "model"
+        path.write_bytes(system.cat_file(names[-1]))
+        return load_model(path)
+
+
+def _is_url(place: str | Path) -> bool:
+    return "://" in str(place)
+
+
+def _opened(place: str | Path) -> tuple[Any, str]:
+    import fsspec
+
+    system, folder = fsspec.core.url_to_fs(str(place))
+    return system, str(folder).rstrip("/")

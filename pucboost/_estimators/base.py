@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from .._auditing.findings import AuditReport
     from .._auditing.settings import AuditKeywords
-    from .._models.trained import TrainedModel
+    from .._models.files import TrainedModel
 
 
 NAMED = {

@@ -17,8 +17,8 @@ from .._consent import Consent
 from .._engines.base import Engine, Hooks
 from .._tables.containers import SourceTable, eager, is_frame
 from .._tables.sources import RowSource, check_no_mask
-from .._training.datasets import Dataset
-from .._training.request import TrainingRequest, check_categories, check_validation, split_params
+from .._training.datasets import Dataset, check_categories
+from .._training.request import TrainingRequest, check_validation, split_params
 from .._training.train import train, train_request
 
 

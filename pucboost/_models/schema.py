@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._common import warn
 from .._consent import Consent
@@ -19,8 +19,10 @@ from .._tables.sources import Categories
 from .._virtual.merging import RowSketch
 from .._virtual.plan import PlanSummary, check_augmentation, common_masks
 from .._virtual.rows import VirtualTable
-from .._virtual.shared_plan import SharedPlan
 from ..warnings import ProtectionLostWarning
+
+if TYPE_CHECKING:
+    from .._virtual.shared_plan import SharedPlan
 
 logger = logging.getLogger("pucboost")
 

@@ -42,13 +42,12 @@ import numpy as np
 
 from .._common import Array
 from .._consent import Consent
-from .._engines.base import Boosters, Hooks
+from .._engines.base import Boosters
 from .._engines.trees import Ask, Leaf, MaskTree, Question, count_leaves
-from .._losses import Objective, Quantile, Softmax
+from .._losses import Objective, Softmax
 from .._tables.sources import RowSource
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
 from .._virtual.rows import VirtualTable
-from .request import TrainingRequest
 
 MOST_LEAVES = 1_024
 """A tree has at most this many leaves; groups of several columns, which must be asked one by one, need more."""
@@ -60,36 +59,6 @@ PEOPLE_TRUSTED = 3_000
 """How many people make half of a constant count, if there is one group and nothing speaks for more."""
 _STEPS = 30
 _CLOSE = 1e-10
-
-
-def check_can_be_calibrated(request: TrainingRequest, hooks: Hooks) -> None:
-    """Raise if constants per mask are asked for, but not defined or not possible."""
-    settings, loss = request.settings, request.objective
-    if not request.calibrates:
-        return
-    if loss is None or isinstance(loss, Quantile):
-        given = "this objective" if loss is None else f"objective {loss.name!r}"
-        raise ValueError(
-            f"calibrate_masks with {given}: constants make the mean outcome right, on the scale of a link that is "
-            "known (regression, binary, cross_entropy, multiclass, poisson, gamma, tweedie, without class weights or "
-            "transformations of the engine). Leave calibrate_masks out."
-        )
-    if settings.augmentation == "none":
-        raise ValueError(
-            "calibrate_masks with augmentation='none': people as they are tell what silence says. Leave one out."
-        )
-    if settings.anchor_strength is not None:
-        raise ValueError(
-            "calibrate_masks with anchor_strength: one makes people who share nothing right on average, the other "
-            "pulls them towards the anchor. Leave one out."
-        )
-    if settings.compact is True:
-        raise ValueError("calibrate_masks with compact is not supported. Leave compact out.")
-    if hooks.keep_training_booster:
-        raise ValueError(
-            "calibrate_masks with keep_training_booster: the calibration comes after the last round, and trees that "
-            "grow later would not know of it. Continue the model with init_model instead."
-        )
 
 
 def calibrate(

@@ -1,7 +1,6 @@
-"""``puc.Dataset``, pairs (X, y) in place of Datasets, and what is in them before anything is checked.
+"""``puc.Dataset``, pairs (X, y) in place of Datasets, and Datasets read as tables.
 
-A table in memory is read where it is. One that is not is read once, in pieces, into a matrix that may be a temporary
-file. In both, labels and the like may be named by their columns, which are then no features.
+Labels, weights, initial scores and exposures may be named by their columns, which are then no features.
 """
 
 from __future__ import annotations
@@ -9,23 +8,36 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
+from numbers import Real
 from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
+import numpy as np
 
 from .._common import Array
 from .._consent import OptionalColumns, declares_something
-from .._tables.containers import column_names, eager, is_frame, named_columns, row_source
+from .._tables.containers import (
+    SourceTable,
+    column_names,
+    eager,
+    is_frame,
+    named_columns,
+    read_exposure,
+    read_init_score,
+    read_label,
+    read_weight,
+    row_source,
+)
 from .._tables.files import DataError
 from .._tables.names import did_you_mean, similar
 from .._tables.sources import Categories, RowSource, check_no_mask, without_mask
-from .._tables.table_files import is_stored, load_as_trained, load_table, stored_table
+from .._tables.table_files import is_stored
 from ..warnings import ProtectionLostWarning
 
 
 class Dataset(lgb.Dataset):
-    """``lgb.Dataset`` that knows which of its columns are optional.
+    """``lgb.Dataset`` with a declaration of which of its columns are optional.
 
     Takes the arguments of ``lgb.Dataset``, and three more. With optional columns, ``data`` may hold text and categories
     in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
@@ -167,17 +179,13 @@ def _is_pair(given: Any) -> bool:
 
 
 def _key(given: Any) -> tuple[int, ...]:
-    """Return what identifies a set: the same two objects in another tuple are the same pair."""
+    """Return the identity of a set: the same two objects in another tuple are the same pair."""
     return (id(given[0]), id(given[1])) if _is_pair(given) else (id(given),)
-
-
-NAMED_FIELDS = ("label", "weight", "init_score", "exposure")
-"""What may be the name of a column of the table."""
 
 
 def named_fields(dataset: lgb.Dataset) -> dict[str, str]:
     """Return which fields of a Dataset are names of columns, and of which."""
-    given = {field: getattr(dataset, field, None) for field in NAMED_FIELDS}
+    given = {field: getattr(dataset, field, None) for field in ("label", "weight", "init_score", "exposure")}
     return {field: value for field, value in given.items() if isinstance(value, str)}
 
 
@@ -199,68 +207,95 @@ def field_of(dataset: lgb.Dataset, name: str) -> Any:
     return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)
 
 
-@dataclass(frozen=True)
-class Content:
-    """The rows of a Dataset, and what belongs to them."""
-
-    source: RowSource
-    dataset: lgb.Dataset
-    feature_name: Any
-    data: Any
-    """The user's own table, without columns that are no features if it is in memory."""
-    vectors: dict[str, Array] = field(default_factory=dict)
-    """Fields that were given as names of columns."""
-
-    def field(self, name: str) -> Any:
-        """Return label, weight, initial score or exposure."""
-        if name in self.vectors:
-            return self.vectors[name]
-        return field_of(self.dataset, name) if name in ("label", "weight") else getattr(self.dataset, name, None)
+# ----- a Dataset as a table
+#
+# A table in memory is read where it is. One that is not is read once, in pieces, into a matrix that may be a temporary
+# file: the plan, the bins and the sketch of people need rows at random.
 
 
-def read_content(
+def read_dataset(
     dataset: lgb.Dataset,
     name: str,
-    categories: Categories | None,
-    names: Sequence[str] | None,
+    categories: Categories | None = None,
+    names: Sequence[str] | None = None,
     reader: Callable[[Any], RowSource] | None = None,
-) -> Content:
-    """Return the content of a Dataset.
+) -> SourceTable:
+    """Return the raw content of a Dataset, checked; the Dataset itself is not changed.
 
     Parameters
     ----------
     dataset
-        The Dataset, which is not changed.
+        An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
     name
         Its name in errors.
     categories, names
         Categories and columns of the training table, if this is another one.
     reader
-        Reads the rows of a table in memory, if there is more to be known than the categories.
+        Reads the rows of a table in memory, if more than the categories must be known.
     """
-    if is_stored(dataset.data):
-        if reader is not None:
-            raise ValueError(
-                f"{name} is not in memory. With a plan that workers share, read its part into a DataFrame."
-            )
-        return _stored(dataset, name, categories, names)
+    outer = whole_of(dataset)
+    if outer is not None:
+        whole = read_dataset(outer, name, categories, names, reader)
+        return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
+    if dataset.data is None:
+        raise ValueError(
+            f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
+            "with free_raw_data=False, or pass one that has not been used yet."
+        )
+    if dataset.position is not None:
+        raise ValueError(f"{name} has positions, but ranking is not defined with optional features.")
+    fields = {"label": field_of(dataset, "label"), "weight": field_of(dataset, "weight")}
+    fields |= {field: getattr(dataset, field, None) for field in ("init_score", "exposure")}
+    if not is_stored(dataset.data):
+        source, feature_name, data, vectors = _in_memory(dataset, name, categories, reader)
+    elif reader is not None:
+        raise ValueError(f"{name} is not in memory. With a plan that workers share, read its part into a DataFrame.")
+    else:
+        source, feature_name, data, vectors = _stored(dataset, name, categories, names)
+    fields |= vectors
+    check_categories(source, name)
+    return SourceTable.of(
+        source,
+        fields["label"],
+        fields["weight"],
+        name=name,
+        exposure=fields["exposure"],
+        feature_name=feature_name,
+        categorical_feature=dataset.categorical_feature,
+        data=data,
+        init_score=read_init_score(fields["init_score"], name, source.n_rows),
+        group=dataset.group,
+        params=dict(dataset.params or {}),
+        optional=getattr(dataset, "optional", None),
+        available=getattr(dataset, "available", None),
+    )
+
+
+_Read: TypeAlias = tuple[RowSource, Any, Any, dict[str, Array]]
+"""The rows, names of the features, the user's table without columns that are no features, and the named fields."""
+
+
+def _in_memory(
+    dataset: lgb.Dataset, name: str, categories: Categories | None, reader: Callable[[Any], RowSource] | None
+) -> _Read:
     data, fields = eager(dataset.data), named_fields(dataset)
     read = reader or (lambda table: row_source(table, categories))
     if not fields:
-        return Content(read(data), dataset, dataset.feature_name, data)
+        return read(data), dataset.feature_name, data, {}
     if not is_frame(data):
-        row_source(data)  # may know better what is wrong
+        row_source(data)  # its own error is better, if there is one
         role, column = next(iter(fields.items()))
         raise ValueError(f"The {role} of {name} is {column!r}, the name of a column, but the columns have no names.")
     columns = column_names(data)
     _check_fields(fields, columns, name)
     vectors = {role: named_columns(data, [column]) for role, column in fields.items()}
     data = named_columns(data, [column for column in columns if column not in fields.values()])
-    return Content(read(data), dataset, dataset.feature_name, data, vectors)
+    return read(data), dataset.feature_name, data, vectors
 
 
-def _stored(dataset: lgb.Dataset, name: str, categories: Categories | None, names: Sequence[str] | None) -> Content:
-    """Read a table that is not in memory."""
+def _stored(dataset: lgb.Dataset, name: str, categories: Categories | None, names: Sequence[str] | None) -> _Read:
+    from .._tables.table_files import load_as_trained, load_table, stored_table
+
     file, fields = stored_table(dataset.data), named_fields(dataset)
     where = f"{name}, {file.path},"
     _check_fields(fields, file.columns, where)
@@ -283,7 +318,7 @@ def _stored(dataset: lgb.Dataset, name: str, categories: Categories | None, name
         table = load_table(file, [file.learn(column, advice=advice) for column in chosen], fields)
     else:
         table = load_as_trained(file, chosen, categories, fields)
-    return Content(table.source, dataset, chosen, file, table.vectors)
+    return table.source, chosen, file, table.vectors
 
 
 def _check_fields(fields: dict[str, str], columns: Sequence[str], name: str) -> None:
@@ -294,3 +329,29 @@ def _check_fields(fields: dict[str, str], columns: Sequence[str], name: str) -> 
         both = [other for other in fields if fields[other] == column]
         if len(both) > 1:
             raise DataError(f"Column {column!r} of {name} is both {both[0]} and {both[1]}.")
+
+
+def check_categories(source: RowSource, name: str) -> None:
+    """Raise for categories that a model cannot keep, such as dates or the intervals that ``pandas.cut`` makes."""
+    for j, values in zip(source.coded, source.pandas_categorical or (), strict=False):
+        other = [value for value in values if not isinstance(value, (str, Real, np.bool_))]
+        if other:
+            column = j if source.feature_names is None else source.feature_names[j]
+            raise ValueError(
+                f"Column {column!r} of {name} has the category {other[0]!r}, which a model cannot keep; categories "
+                "must be text, numbers or booleans. Convert them, for example with .cat.rename_categories(str)."
+            )
+
+
+def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> SourceTable:
+    """Return the rows of a subset with the labels, weights, scores and exposures that were set on the subset itself."""
+    n = table.source.n_rows
+    exposure = read_exposure(getattr(subset, "exposure", None), name, n)
+    exposure = table.exposure if exposure is None else exposure
+    return replace(
+        table,
+        label=table.label if subset.label is None else read_label(subset.label, name, n, total=exposure is not None),
+        weight=table.weight if subset.weight is None else read_weight(subset.weight, name, n),
+        exposure=exposure,
+        init_score=table.init_score if subset.init_score is None else read_init_score(subset.init_score, name, n),
+    )

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -21,29 +21,25 @@ import numpy as np
 from .._common import Array, warn
 from .._consent import Consent, declares_something
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster, prepare
-from .._engines.base import Engine, EngineParams, RunOptions
+from .._engines.base import Engine, EngineParams, Hooks, RunOptions
 from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
-from .._losses import Objective, check_takes_exposure
-from .._models.anchors import check_anchor
-from .._models.files import consent_of, load_engine_model, summary_of
-from .._models.schema import categories_of
+from .._losses import Objective, Quantile, check_takes_exposure
+from .._models.schema import categories_of, kept_of
 from .._silence.detector import warn_of_encoded_silence
 from .._tables.columns import warn_of_identifying_text
 from .._tables.containers import (
     SourceTable,
     eager,
-    read_exposure,
-    read_init_score,
-    read_label,
-    read_weight,
     row_source,
 )
 from .._tables.names import did_you_mean
-from .._tables.sources import Categories, RowSource
+from .._tables.sources import RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
-from .._virtual.shared_plan import PlanPart
-from .datasets import is_read_by_us, read_content, whole_of
+from .datasets import is_read_by_us, read_dataset, whole_of
+
+if TYPE_CHECKING:
+    from .._virtual.shared_plan import PlanPart
 
 logger = logging.getLogger("pucboost")
 
@@ -134,7 +130,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             copies=None if copies is None else check_copies(copies),
             compact=compact or False,
             calibrate_masks=_check_calibrate_masks(own.get("calibrate_masks")),
-            anchor=check_anchor(own.get("anchor")),
+            anchor=_check_anchor(own.get("anchor")),
             anchor_strength=_check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
             external_memory=_check_external_memory(own.get("external_memory")),
@@ -151,6 +147,8 @@ def _check_plan(own: Mapping[str, Any]) -> PlanPart | None:
     plan = own.get("plan")
     if plan is None:
         return None
+    from .._virtual.shared_plan import PlanPart
+
     if not isinstance(plan, PlanPart):
         raise TypeError(
             f"plan must be a part of a SharedPlan, as plan.part(…) returns it, got {type(plan).__name__!r}."
@@ -179,6 +177,14 @@ def _check_external_memory(folder: Any) -> Path | None:
     if not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
         raise ValueError(f"external_memory must be an existing folder, got {folder!r}.")
     return Path(folder)
+
+
+def _check_anchor(anchor: Any) -> Any:
+    if anchor is None:
+        return None
+    from .._models.anchors import check_anchor
+
+    return check_anchor(anchor)
 
 
 def _check_anchor_strength(strength: Any, anchor: Any) -> float | None:
@@ -395,82 +401,6 @@ def _optional_of(dataset: lgb.Dataset) -> Any:
     return getattr(dataset, "optional", None)
 
 
-def read_dataset(
-    dataset: lgb.Dataset,
-    name: str,
-    categories: Categories | None = None,
-    names: Sequence[str] | None = None,
-    reader: Callable[[Any], RowSource] | None = None,
-) -> SourceTable:
-    """Return the raw content of a Dataset, checked; the Dataset itself is not changed.
-
-    Parameters
-    ----------
-    dataset
-        An ``lgb.Dataset`` or ``puc.Dataset``, not yet constructed, or with raw data kept, or a subset of such.
-    name
-        Its name in errors.
-    categories, names
-        Categories and columns of the training table, if this is another one.
-    reader
-        Reads the rows, if there is more to be known than the categories.
-    """
-    outer = whole_of(dataset)
-    if outer is not None:
-        whole = read_dataset(outer, name, categories, names, reader)
-        return _with_own_fields(whole.subset(np.asarray(dataset.used_indices, dtype=np.int64)), dataset, name)
-    if dataset.data is None:
-        raise ValueError(
-            f"{name} is already constructed and its raw data are gone, so nothing can be masked. Build the Dataset "
-            "with free_raw_data=False, or pass one that has not been used yet."
-        )
-    if dataset.position is not None:
-        raise ValueError(f"{name} has positions, but ranking is not defined with optional features.")
-    content = read_content(dataset, name, categories, names, reader)
-    check_categories(content.source, name)
-    return SourceTable.of(
-        content.source,
-        content.field("label"),
-        content.field("weight"),
-        name=name,
-        exposure=content.field("exposure"),
-        feature_name=content.feature_name,
-        categorical_feature=dataset.categorical_feature,
-        data=content.data,
-        init_score=read_init_score(content.field("init_score"), name, content.source.n_rows),
-        group=dataset.group,
-        params=dict(dataset.params or {}),
-        optional=getattr(dataset, "optional", None),
-        available=getattr(dataset, "available", None),
-    )
-
-
-def check_categories(source: RowSource, name: str) -> None:
-    """Raise for categories that a model cannot keep, such as dates or the intervals that ``pandas.cut`` makes."""
-    for j, values in zip(source.coded, source.pandas_categorical or (), strict=False):
-        other = [value for value in values if not isinstance(value, (str, Real, np.bool_))]
-        if other:
-            column = j if source.feature_names is None else source.feature_names[j]
-            raise ValueError(
-                f"Column {column!r} of {name} has the category {other[0]!r}, which a model cannot keep; categories "
-                "must be text, numbers or booleans. Convert them, for example with .cat.rename_categories(str)."
-            )
-
-
-def _with_own_fields(table: SourceTable, subset: lgb.Dataset, name: str) -> SourceTable:
-    """Return the rows of a subset with the labels, weights, scores and exposures that were set on the subset itself."""
-    n = table.source.n_rows
-    exposure = read_exposure(getattr(subset, "exposure", None), name, n)
-    exposure = table.exposure if exposure is None else exposure
-    return replace(
-        table,
-        label=table.label if subset.label is None else read_label(subset.label, name, n, total=exposure is not None),
-        weight=table.weight if subset.weight is None else read_weight(subset.weight, name, n),
-        exposure=exposure,
-        init_score=table.init_score if subset.init_score is None else read_init_score(subset.init_score, name, n),
-    )
-
-
 def read_validation(
     request: TrainingRequest, valid_sets: Any, valid_names: Any, train_set: lgb.Dataset
 ) -> ValidationTables | None:
@@ -537,6 +467,36 @@ def check_both_or_neither(one: bool, other: bool, other_name: str, one_name: str
         raise ValueError(f"{has} has an exposure, but {lacks} has none. Give the exposure of both, or of neither.")
 
 
+def check_can_be_calibrated(request: TrainingRequest, hooks: Hooks) -> None:
+    """Raise if constants per mask are asked for, but not defined or not possible."""
+    settings, loss = request.settings, request.objective
+    if not request.calibrates:
+        return
+    if loss is None or isinstance(loss, Quantile):
+        given = "this objective" if loss is None else f"objective {loss.name!r}"
+        raise ValueError(
+            f"calibrate_masks with {given}: constants make the mean outcome right, on the scale of a link that is "
+            "known (regression, binary, cross_entropy, multiclass, poisson, gamma, tweedie, without class weights or "
+            "transformations of the engine). Leave calibrate_masks out."
+        )
+    if settings.augmentation == "none":
+        raise ValueError(
+            "calibrate_masks with augmentation='none': people as they are tell what silence says. Leave one out."
+        )
+    if settings.anchor_strength is not None:
+        raise ValueError(
+            "calibrate_masks with anchor_strength: one makes people who share nothing right on average, the other "
+            "pulls them towards the anchor. Leave one out."
+        )
+    if settings.compact is True:
+        raise ValueError("calibrate_masks with compact is not supported. Leave compact out.")
+    if hooks.keep_training_booster:
+        raise ValueError(
+            "calibrate_masks with keep_training_booster: the calibration comes after the last round, and trees that "
+            "grow later would not know of it. Continue the model with init_model instead."
+        )
+
+
 # ----- models to continue
 
 
@@ -553,11 +513,15 @@ def model_to_continue(request: TrainingRequest, init_model: Any) -> Any:
     """
     if init_model is None:
         return None
-    # Read here, not by the engine: a file that was cut off would stop the process there.
-    model = load_engine_model(init_model)[0] if isinstance(init_model, (str, Path)) else init_model
+    model = init_model
+    if isinstance(init_model, (str, Path)):
+        from .._models.files import load_engine_model
+
+        # Not by the engine, where a file that was cut off would stop the process.
+        model = load_engine_model(init_model)[0]
     check_is_of(request.engine, model)
     known = check_same_consent(model, request.consent if request.consent.n_groups else None)
-    summary = summary_of(model) if known else None
+    summary = kept_of(model)[1] if known else None
     if request.consent.n_groups and not known:
         warn("init_model has no consent schema: what its trees inferred from silence stays in the model.")
     if summary is not None:
@@ -574,7 +538,7 @@ def model_to_continue(request: TrainingRequest, init_model: Any) -> Any:
 
 
 def check_is_of(engine: Engine, init_model: Any) -> None:
-    """Raise for what an engine ignores without a word: estimators, anchored models, boosters of another engine."""
+    """Raise for what an engine silently ignores: estimators, anchored models, boosters of another engine."""
     if is_booster(init_model) and boosters_of(init_model) is engine.boosters:
         return
     hint = " Pass its booster_." if hasattr(init_model, "booster_") else ""
@@ -601,7 +565,9 @@ def _check_same_categories(request: TrainingRequest, init_model: Any) -> None:
 
 def check_same_consent(init_model: Any, consent: Consent | None) -> bool:
     """Raise if ``init_model`` was trained under another consent schema than ``consent``; return whether it has one."""
-    before = consent_of(init_model)
+    from .._models.files import consent_of
+
+    before = None if init_model is None else consent_of(init_model)
     if before is not None and before != consent:
         raise ValueError(
             f"init_model was trained under {before}, but this call declares {consent or 'nothing optional'}. Declare "

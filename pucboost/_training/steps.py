@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -26,17 +26,16 @@ from .._engines.base import NO_HOOKS, Checkpoints, Engine, EngineParams, Hooks, 
 from .._engines.names import value_of
 from .._kernels.compiling import thread_count
 from .._losses import Objective, check_takes_exposure, per_unit
-from .._models.anchored import AnchoredModel
-from .._models.anchors import BASE, Anchor, BoosterAnchor, anchor_of
 from .._models.schema import TrainingSummary, attach_schema, unprotected
 from .._tables.containers import SourceTable, as_exposure, read_label, read_weight
 from .._virtual.merging import RowSketch, mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, MaskPlan, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, SelectedTable, VirtualTable, erased_table, shown_table
-from .._virtual.shared_plan import PartTable
-from .calibration import calibrate
 from .datasets import field_of, whole_of
 from .request import TrainingRequest, ValidationTables, check_both_or_neither
+
+if TYPE_CHECKING:
+    from .._models.anchors import Anchor
 
 logger = logging.getLogger("pucboost")
 
@@ -229,6 +228,8 @@ def scores_of_the_anchor(training: Training) -> Training:
     request, given = training.request, training.request.settings.anchor
     if given is None:
         return training
+    from .._models.anchors import BASE, anchor_of
+
     objective = _check_can_be_anchored(training)
     training = replace(training, hooks=replace(training.hooks, keep_training_booster=False))
     if isinstance(given, str) and given == BASE:
@@ -267,6 +268,8 @@ def _check_can_be_anchored(training: Training) -> Objective:
 
 def _train_base(training: Training, objective: Objective) -> Anchor:
     """Train a model on base features and return it as the anchor."""
+    from .._models.anchors import BoosterAnchor
+
     request, hooks = training.request, training.hooks
     engine, consent, threads = request.engine, request.consent, request.options.num_threads
     valid = [(None if one is None else erased_table(one, consent, threads), name) for one, name in training.valid or ()]
@@ -427,6 +430,8 @@ def plan(training: Training) -> Training:
     request, settings, table = training.request, training.request.settings, training.table
     seed = request.options.seed if training.seed is None else training.seed
     if settings.plan is not None:
+        from .._virtual.shared_plan import PartTable
+
         masks = settings.plan.plan_of(request.shared(table), thread_count(request.options.num_threads))
         virtual: VirtualTable = PartTable(_masked(request, table, masks), table, settings.plan)
     else:
@@ -547,6 +552,8 @@ def calibrate_masks(training: Training) -> Training:
     request, table, options = training.request, training.table, training.request.options
     if not request.calibrates:
         return training
+    from .calibration import calibrate
+
     shared, people = request.shared(table), table.source.n_rows
     most = min(max(default_copies(people) * people, CALIBRATION_ROWS), float(training.max_rows))
     masks = plan_masks(
@@ -571,6 +578,8 @@ def keep_schema(training: Training) -> Training:
         return replace(training, model=unprotected(model, request.engine.title))
     summary = _summary(training)
     if training.anchor is not None:
+        from .._models.anchored import AnchoredModel
+
         assert request.objective is not None
         anchored = AnchoredModel(training.anchor, model, request.objective, request.consent, summary)
         return replace(training, model=anchored)
@@ -608,6 +617,6 @@ def run(training: Training, *steps: Step) -> Training:
     return training
 
 
-def trained(training: Training) -> Any:
-    """Run all steps, and return the model."""
+def trained(training: Training, fit: Step = fit) -> Any:
+    """Run all steps, and return the model; ``refit`` has another ``fit``."""
     return run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS, fit, *FINISHERS).model

@@ -237,7 +237,7 @@ with pq.ParquetWriter(path, schema) as file:
         part = [rng.normal(size=20_000).astype(np.float32) for _ in range(columns)] + [rng.integers(0, 2, 20_000)]
         file.write_table(pa.table(dict(zip(schema.names, part)), schema))
 sources.MEMORY_BYTES = 1 << 20
-from pucboost._training.request import read_dataset
+from pucboost._training.datasets import read_dataset
 small = puc.Dataset(pa.table({name: [0.0] * 50 for name in schema.names}), "y", optional=["c1"])
 read_dataset(small, "small")
 before = private()

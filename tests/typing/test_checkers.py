@@ -21,7 +21,7 @@ from tools import make_table
 import pucboost as puc
 from pucboost import typing
 from pucboost._engines import ENGINES
-from pucboost._models import trained
+from pucboost._models import files
 from pucboost._virtual.plan import SCHEMES
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_the_documented_calls_run(tmp_path: Path) -> None:
 
 def test_what_two_models_have_in_different_ways_is_not_checked() -> None:
     """Otherwise correct calls of one engine would be refused where a checker cannot know the engine."""
-    [declared] = [node for node in ast.walk(ast.parse(inspect.getsource(trained))) if isinstance(node, ast.ClassDef)]
+    [declared] = [node for node in ast.walk(ast.parse(inspect.getsource(files))) if isinstance(node, ast.ClassDef)]
     unchecked = {getattr(getattr(one, "target", one), "id", getattr(one, "name", None)) for one in declared.body}
     X, y = make_table(100)
     kinds = [
