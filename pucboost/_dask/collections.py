@@ -36,7 +36,6 @@ class Part:
 
 
 def is_collection(value: Any) -> bool:
-    """Return whether something is a Dask DataFrame, Series or Array."""
     return dask.is_dask_collection(value) and hasattr(value, "to_delayed")
 
 

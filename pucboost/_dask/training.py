@@ -178,7 +178,6 @@ def train(
 
 
 def checked_client(client: Any) -> Client:
-    """Return the client, or the current one for None."""
     if client is None:
         client = default_client()
     if not isinstance(client, Client):
@@ -218,7 +217,6 @@ def _workers(client: Client) -> list[str]:
 
 
 def valid_pairs(valid_sets: Any) -> list[tuple[Any, ...]]:
-    """Return validation sets as tuples (X, y) or (X, y, sample_weight)."""
     if valid_sets is None or (isinstance(valid_sets, (list, tuple)) and not valid_sets):
         return []
     pairs = [valid_sets] if isinstance(valid_sets, tuple) and not isinstance(valid_sets[0], tuple) else list(valid_sets)

@@ -146,7 +146,7 @@ class AnchoredModel:
     def add_trees(
         self, start: AnchorScores, rows: Array, *, raw_score: bool = False, rounds: int | None = None
     ) -> Array:
-        """Return predictions for a matrix of numbers and category codes, given what the anchor says about its rows."""
+        """Return predictions for a matrix of numbers and category codes, given the anchor's scores of its rows."""
         out = np.array(start.raw if raw_score else start.response)
         some = self._sharing(rows)
         if len(some):
@@ -170,7 +170,7 @@ class AnchoredModel:
         """Return the numbers of the rows that share something."""
         return np.flatnonzero(self.consent.presence(row_source(rows)) != 0)
 
-    # ----- what people ask a booster
+    # ----- the methods of a booster
 
     @property
     def best_iteration(self) -> int:
@@ -231,7 +231,7 @@ class AnchoredModel:
     if not TYPE_CHECKING:  # a checker would allow every name
 
         def __getattr__(self, name: str) -> Any:
-            """Say where to look, if a booster has the attribute."""
+            """Point to the trees, if a booster has the attribute."""
             hint = ""
             if not name.startswith("_") and hasattr(self.booster, name):
                 hint = (
@@ -251,7 +251,6 @@ def entries_of_file(content: bytes) -> dict[str, Any]:
 
 
 def is_tree_model(model: Any) -> bool:
-    """Return whether a model is a booster of any engine, or an anchored one."""
     return is_booster(model) or isinstance(model, AnchoredModel)
 
 
@@ -281,7 +280,6 @@ def loss_of(model: Any) -> Objective | None:
 
 
 def booster_to_dict(booster: Any) -> dict[str, str]:
-    """Return a booster of any engine as plain data."""
     boosters = boosters_of(booster)
     return {"engine": boosters.name, "model": boosters.to_text(booster)}
 
@@ -293,7 +291,6 @@ def booster_from_dict(kept: Mapping[str, str], where: str) -> Any:
 
 
 def objective_to_dict(objective: Objective) -> dict[str, Any]:
-    """Return a loss as plain data."""
     return {"class": type(objective).__name__, "fields": asdict(objective)}
 
 

@@ -1,7 +1,7 @@
-"""Anchors: existing models that use base features only, asked for raw scores and for their own predictions.
+"""Anchors: existing models that use base features only, which give raw scores and their own predictions.
 
 An anchor sees the table with everything optional erased, whatever a person shares: the legacy premium is a function of
-base data. It is asked about the whole table at once, in the user's container. The last bits of matrix products depend
+base data. It predicts for the whole table at once, in the user's container. The last bits of matrix products depend
 on the number of rows and on memory layout, and those of scalers on float types. Which container an estimator needs is
 found by trial at training and kept: glum orders categories by container, and a step may know only one.
 
@@ -48,7 +48,7 @@ _INNER = ("best_estimator_", "regressor_")
 
 @dataclass(frozen=True)
 class AnchorScores:
-    """What an anchor says about some people, one row each."""
+    """Raw scores and predictions of an anchor, one row per person."""
 
     raw: Array
     """The raw scores that trees are added to, one per person (and class)."""
@@ -56,7 +56,6 @@ class AnchorScores:
     """What people who share nothing are told: the anchor's own prediction, bit for bit."""
 
     def of(self, people: Array | slice) -> AnchorScores:
-        """Return the scores of some of the people."""
         return AnchorScores(self.raw[people], self.response[people])
 
 
@@ -79,7 +78,7 @@ class Anchor(ABC):
     objective: Objective
 
     returns_raw_scores: ClassVar[bool] = False
-    """Whether raw scores are what somebody's function says they are, so that their scale must be doubted."""
+    """Whether a user's function returns the raw scores, whose scale must then be checked."""
 
     @abstractmethod
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
@@ -109,7 +108,6 @@ def checked_scores(scores: Any, X: Any) -> Array:
 
 
 def row_count(X: Any) -> int:
-    """Return the number of rows of a table in any container."""
     return int(X.shape[0]) if hasattr(X, "shape") else row_source(X).n_rows
 
 
@@ -189,12 +187,10 @@ class CallableAnchor(Anchor):
                 )
 
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
-        """Return its raw scores, and their inverse link."""
         raw = checked_scores(self.model(erase_columns(X, self.consent.group_columns.tolist())), X)
         return AnchorScores(raw, self.objective.response(raw))
 
     def described(self) -> str:
-        """Return its name."""
         name = getattr(self.model, "__name__", type(self.model).__name__)
         return f"callable {name}; what it returns is taken as raw scores"
 
@@ -234,12 +230,10 @@ class BoosterAnchor(Anchor):
             )
 
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
-        """Return its raw scores and its own predictions."""
         raw, response = (checked_scores(self._predict(X, codes, raw), X) for raw in (True, False))
         return AnchorScores(raw, response)
 
     def described(self) -> str:
-        """Return its engine, size and columns."""
         boosters = boosters_of(self.model)
         facts = boosters.facts(self.model)
         columns = "" if facts.column_names is None else f", columns {listed(facts.column_names)}"
@@ -341,8 +335,6 @@ def _recoding(codes: Categories | None, keep: list[int], known: Categories | Non
 
 @dataclass(frozen=True)
 class AnchorQuestion:
-    """How an estimator is asked."""
-
     method: str
     """One of :data:`METHODS`."""
     columns: tuple[int, ...] | None = None
@@ -382,11 +374,9 @@ class EstimatorAnchor(Anchor):
 
     @property
     def name(self) -> str:
-        """What the estimator is, in words."""
         return name_of(self.model)
 
     def described(self) -> str:
-        """Return what the estimator is, what is read from it, and its columns."""
         method, link = self.question.method, self.objective.link_name
         if method == DECISION:
             score = "decision_function, taken as raw scores"
@@ -402,7 +392,6 @@ class EstimatorAnchor(Anchor):
         return f"columns {listed([self.consent.feature_names[j] for j in self.question.columns])}"
 
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
-        """Return its own predictions, and their raw scores."""
         answer = self._answer(X, codes)
         if self.question.method == DECISION:
             raw = checked_scores(answer, X)
@@ -414,7 +403,7 @@ class EstimatorAnchor(Anchor):
         return AnchorScores(self.objective.link(answer), answer)
 
     def ask(self, X: Any, codes: Categories | None = None) -> Array:
-        """Return what the estimator answers for a table; it raises what it raises."""
+        """Return the estimator's own answer, or raise its own error."""
         table = self._table(X, codes)
         return np.asarray(getattr(self.model, self.question.method)(table))
 
@@ -487,7 +476,6 @@ def _method(model: Any, objective: Objective) -> str:
 
 
 def _check_classes(model: Any, method: str, objective: Objective, classes: Array | None) -> None:
-    """Raise unless the classes of a classifier are the labels of training, in the same order."""
     own = getattr(model, "classes_", None)
     if method == PREDICT or own is None:
         return
@@ -502,7 +490,6 @@ def _check_classes(model: Any, method: str, objective: Objective, classes: Array
 
 
 def _fitting(anchor: EstimatorAnchor, table: SourceTable) -> EstimatorAnchor:
-    """Return the anchor with the question that works for a table."""
     consent, own = anchor.consent, columns_of(anchor.model, anchor.consent.feature_names)
     if own.names is None and own.count is None:
         return anchor
@@ -581,13 +568,11 @@ def _by_position(anchor: EstimatorAnchor, own: Columns) -> tuple[int, ...]:
     )
 
 
-# ----- what fitted models of other libraries say about themselves: name, columns, container, classes, exposure
+# ----- what fitted models of other libraries tell: name, columns, container, classes, exposure
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that a model was trained on."""
-
     names: tuple[str, ...] | None = None
     """In its own order; None if it does not know names."""
     count: int | None = None
@@ -599,7 +584,6 @@ class Columns:
 
 
 def is_statsmodels(model: Any) -> bool:
-    """Return whether something is of statsmodels: a model, or the results of fitting one."""
     return _library(model) == "statsmodels"
 
 
@@ -665,7 +649,6 @@ def _answering(model: Any) -> tuple[Any, str | None]:
 
 
 def classifies(model: Any) -> bool:
-    """Return whether an estimator predicts classes."""
     if not hasattr(model, "__sklearn_tags__"):
         return hasattr(model, "predict_proba")
     from sklearn.base import is_classifier
@@ -737,7 +720,7 @@ def _library(model: Any) -> str:
     return type(model).__module__.partition(".")[0]
 
 
-# ----- the table that an estimator is asked about: its own columns, in its own order, in a container it knows
+# ----- the table that an estimator gets: its own columns, in its own order, in a container it accepts
 
 
 def container_of(X: Any) -> str:
@@ -834,7 +817,6 @@ def complete_row(X: Any, columns: Sequence[int]) -> int:
 
 
 def _missing(X: Any, columns: Sequence[int]) -> Iterator[tuple[int, Array]]:
-    """Yield the first row of each block, and what is missing in it."""
     source, own = (
         (row_source(select_columns(X, list(columns))), slice(None)) if is_frame(X) else (row_source(X), columns)
     )

@@ -159,7 +159,6 @@ def consent_of(model: Any) -> Consent | None:
 
 
 def _inner(model: Any) -> Any:
-    """Return the last step of a pipeline, and the best model of a search; None for anything else."""
     steps = getattr(model, "steps", None)
     return steps[-1][1] if isinstance(steps, list) and steps else getattr(model, "best_estimator_", None)
 
@@ -192,7 +191,6 @@ def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
 
 
 def _of_booster(filename: str | Path) -> bytes:
-    """Return the content of a file; raise if it is not that of a booster."""
     content = Path(filename).read_bytes()
     if content.startswith(_ANCHORED):
         raise ValueError(f"{str(filename)!r} is an anchored model, which cannot be continued.")
@@ -200,7 +198,7 @@ def _of_booster(filename: str | Path) -> bytes:
 
 
 def _protected(booster: Any, schema: dict[str, Any], where: str) -> tuple[Consent | None, TrainingSummary | None]:
-    """Protect a booster that was read from a file if its trees are those the schema speaks of; return what it keeps."""
+    """Protect a booster read from a file if its trees are those of the schema; return what it keeps."""
     consent, summary = read_schema(schema, where)
     check_names(consent, booster, where)
     booster.consent, booster.puc_summary = consent, summary

@@ -40,7 +40,7 @@ class TrainingSummary(PlanSummary):
     masks_seen: tuple[int, ...] | None = None
     """The sets of groups that at least five people shared, as masks; None if there are too many to keep."""
     coded_columns: tuple[int, ...] = ()
-    """Positions of the columns that hold categories."""
+    """Positions of the columns that hold categories: LightGBM keeps its lists of categories without them."""
     training_sketch: RowSketch | None = None
     """Hashes of some of the rows, by which an audit recognises training data; None if it was to be left out."""
     per_exposure: bool = False
@@ -81,7 +81,10 @@ class TrainingSummary(PlanSummary):
     def of_part(
         cls, virtual: VirtualTable, table: SourceTable, plan: SharedPlan, per_exposure: bool = False
     ) -> TrainingSummary:
-        """Summarise the whole table of which a worker has a part; there is no sketch of people of other workers."""
+        """Summarise the whole table of which a worker has a part.
+
+        There is no sketch of people: the smallest salted hashes would need a salt made of all rows first.
+        """
         whole = {
             "source_rows": plan.allocation.rows,
             "virtual_rows": plan.virtual_rows,
@@ -125,7 +128,7 @@ def read_schema(schema: Any, where: str) -> tuple[Consent, TrainingSummary]:
 
 @contextmanager
 def valid_in(where: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Make one error of whatever is wrong with a schema, NotValidError or one of other ``kinds``: it says where."""
+    """Turn NotValidError, and errors of other ``kinds``, into one error that names where the schema was found."""
     try:
         yield
     except Exception as error:
@@ -196,14 +199,14 @@ def check_names(consent: Consent, booster: Any, where: str) -> None:
 
 
 @cache
-def say_unprotected(engine: str) -> None:
-    """Say once in a process that nothing is optional, so that nobody takes an ordinary model for a protected one."""
+def log_unprotected(engine: str) -> None:
+    """Log once per process that nothing is optional, so that nobody takes an ordinary model for a protected one."""
     logger.warning("nothing is declared optional, so this is plain %s: nobody's silence is protected", engine)
 
 
 def unprotected(booster: Any, engine: str) -> Any:
-    """Return a booster that was trained with nothing optional; it says so itself."""
-    say_unprotected(engine)
+    """Return a booster that was trained with nothing optional, marked as such."""
+    log_unprotected(engine)
     booster.consent = booster.puc_summary = None
     return booster
 
@@ -227,7 +230,7 @@ TREES_ARE_OTHERS = (
 def kept_of(model: Any) -> tuple[Consent | None, TrainingSummary | None]:
     """Return consent and summary of a booster or an anchored model, however it was loaded or copied.
 
-    If a booster has other trees than those its schema speaks of, warn, and return None.
+    If a booster has other trees than its schema describes, warn, and return None.
     """
     consent, summary = getattr(model, "consent", None), getattr(model, "puc_summary", None)
     if not is_booster(model):

@@ -158,8 +158,6 @@ class ScoredRows:
 
 @dataclass(frozen=True)
 class Depth:
-    """The nodes at one depth."""
-
     keys: Array
     """Sorted; the part of a mask that belongs to the groups so far."""
     constant: Array
@@ -169,7 +167,6 @@ class Depth:
     """H, nodes × outputs."""
 
     def only(self, chosen: Array) -> Depth:
-        """Return some of the nodes."""
         return Depth(self.keys[chosen], self.constant[chosen], self.rows[chosen], self.weight[chosen])
 
 
@@ -244,7 +241,6 @@ class _Moves:
 
     @property
     def variance_of_one(self) -> Array:
-        """The variance of the constant of a single person, by output."""
         return np.asarray((self.noise.sum(axis=0) * _inverse(self.hessian.sum(axis=0))) ** 2)
 
     def variance_of_difference(self, person: Array, node: Array, parent: Array, above: Array) -> Array:
@@ -270,12 +266,10 @@ def _inverse(values: Array) -> Array:
 
 
 def _told(objective: Objective, scores: Array) -> Array:
-    """Return predictions, one column per output."""
     return objective.response(scores if scores.shape[1] > 1 else scores[:, 0]).reshape(scores.shape)
 
 
 def _people(person: Array, node: Array, n_nodes: int) -> Array:
-    """Return how many people each node has."""
     return np.bincount(np.unique(person * n_nodes + node) % n_nodes, minlength=n_nodes)
 
 

@@ -184,7 +184,6 @@ def _key(given: Any) -> tuple[int, ...]:
 
 
 def named_fields(dataset: lgb.Dataset) -> dict[str, str]:
-    """Return which fields of a Dataset are names of columns, and of which."""
     given = {field: getattr(dataset, field, None) for field in ("label", "weight", "init_score", "exposure")}
     return {field: value for field, value in given.items() if isinstance(value, str)}
 

@@ -72,8 +72,6 @@ INSTEAD = {
 
 @dataclass(frozen=True)
 class Settings:
-    """pucboost's own parameters, checked."""
-
     engine: str = DEFAULT_ENGINE
     optional: Any = None
     augmentation: str = "balanced"
@@ -171,7 +169,6 @@ def _check_calibrate_masks(value: Any) -> float:
 
 
 def _check_external_memory(folder: Any) -> Path | None:
-    """Return the folder for external memory, if there is one."""
     if folder is None:
         return None
     if not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
@@ -305,7 +302,7 @@ class TrainingRequest:
     def warn_before_training(self, *, validates: bool) -> None:
         """Warn if silence seems to be imputed or encoded in the training table, or if its text names single people.
 
-        With ``augmentation="none"``, too: who asks for it may well believe that ``optional`` protects somebody. Log
+        Also with ``augmentation="none"``: whoever gives it may well believe that ``optional`` protects somebody. Log
         that validation sets are scored as they are, if some are.
         """
         if validates and self.settings.valid_augmentation == "none" != self.settings.augmentation:
@@ -468,7 +465,7 @@ def check_both_or_neither(one: bool, other: bool, other_name: str, one_name: str
 
 
 def check_can_be_calibrated(request: TrainingRequest, hooks: Hooks) -> None:
-    """Raise if constants per mask are asked for, but not defined or not possible."""
+    """Raise if ``calibrate_masks`` is given where the constants are not defined or not possible."""
     settings, loss = request.settings, request.objective
     if not request.calibrates:
         return

@@ -84,7 +84,6 @@ class Training:
 
     @property
     def virtual(self) -> VirtualTable:
-        """The virtual rows to train on, once they are planned."""
         assert self.virtual_table is not None
         return self.virtual_table
 
@@ -93,7 +92,7 @@ class Training:
 #
 # pucboost._losses derives why a total Y over an exposure e is a rate Y/e that weighs e. An offset log e would
 # be the same for Poisson only. It would also make LightGBM start from 0 in place of the mean, and rows with different
-# offsets could not be merged. Nothing after this step knows of exposures.
+# offsets could not be merged. No later step sees an exposure.
 
 
 def rates_from_exposure(training: Training) -> Training:
@@ -156,7 +155,6 @@ def plain_rates(engine: Engine, params: dict[str, Any], train_set: Any, valid_se
 
 
 def totals_of(dataset: lgb.Dataset, name: str) -> Array:
-    """Return the outcomes of a Dataset as they were given."""
     return _read(dataset, name)[0]
 
 
@@ -267,7 +265,6 @@ def _check_can_be_anchored(training: Training) -> Objective:
 
 
 def _train_base(training: Training, objective: Objective) -> Anchor:
-    """Train a model on base features and return it as the anchor."""
     from .._models.anchors import BoosterAnchor
 
     request, hooks = training.request, training.hooks
@@ -284,7 +281,6 @@ def _train_base(training: Training, objective: Objective) -> Anchor:
 
 
 def _scores(table: SourceTable, anchor: Anchor) -> Array:
-    """Return the anchor's raw score for each person."""
     return anchor.scores(table.container(), table.source.categories).raw.astype(np.float64)
 
 
@@ -379,7 +375,7 @@ class PullTowardsAnchor:
 # ----- merging of equal rows (``compact``)
 #
 # People first (equal people have equal copies), then virtual rows. Merged rows have soft labels, for which LightGBM's
-# "binary" becomes "cross_entropy", the same loss.
+# "binary" becomes "cross_entropy", the same loss. Merging after binning would need the bins before the dataset exists.
 
 
 NO_METRIC_OF_MERGED_ROWS = "metrics cannot read the mean labels of rows merged by compact. Leave one of the two out."
@@ -479,7 +475,6 @@ def _masked(request: TrainingRequest, table: SourceTable, masks: MaskPlan) -> Ma
 
 
 def rows_that_fit(params: EngineParams, values_per_row: int, parallel_tables: int = 1) -> int:
-    """Return how many virtual rows fit into the default share of the memory."""
     per_row = params.bytes_per_virtual_row(values_per_row)
     return int(min(float(ENGINE_MAX_ROWS), MEMORY_SHARE * memory_bytes() / (per_row * parallel_tables)))
 
@@ -499,7 +494,6 @@ def memory_bytes() -> float:
 
 
 def fit(training: Training) -> Training:
-    """Grow the trees."""
     engine, hooks = training.request.engine, training.hooks
     params, valid = params_of(training), training.virtual_valid
     own = None if training.pull is None else PullTowardsAnchor.of(training)
@@ -611,7 +605,6 @@ FINISHERS: tuple[Step, ...] = (cut_at_best_round, calibrate_masks, keep_schema)
 
 
 def run(training: Training, *steps: Step) -> Training:
-    """Run steps one after the other."""
     for step in steps:
         training = step(training)
     return training

@@ -12,7 +12,7 @@ import numpy as np
 from .._common import Array, warn
 from .._engines import boosters_of, engine_named
 from .._engines.base import EngineParams, FoldOptions, Hooks, RunOptions
-from .._models.schema import categories_of, kept_of, say_unprotected, unprotected
+from .._models.schema import categories_of, kept_of, log_unprotected, unprotected
 from .._tables.containers import SourceTable, eager, row_source
 from .._virtual.plan import ENGINE_MAX_ROWS, check_augmentation, check_copies, child_seed
 from .._virtual.rows import VirtualTable
@@ -180,7 +180,6 @@ def _train_read(
 
 
 def train_request(request: TrainingRequest, valid_tables: ValidationTables | None, hooks: Hooks) -> Any:
-    """Train a request that was read and checked, and return the model."""
     check_can_be_calibrated(request, hooks)
     request.warn_before_training(validates=valid_tables is not None)
     return trained(Training.of(request, valid=valid_tables, hooks=hooks))
@@ -360,7 +359,7 @@ def cv(
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
-        say_unprotected("LightGBM")
+        log_unprotected("LightGBM")
         engine, engine_params = plain_call(params, data)
         if has_exposure(data) and (hasattr(folds, "split") or (folds is None and stratified)):
             totals = totals_of(data, "train_set")  # lgb.cv would hand rates to the splitter
@@ -411,7 +410,6 @@ def cv(
 def _preprocessed(
     fpreproc: Any, table: SourceTable, train: SourceTable, valid: SourceTable, params: dict[str, Any]
 ) -> tuple[SourceTable, SourceTable, dict[str, Any]]:
-    """Return what a user's function makes of the two parts of a fold, and of the parameters."""
     user_train, user_valid, params = fpreproc(_to_dataset(as_rates(train)), _to_dataset(as_rates(valid)), params)
     train = _read_back(table, user_train, "the training part of a fold")
     return train, _read_back(table, user_valid, "the held-out part of a fold"), params

@@ -11,7 +11,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, Event
 from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
 from tools import make_table
 
@@ -129,12 +129,13 @@ def test_workers_may_take_their_time(client: Client) -> None:
 def test_a_worker_that_never_comes(client: Client) -> None:
     _, y, rows, labels = table()
     busy = sorted(client.nthreads())[1]
-    other = client.submit(time.sleep, 3, workers=[busy], pure=False)
+    other = client.submit(lambda: Event("go").wait(), workers=[busy], pure=False)
     while not client.processing()[busy]:
         time.sleep(0.01)
     params = {"optional": OPTIONAL, "verbosity": -1}
     with pytest.raises(puc.dask.LostWorkerError, match=f"Worker {busy} has not answered within 0.5 seconds"):
         puc.dask.train(client, params, rows, labels, 5, wait_for_workers=0.5)
+    Event("go", client=client).set()
     other.result()
     assert puc.dask.train(client, params, rows, labels, 5).puc_summary.source_rows == len(y)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -105,16 +104,6 @@ def test_functions_that_read_optional_text_are_refused() -> None:
             puc.train({**params, "anchor": lambda X: np.zeros(len(X))}, puc.Dataset(given, TRAIN.y), 2)
 
 
-def test_functions_of_frames_that_read_optional_columns_are_refused() -> None:
-    frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names)
-    for table in (frame, polars.from_pandas(frame)):
-        params = {**PARAMS, "optional": ["z1", "z2", "z3"]}
-        reads = {**params, "anchor": lambda X: 0.1 * np.nan_to_num(X["z2"].to_numpy())}
-        with pytest.raises(ValueError, match="The anchor is a function that reads optional columns"):
-            puc.train(reads, puc.Dataset(table, TRAIN.y), 2)
-        puc.train({**params, "anchor": lambda X: 0.3 * X["b1"].to_numpy()}, puc.Dataset(table, TRAIN.y), 2)
-
-
 def test_callable_anchor_gets_the_callers_kind_of_table() -> None:
     frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names).assign(k=pd.Categorical(["u", "v"] * 3_000))
     params = {
@@ -154,40 +143,6 @@ def test_base_anchor_is_the_base_model_and_the_gap_stays_near(kit: EngineKit) ->
         base = anchored.anchor.model
         np.testing.assert_array_equal(anchored.predict(test.X)[silent], kit.predict(base, test.X[silent]))
     assert np.mean(ratios) < 1.2, ratios
-
-
-@every_engine
-def test_saves_loads_and_pickles(kit: EngineKit, tmp_path: Path) -> None:
-    params = params_of(kit, anchor="base")
-    model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 10)
-    puc.save_model(model, tmp_path / "model.json")
-    for other in (puc.load_model(tmp_path / "model.json"), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(other.predict(TEST.X), model.predict(TEST.X))
-        assert other.consent == model.consent
-        assert other.puc_summary == model.puc_summary
-    with_callable = puc.train({**params, "anchor": lambda X: X[:, 0]}, puc.Dataset(TRAIN.X, TRAIN.y), 2)
-    with pytest.raises(ValueError, match="The anchor is a callable, which cannot be written into a model file"):
-        puc.save_model(with_callable, tmp_path / "other.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["model.json"]
-
-
-@pytest.mark.parametrize(("objective", "link"), [("poisson", np.exp), ("l2", lambda s: s)])
-def test_other_links(objective: str, link: Any) -> None:
-    rng = np.random.default_rng(0)
-    y = rng.poisson(np.exp(0.2 * TRAIN.X[:, 0])).astype(float)
-    params = {**PARAMS, "objective": objective, "optional": FAMILY.optional, "anchor": lambda X: 0.1 * X[:, 0]}
-    model = puc.train(params, puc.Dataset(TRAIN.X, y), 10)
-    np.testing.assert_allclose(model.predict(TEST.X), link(model.predict(TEST.X, raw_score=True)))
-
-
-def test_multiclass_anchor() -> None:
-    y = TRAIN.y + (TRAIN.X[:, 0] > 1)
-    params = {**PARAMS, "objective": "multiclass", "num_class": 3, "optional": FAMILY.optional, "anchor": "base"}
-    model = puc.train(params, puc.Dataset(TRAIN.X, y), 8)
-    p = model.predict(TEST.X)
-    assert p.shape == (3_000, 3)
-    np.testing.assert_allclose(p.sum(axis=1), 1)
-    np.testing.assert_array_equal(p[SILENT], model.anchor.model.predict(TEST.X[SILENT]))
 
 
 # ---------------------------------------------------------------- the soft form
@@ -239,51 +194,43 @@ def test_soft_anchor_with_early_stopping_and_model_file(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    ("params", "dataset", "message"),
-    [
+def test_bad_anchors(tmp_path: Path) -> None:
+    silent = TRAIN.X.copy()
+    silent[:, FAMILY.optional] = np.nan
+    forest = {**XGBOOST.params, "anchor": "base", "objective": "multi:softmax", "num_class": 2}
+    narrow, names = legacy(LIGHTGBM, 3), list("abcde")
+    cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
         ({"anchor": 3}, {}, "anchor must be 'base', a booster, a fitted estimator .* or a callable"),
         ({"anchor_strength": 1.0}, {}, "anchor_strength needs an anchor"),
         ({"anchor": "base", "anchor_strength": 0}, {}, "anchor_strength must be a positive number, got 0"),
         ({"anchor": "base", "optional": []}, {}, "anchor needs optional features"),
         ({"anchor": "base", "objective": "huber"}, {}, "anchor needs a built-in objective whose link is known"),
         ({"anchor": "base", "compact": True}, {}, "compact with anchor is not supported"),
+        ({"anchor": "base", "zero_as_missing": True}, {}, "anchor with zero_as_missing"),
         ({"anchor": "base"}, {"init_score": np.zeros(6_000)}, "anchor with init_score"),
+        ({"anchor": "base"}, {"data": silent}, "Nobody in train_set shares anything"),
         ({"anchor": lambda X: np.zeros(7)}, {}, r"one raw score for each of the 6000 rows, got shape \(7,\)"),
         ({"anchor": lambda X: np.where(np.arange(len(X)) == 5, np.nan, 0.0)}, {}, "score is not finite in row 5"),
-    ],
-)
-def test_bad_anchors(params: dict[str, Any], dataset: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        puc.train(
-            {**PARAMS, "optional": FAMILY.optional, **params},
-            puc.Dataset(TRAIN.X, TRAIN.y, **dataset),
-            2,
-        )
-
-
-def test_more_bad_anchors() -> None:
-    params = {**PARAMS, "optional": FAMILY.optional, "anchor": "base"}
-    data = puc.Dataset(TRAIN.X, TRAIN.y)
+        ({"anchor": narrow}, {"feature_name": names}, "has 3 features; the table has 5 columns, 2 of them not optiona"),
+        (forest, {}, "anchor with objective 'multi:softmax'"),
+    ]
+    for params, given, message in cases:
+        data = puc.Dataset(**{"data": TRAIN.X, "label": TRAIN.y, **given})
+        with pytest.raises(ValueError, match=message):
+            puc.train({**({} if "engine" in params else PARAMS), "optional": FAMILY.optional, **params}, data, 2)
+    data, plain = puc.Dataset(TRAIN.X, TRAIN.y), {**PARAMS, "optional": FAMILY.optional}
     with pytest.raises(ValueError, match="anchor is not supported by cv"):
-        puc.cv(params, data, 2)
-    first = puc.train({**params, "anchor": None}, data, 2)
+        puc.cv({**plain, "anchor": "base"}, data, 2)
     with pytest.raises(ValueError, match="anchor with init_model"):
-        puc.train(params, data, 2, init_model=first)
-    silent = TRAIN.X.copy()
-    silent[:, FAMILY.optional] = np.nan
-    with pytest.raises(ValueError, match="Nobody in train_set shares anything"):
-        puc.train(params, puc.Dataset(silent, TRAIN.y), 2)
-    narrow = legacy(LIGHTGBM, 3)
-    with pytest.raises(ValueError, match="The anchor has 3 features; the table has 5 columns, 2 of them not optional"):
-        puc.train(
-            {**params, "anchor": narrow, "optional": [2, 3, 4]},
-            puc.Dataset(TRAIN.X, TRAIN.y, feature_name=list("abcde")),
-            2,
-        )
-    model = puc.train(params, data, 2)
+        puc.train({**plain, "anchor": "base"}, data, 2, init_model=puc.train(plain, data, 2))
+    model = puc.train({**plain, "anchor": "base"}, data, 2)
     with pytest.raises(ValueError, match="The table has 4 columns"):
         model.predict(TEST.X[:, :4])
+    with pytest.raises(TypeError, match="save_model takes no num_iteration for an anchored model"):
+        puc.save_model(model, tmp_path / "model.json", num_iteration=1)
+    puc.save_model(model, tmp_path / "model.json")
+    with pytest.raises(ValueError, match="is an anchored model, which cannot be continued"):
+        puc.train(plain, data, 2, init_model=tmp_path / "model.json")
 
 
 # ---------------------------------------------------------------- found by review
@@ -354,38 +301,18 @@ def test_callbacks_run_once() -> None:
     assert seen == [0, 1, 2, 3]
 
 
-def test_refused_combinations(tmp_path: Path) -> None:
-    params = {"optional": FAMILY.optional, "anchor": "base"}
-    data = puc.Dataset(TRAIN.X, TRAIN.y)
-    with pytest.raises(ValueError, match="anchor with zero_as_missing"):
-        puc.train({**PARAMS, **params, "zero_as_missing": True}, data, 2)
-    with pytest.raises(ValueError, match="anchor with objective 'multi:softmax'"):
-        puc.train({**XGBOOST.params, **params, "objective": "multi:softmax", "num_class": 2}, data, 2)
-    model = puc.train({**PARAMS, **params}, data, 2)
-    with pytest.raises(TypeError, match="save_model takes no num_iteration for an anchored model"):
-        puc.save_model(model, tmp_path / "model.json", num_iteration=1)
-    puc.save_model(model, tmp_path / "model.json")
-    with pytest.raises(ValueError, match="is an anchored model, which cannot be continued"):
-        puc.train({**PARAMS, "optional": FAMILY.optional}, data, 2, init_model=tmp_path / "model.json")
-
-
 RARE = (np.random.default_rng(3).normal(size=(3_000, 2)), (np.random.default_rng(4).random(3_000) < 0.05) * 1.0)
 RARE[0][::2, 1] = np.nan
-WRONG_SCALE = {
-    "binary": r"a mean prediction of 0\.5125, where the mean outcome is 0\.04867; taken as predictions, .* is 0\.05\.",
-    "poisson": r"a mean prediction of 1\.051, where the mean outcome is 0\.04867; taken as predictions, .* is 0\.05\.",
-}
 
 
-@pytest.mark.parametrize("strength", [None, 1.0])
-@pytest.mark.parametrize("objective", WRONG_SCALE)
-def test_predictions_in_place_of_raw_scores_are_refused(objective: str, strength: float | None) -> None:
+def test_predictions_in_place_of_raw_scores_are_refused() -> None:
     """Probabilities as raw scores would tell the silent 0.51 instead of 0.05."""
-    params = {**PARAMS, "objective": objective, "optional": [1], "anchor": lambda X: np.full(len(X), 0.05)}
-    if strength is not None:
-        params["anchor_strength"] = strength
-    with pytest.raises(ValueError, match=WRONG_SCALE[objective]):
-        puc.train(params, puc.Dataset(*RARE), 3)
+    for objective, mean in (("binary", "0.5125"), ("poisson", "1.051")):
+        params = {**PARAMS, "objective": objective, "optional": [1], "anchor": lambda X: np.full(len(X), 0.05)}
+        message = f"prediction of {mean}, where the mean outcome is 0.04867; taken as predictions, .* is 0.05"
+        for strength in ({}, {"anchor_strength": 1.0}):
+            with pytest.raises(ValueError, match=message):
+                puc.train({**params, **strength}, puc.Dataset(*RARE), 3)
 
 
 def test_an_anchor_that_is_far_off_is_warned_of() -> None:

@@ -1,18 +1,22 @@
-"""Errors that say what was expected, what came, and which column or row did it."""
+"""Wrong input, mistyped keys, and slips that would lose the protection: each is an error that names what is wrong."""
 
 from __future__ import annotations
 
 import copy
+import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import KITS, OPTIONAL, EngineKit, every_engine
+from engine_kits import KITS, LIGHTGBM, OPTIONAL, XGBOOST, EngineKit, every_engine
 from tools import QUIET, make_table
 
 import pucboost as puc
+from pucboost._models import schema
 
 PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
 
@@ -21,59 +25,48 @@ def small() -> tuple[Any, Any]:
     return make_table(60)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"optional": ["glucose"]}, "optional names column 'glucose', but the table has no column names"),
-        ({"optional": 3}, r"got 3; write \[3\]"),
-        ({"copies": 0.5}, "copies must be finite and at least 1"),
-        ({"copies": float("nan")}, "copies must be finite"),
-        ({"copies": float("inf")}, "copies must be finite"),
-        ({"copies": "two"}, "copies must be a number of at least 1"),
-        ({"copies": True}, "copies must be a number"),
-        (
-            {"augmentation": "balance"},
-            "augmentation must be one of 'none', 'exhaustive', 'fixed', 'balanced'; got 'balance'",
-        ),
-        ({"augmentation": None}, "augmentation must be one of"),
-        ({"valid_augmentation": "raw"}, "valid_augmentation must be one of"),
-        ({"max_virtual_rows": 0}, "max_virtual_rows must be a whole number of at least 1, got 0"),
-        ({"max_virtual_rows": 10.5}, "max_virtual_rows must be a whole number"),
-        ({"max_virtual_rows": 20}, "The table has [46][08] rows, more than max_virtual_rows = 20"),
-        (
-            {"augmentation": "exhaustive", "max_virtual_rows": 70},
-            "augmentation='exhaustive' makes .* more than max_virtual",
-        ),
-        (
-            {"engine": "forest"},
-            f"engine must be one of {', '.join(repr(kit.name) for kit in KITS)}, 'auto'; got 'forest'",
-        ),
-        ({"objective": "lambdarank"}, "Protected User Consent is defined for predictions of a person's outcome"),
-        ({"metric": ["auc", "ndcg@3"]}, "metric='ndcg@3' needs queries"),
-        ({"linear_tree": True}, "linear_tree with optional features"),
-        ({"linear_trees": "true"}, "linear_tree with optional features"),
-        ({"use_missing": False}, "use_missing=False makes LightGBM read a withheld value as the number 0"),
-        (
-            {"use_quantized_grad": True},
-            "use_quantized_grad=True with optional features: .* in the middle of a tree",
-        ),
-        ({"bagging_by_query": True}, "bagging_by_query"),
-        ({"objective": "xentlambda"}, "reads weights as exposures"),
-        ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),
-        ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
-        ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
-    ],
-)
+BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
+    ({"optional": ["glucose"]}, "optional names column 'glucose', but the table has no column names"),
+    ({"optional": 3}, r"got 3; write \[3\]"),
+    ({"copies": 0.5}, "copies must be finite and at least 1"),
+    ({"copies": float("nan")}, "copies must be finite"),
+    ({"copies": "two"}, "copies must be a number of at least 1"),
+    ({"copies": True}, "copies must be a number"),
+    (
+        {"augmentation": "balance"},
+        "augmentation must be one of 'none', 'exhaustive', 'fixed', 'balanced'; got 'balance'",
+    ),
+    ({"valid_augmentation": "raw"}, "valid_augmentation must be one of"),
+    ({"max_virtual_rows": 0}, "max_virtual_rows must be a whole number of at least 1, got 0"),
+    ({"max_virtual_rows": 10.5}, "max_virtual_rows must be a whole number"),
+    ({"max_virtual_rows": 20}, "The table has [46][08] rows, more than max_virtual_rows = 20"),
+    ({"augmentation": "exhaustive", "max_virtual_rows": 70}, "augmentation='exhaustive' makes .* more than max_virtu"),
+    ({"engine": "forest"}, f"engine must be one of {', '.join(repr(kit.name) for kit in KITS)}, 'auto'; got 'forest'"),
+    ({"objective": "lambdarank"}, "Protected User Consent is defined for predictions of a person's outcome"),
+    ({"metric": ["auc", "ndcg@3"]}, "metric='ndcg@3' needs queries"),
+    ({"linear_trees": "true"}, "linear_tree with optional features"),
+    ({"use_missing": False}, "use_missing=False makes LightGBM read a withheld value as the number 0"),
+    ({"use_quantized_grad": True}, "use_quantized_grad=True with optional features: .* in the middle of a tree"),
+    ({"bagging_by_query": True}, "bagging_by_query"),
+    ({"objective": "xentlambda"}, "reads weights as exposures"),
+    ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),
+    ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
+    ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
+]
+
+
 @pytest.mark.parametrize("function", ["train", "cv"])
-def test_bad_params(function: str, params: dict[str, Any], message: str) -> None:
-    X, y = small()
-    data = lgb.Dataset(X, y)
-    given = {**PARAMS, **params}
-    before = copy.deepcopy(given)
-    with pytest.raises(ValueError, match=message):
-        getattr(puc, function)(given, data, 2)
-    assert given == before
-    assert data._handle is None
+def test_bad_params(function: str) -> None:
+    for params, message in BAD_PARAMS:
+        data, given = lgb.Dataset(*small()), {**PARAMS, **params}
+        before = copy.deepcopy(given)
+        with pytest.raises(ValueError, match=message):
+            getattr(puc, function)(given, data, 2)
+        assert given == before
+        assert data._handle is None
+    for params in ({"use_missing": False}, {"linear_tree": True}):  # also on the Dataset
+        with pytest.raises(ValueError, match=next(iter(params))):
+            getattr(puc, function)(PARAMS, lgb.Dataset(*small(), params=params), 2)
 
 
 def with_value(vector: Any, row: int, value: float) -> Any:
@@ -82,46 +75,32 @@ def with_value(vector: Any, row: int, value: float) -> Any:
     return out
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            lambda X, y: lgb.Dataset(X, y[:-1]),
-            r"label of train_set must have one value for each of the 60 rows, got shape \(59,\)",
-        ),
-        (lambda X, y: lgb.Dataset(X), "train_set has no label"),
-        (lambda X, y: lgb.Dataset(X, with_value(y, 7, np.nan)), r"label of train_set is nan in row 7 \(1 such rows\)"),
-        (lambda X, y: lgb.Dataset(X, with_value(y, 7, np.inf)), "label of train_set is inf in row 7"),
-        (lambda X, y: lgb.Dataset(X, ["a"] * 60), "label of train_set must be numeric"),
-        (
-            lambda X, y: lgb.Dataset(X, y, weight=y[:5]),
-            "weight of train_set must have one value for each of the 60 rows",
-        ),
-        (lambda X, y: lgb.Dataset(X, y, weight=with_value(y, 3, -1)), "weight of train_set is -1.0 in row 3"),
-        (lambda X, y: lgb.Dataset(X, y, weight=with_value(y, 3, np.nan)), "weight of train_set is nan in row 3"),
-        (
-            lambda X, y: lgb.Dataset(X, y, init_score=y[:7]),
-            "init_score of train_set must have one value per row and class",
-        ),
-        (lambda X, y: lgb.Dataset(X, y).construct(), "train_set is already constructed and its raw data are gone"),
-        (lambda X, y: lgb.Dataset("table.csv"), "text or binary file"),
-        (lambda X, y: lgb.Dataset(X, y, feature_name=["a", "b"]), "6 columns, but feature_name lists 2 names"),
-        (lambda X, y: lgb.Dataset(X[:0], y[:0]), "no rows"),
-        (
-            lambda X, y: puc.Dataset(X, y, optional=OPTIONAL, available=np.ones((60, 2), bool)),
-            "available must have one row per row",
-        ),
-        (
-            lambda X, y: puc.Dataset(X, y, optional=OPTIONAL, available=np.zeros((60, 3), bool)),
-            "available says that row",
-        ),
-        (lambda X, y: lgb.Dataset(X, y, position=[0] * 60), "train_set has positions"),
-    ],
-)
-def test_bad_datasets(change: Any, message: str) -> None:
+def test_bad_datasets() -> None:
     X, y = small()
-    with pytest.raises(ValueError, match=message):
-        puc.train(PARAMS, change(X, y), 2)
+
+    def wrong(vector: Any = y, **given: Any) -> Any:
+        return puc.Dataset(X, vector, **{"optional": OPTIONAL, **given})
+
+    for data, message in [
+        (wrong(y[:-1]), r"label of train_set must have one value for each of the 60 rows, got shape \(59,\)"),
+        (wrong(None), "train_set has no label"),
+        (wrong(with_value(y, 7, np.nan)), r"label of train_set is nan in row 7 \(1 such rows\)"),
+        (wrong(with_value(y, 7, np.inf)), "label of train_set is inf in row 7"),
+        (wrong(["a"] * 60), "label of train_set must be numeric"),
+        (wrong(weight=y[:5]), "weight of train_set must have one value for each of the 60 rows"),
+        (wrong(weight=with_value(y, 3, -1)), "weight of train_set is -1.0 in row 3"),
+        (wrong(weight=with_value(y, 3, np.nan)), "weight of train_set is nan in row 3"),
+        (wrong(init_score=y[:7]), "init_score of train_set must have one value per row and class"),
+        (wrong().construct(), "train_set is already constructed and its raw data are gone"),
+        (lgb.Dataset("table.csv"), "text or binary file"),
+        (wrong(feature_name=["a", "b"]), "6 columns, but feature_name lists 2 names"),
+        (lgb.Dataset(X[:0], y[:0]), "no rows"),
+        (wrong(available=np.ones((60, 2), bool)), "available must have one row per row"),
+        (wrong(available=np.zeros((60, 3), bool)), "available says that row"),
+        (wrong(position=[0] * 60), "train_set has positions"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            puc.train(PARAMS, data, 2)
 
 
 def test_bad_validation_sets() -> None:
@@ -156,14 +135,170 @@ def test_not_a_dataset(kit: EngineKit, function: str) -> None:
             getattr(puc, function)({**kit.params, "optional": OPTIONAL}, given, 2)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"use_missing": False}, "use_missing=False makes"),
-        ({"linear_tree": True}, "linear_tree with optional features"),
-    ],
-)
-def test_parameters_on_the_dataset_are_checked_too(params: dict[str, Any], message: str) -> None:
-    X, y = small()
-    with pytest.raises(ValueError, match=message):
-        puc.train(PARAMS, lgb.Dataset(X, y, params=params), 2)
+# ----- mistyped keys
+
+
+X, y = make_table(200)
+
+
+@every_engine
+def test_mistyped_keys_are_errors_with_a_suggestion(kit: EngineKit) -> None:
+    """Also where nothing else is declared, and where the engine is quiet."""
+    for key, meant in (("optionals", "optional"), ("copys", "copies"), ("learning_rat", "learning_rate")):
+        message = f"Unknown parameter {key!r}: neither pucboost nor {kit.title} knows it. Did you mean {meant!r}?"
+        for params in ({**kit.params, key: OPTIONAL}, {**kit.params, "optional": OPTIONAL, key: 2}):
+            for run in (puc.train, puc.cv):
+                with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+                    run(params, puc.Dataset(X, y), 2)
+
+
+@every_engine
+def test_keys_nobody_knows(kit: EngineKit) -> None:
+    with pytest.raises(ValueError, match=f"Unknown parameter 'blorb': neither pucboost nor {kit.title} knows it.$"):
+        puc.train({**kit.params, "optional": OPTIONAL, "blorb": 1}, puc.Dataset(X, y), 2)
+    with pytest.raises(ValueError, match=r"Unknown parameter 'max_bins_': .* Did you mean 'max_bins'"):
+        puc.train({**kit.params, "optional": OPTIONAL}, puc.Dataset(X, y, params={"max_bins_": 7}), 2)
+    model = puc.PUCClassifier(engine=kit.name, optional=OPTIONAL, copys=2)
+    with pytest.raises(ValueError, match=f"'copys': neither pucboost nor {kit.title} knows it. Did you mean 'copies'"):
+        model.fit(X, y)
+
+
+@every_engine
+def test_names_that_differ_in_case(kit: EngineKit) -> None:
+    frame = pd.DataFrame(X, columns=["age", "sex", "bmi", "steps", "pulse", "glucose"])
+    with pytest.raises(ValueError, match=r"column 'Glucose', which the table does not have. Did you mean 'glucose'\?"):
+        puc.train({**kit.params, "optional": ["Glucose"]}, puc.Dataset(frame, y), 2)
+    for name, message in (
+        ("class_weight", "Give weight to the Dataset, or class_weight to PUCClassifier"),
+        ("exposure", "Give exposure to puc.Dataset, or to fit of PUCRegressor"),
+    ):
+        with pytest.raises(ValueError, match=f"Unknown parameter '{name}': .* {message}"):
+            puc.train({**kit.params, "optional": ["glucose"], name: "balanced"}, puc.Dataset(frame, y), 2)
+    with pytest.raises(ValueError, match="Unknown parameter 'class_weight'"):  # a regressor has no classes
+        puc.PUCRegressor(engine=kit.name, optional=["glucose"], class_weight="balanced").fit(frame, y)
+
+
+def test_a_table_in_place_of_a_model(tmp_path: Path) -> None:
+    pd.DataFrame(X).to_csv(tmp_path / "people.csv", index=False)
+    with pytest.raises(ValueError, match=r"is a table file, not a model file. Were the two swapped"):
+        puc.load_model(tmp_path / "people.csv")
+
+
+def test_mistyped_arguments_of_a_dataset() -> None:
+    with pytest.raises(TypeError, match=r"Dataset\(\) got an unexpected keyword argument 'optionals'.*'optional'\?"):
+        puc.Dataset(X, y, optionals=OPTIONAL)
+
+
+def test_aliases_of_the_engines_pass() -> None:
+    known = {"verbose": -1, "sub_feature": 0.9, "min_data": 5, "num_thread": 1, "objective": "binary"}
+    puc.train({**known, "optional": OPTIONAL}, lgb.Dataset(X, y), 2)
+    own = {"verbosity": 0, "colsample_bylevel": 0.5, "sampling_method": "uniform", "nthread": 1, "engine": "xgboost"}
+    puc.train({**own, "optional": OPTIONAL}, (X, y), 2)
+
+
+@every_engine
+def test_nothing_optional_is_said_once(kit: EngineKit, caplog: Any) -> None:
+    schema.log_unprotected.cache_clear()
+    with caplog.at_level(logging.WARNING, logger="pucboost"):
+        for _ in range(2):
+            booster = puc.train(dict(kit.params), puc.Dataset(X, y), 2)
+            assert booster.consent is None
+            assert booster.puc_summary is None
+            assert puc.consent_of(booster) is None
+    told = [record.getMessage() for record in caplog.records if record.name == "pucboost" and record.levelno >= 30]
+    assert told == [f"nothing is declared optional, so this is plain {kit.title}: nobody's silence is protected"]
+    assert np.isfinite(kit.predict(booster, X)).all()
+
+
+# ----- slips by which people lose the protection, or a model
+
+
+def test_lightgbm_itself_trains_on_a_dataset_with_optional_columns() -> None:
+    """The likeliest slip of all: lgb.train where puc.train was meant."""
+    X, y = make_table(200)
+    for train in (lgb.train, lambda params, data, rounds: lgb.cv(params, data, rounds, nfold=2, stratified=False)):
+        with pytest.warns(puc.warnings.ProtectionLostWarning, match="LightGBM itself trains on this Dataset") as caught:
+            train(QUIET, puc.Dataset(X, y, optional=OPTIONAL), 2)
+        assert [one.filename for one in caught] == [__file__]
+    lgb.train(QUIET, puc.Dataset(X, y), 2)  # nothing optional, nothing lost
+    data = puc.Dataset(X, y, optional=OPTIONAL, free_raw_data=False)
+    data.construct()  # by the user, who may still hand it to puc.train
+    assert puc.train(QUIET, data, 2).consent is not None
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "native"])
+def test_a_model_that_lightgbm_itself_continues_is_not_protected(engine: str) -> None:
+    """Its trees are grown on rows as they are, and nothing warns; but it no longer passes for a protected model."""
+    X, y = make_table(200)
+    params = {**QUIET, "objective": "binary"}
+    protected = puc.train({**params, "engine": engine, "optional": OPTIONAL}, puc.Dataset(X, y), 2)
+    estimator = lgb.LGBMClassifier(n_estimators=1, n_jobs=1, verbosity=-1)
+    for more in (
+        lgb.train(params, lgb.Dataset(X, y), 1, init_model=protected),
+        estimator.fit(X, y, init_model=protected).booster_,
+    ):
+        assert more.num_trees() == 3
+        assert puc.consent_of(more) is None
+        with pytest.raises(ValueError, match="has no consent schema"):
+            puc.predict(more, X)
+    for again in ("lightgbm", "native"):
+        model = puc.train({**params, "engine": again, "optional": OPTIONAL}, puc.Dataset(X, y), 1, init_model=protected)
+        assert model.num_trees() == 3
+        assert model.consent == protected.consent
+    with pytest.raises(TypeError, match=r"booster\.update has no data"):
+        protected.update()
+
+
+@every_engine
+def test_a_model_that_cannot_be_continued_is_not_ignored(kit: EngineKit) -> None:
+    X, y = make_table(200)
+    params = {**kit.params, "optional": OPTIONAL}
+    estimator = puc.PUCClassifier(optional=OPTIONAL, engine=kit.name, n_estimators=3, n_jobs=1).fit(X, y)
+    other = LIGHTGBM if kit is XGBOOST else XGBOOST
+    of_another_engine = puc.train({**other.params, "optional": OPTIONAL}, puc.Dataset(X, y), 2)
+    anchored = puc.train({**params, "anchor": "base"}, puc.Dataset(X, y), 2)
+    for init_model, words in (
+        (estimator, "got 'PUCClassifier'. Pass its booster_."),
+        (anchored, "got 'AnchoredModel'."),
+        (of_another_engine, "got 'Booster'."),
+        (7, "got 'int'."),
+    ):
+        with pytest.raises(TypeError, match=rf"init_model must be a booster of [\w ]+ or a model file, {words}"):
+            puc.train(params, puc.Dataset(X, y), 2, init_model=init_model)
+    objective = {"objective": kit.objectives["binary"]} if "binary" in kit.objectives else {}
+    continued = puc.train({**params, **objective}, puc.Dataset(X, y), 2, init_model=estimator.booster_)
+    assert continued.consent == estimator.consent_
+
+
+def rates(kit: EngineKit, exposure: Any) -> Any:
+    X, _ = make_table(400)
+    params = {**kit.params, "objective": "poisson", "optional": OPTIONAL}
+    claims = np.random.default_rng(0).poisson(2 * np.linspace(0.5, 2, 400)).astype(float)
+    return params, X, claims, puc.train(params, puc.Dataset(X, claims, exposure=exposure), 10)
+
+
+@every_engine
+def test_an_exposure_is_not_forgotten_later(kit: EngineKit) -> None:
+    """Refitted or continued without its exposure, a model of rates would become one of totals."""
+    years = np.linspace(0.5, 2, 400)
+    params, X, claims, model = rates(kit, years)
+    with pytest.raises(ValueError, match="the booster has an exposure, but this refit has none"):
+        puc.refit(model, X, claims)
+    again = puc.refit(model, X, claims, exposure=years)
+    assert again.puc_summary.per_exposure
+    assert puc.predict(again, X).mean() == pytest.approx(2, rel=0.1)
+    with pytest.raises(ValueError, match="init_model has an exposure, but train_set has none"):
+        puc.train(params, puc.Dataset(X, claims), 2, init_model=model)
+    more = puc.train(params, puc.Dataset(X, claims, exposure=years), 2, init_model=model)
+    assert more.puc_summary.per_exposure
+    _, _, _, totals = rates(kit, None)
+    with pytest.raises(ValueError, match="this refit has an exposure, but the booster has none"):
+        puc.refit(totals, X, claims, exposure=years)
+    with pytest.raises(ValueError, match="train_set has an exposure, but init_model has none"):
+        puc.train(params, puc.Dataset(X, claims, exposure=years), 2, init_model=totals)
+
+
+def test_own_keys_among_the_parameters_of_a_dataset() -> None:
+    X, y = make_table(100)
+    with pytest.raises(ValueError, match="'optional' is a parameter of train and cv; a Dataset takes optional as an"):
+        puc.train(QUIET, lgb.Dataset(X, y, params={"optional": OPTIONAL}), 2)

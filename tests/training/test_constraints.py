@@ -92,10 +92,9 @@ def test_by_name_is_by_position(kit: EngineKit, optional: Any) -> None:
 
 
 @every_engine
-@with_and_without
-def test_estimators(kit: EngineKit, optional: Any) -> None:
+def test_estimators(kit: EngineKit) -> None:
     def predict(**constraints: Any) -> Any:
-        model = puc.PUCRegressor(optional=optional, engine=kit.name, n_estimators=10, n_jobs=2, **constraints)
+        model = puc.PUCRegressor(optional=OPTIONAL, engine=kit.name, n_estimators=10, n_jobs=2, **constraints)
         return model.fit(X, y).predict(X)
 
     named = predict(monotonic_cst={"age": 1}, interaction_constraints=[["age", "bmi"]])
@@ -104,35 +103,27 @@ def test_estimators(kit: EngineKit, optional: Any) -> None:
     assert (named != predict()).any()
 
 
+ERRORS: list[tuple[dict[str, Any], str]] = [
+    ({"monotone_constraints": {"Age": 1}}, "names column 'Age', which the table does not have. Did you mean 'age'?"),
+    ({"mc": {"age": 2}}, "mc of column 'age' must be 1 (increasing), -1 (decreasing) or 0 (neither), got 2."),
+    ({"monotone_constraints": {"age": True}}, "monotone_constraints of column 'age' must be 1"),
+    ({"monotone_constraints": {0: 1}}, "monotone_constraints must name columns by strings"),
+    ({"interaction_constraints": [["age", "bmj"]]}, "interaction_constraints names column 'bmj', which"),
+    ({"interaction_constraints": [["age", 1]]}, "must name columns by strings, or list all by position; got 1."),
+    ({"interaction_constraints": ["age", "bmi"]}, "must be a list of lists of columns; it contains 'age'."),
+]
+
+
 @every_engine
-@with_and_without
-@pytest.mark.parametrize(
-    ("constraints", "message"),
-    [
-        (
-            {"monotone_constraints": {"Age": 1}},
-            "names column 'Age', which the table does not have. Did you mean 'age'?",
-        ),
-        ({"mc": {"age": 2}}, "mc of column 'age' must be 1 (increasing), -1 (decreasing) or 0 (neither), got 2."),
-        ({"monotone_constraints": {"age": True}}, "monotone_constraints of column 'age' must be 1"),
-        ({"monotone_constraints": {"age": "up"}}, "or 0 (neither), got 'up'."),
-        ({"monotone_constraints": {0: 1}}, "monotone_constraints must name columns by strings"),
-        ({"interaction_constraints": [["age", "bmj"]]}, "interaction_constraints names column 'bmj', which"),
-        ({"interaction_constraints": [["age", 1]]}, "must name columns by strings, or list all by position; got 1."),
-        ({"interaction_constraints": ["age", "bmi"]}, "must be a list of lists of columns; it contains 'age'."),
-    ],
-)
-def test_errors(kit: EngineKit, optional: Any, constraints: dict[str, Any], message: str) -> None:
-    for run in (puc.train, puc.cv):
-        params = {**kit.params, "objective": kit.objectives["l2"], "optional": optional, **constraints}
-        with pytest.raises(ValueError, match=re.escape(message)):
-            run(params, (X, y), 2)
-
-
-def test_a_table_without_names() -> None:
-    params = {"optional": [2, 3], "verbosity": -1, "monotone_constraints": {"age": 1}}
+def test_errors(kit: EngineKit) -> None:
+    for optional in (OPTIONAL, None):
+        for constraints, message in ERRORS:
+            params = {**kit.params, "objective": kit.objectives["l2"], "optional": optional, **constraints}
+            for run in (puc.train, puc.cv):
+                with pytest.raises(ValueError, match=re.escape(message)):
+                    run(params, (X, y), 2)
     with pytest.raises(ValueError, match="monotone_constraints names column 'age', but the table has no column names"):
-        puc.train(params, (X.to_numpy(), y), 2)
+        puc.train({**kit.params, "optional": [2, 3], "monotone_constraints": {"age": 1}}, (X.to_numpy(), y), 2)
 
 
 def test_datasets_that_lightgbm_has_read_already() -> None:

@@ -38,12 +38,13 @@ def params(kit: EngineKit, optional: Any, loss: str = "poisson", **more: Any) ->
 
 @every_engine
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["unweighted", "weighted"])
-def test_with_nothing_optional_it_is_the_engine_on_rates(kit: EngineKit, loss: str, weight: Any) -> None:
-    ours = kit.fit(X, TOTAL, 8, {"exposure": EXPOSURE, "weight": weight}, optional=None, objective=kit.objectives[loss])
-    weights = EXPOSURE if weight is None else weight * EXPOSURE
-    alone = {**kit.params, "objective": kit.objectives[loss]}
-    assert kit.model(ours) == kit.model(kit.fit_alone(alone, X, TOTAL / EXPOSURE, 8, weight=weights))
+def test_with_nothing_optional_it_is_the_engine_on_rates(kit: EngineKit, loss: str) -> None:
+    for weight in (None, WEIGHT):
+        fields = {"exposure": EXPOSURE, "weight": weight}
+        ours = kit.fit(X, TOTAL, 8, fields, optional=None, objective=kit.objectives[loss])
+        weights = EXPOSURE if weight is None else weight * EXPOSURE
+        alone = {**kit.params, "objective": kit.objectives[loss]}
+        assert kit.model(ours) == kit.model(kit.fit_alone(alone, X, TOTAL / EXPOSURE, 8, weight=weights))
 
 
 @every_engine
@@ -69,19 +70,14 @@ def test_with_merged_rows_and_anchors(kit: EngineKit, more: dict[str, Any]) -> N
 
 
 @both
-@pytest.mark.parametrize("vector", [np.asarray, pd.Series, pl.Series, list, lambda v: pd.DataFrame({"years": v})])
-def test_exposure_in_any_container(vector: Any, optional: Any) -> None:
-    table = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame}.get(vector, np.asarray)(X)
-    expected = puc.train(params(LIGHTGBM, optional), puc.Dataset(table, TOTAL / EXPOSURE, weight=EXPOSURE), 4)
-    ours = puc.train(params(LIGHTGBM, optional), puc.Dataset(table, vector(TOTAL), exposure=vector(EXPOSURE)), 4)
-    assert LIGHTGBM.trees(ours) == LIGHTGBM.trees(expected)
-
-
-@every_engine
-@both
-def test_ones_change_nothing(kit: EngineKit, optional: Any) -> None:
-    ours = puc.train(params(kit, optional), puc.Dataset(X, TOTAL, exposure=np.ones(len(X))), 4)
-    assert kit.trees(ours) == kit.trees(puc.train(params(kit, optional), puc.Dataset(X, TOTAL), 4))
+def test_exposure_in_any_container(optional: Any) -> None:
+    containers: dict[Any, Any] = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame, list: np.asarray}
+    containers[lambda values: pd.DataFrame({"years": values})] = np.asarray
+    for vector, table in containers.items():
+        given = params(LIGHTGBM, optional)
+        expected = puc.train(given, puc.Dataset(table(X), TOTAL / EXPOSURE, weight=EXPOSURE), 4)
+        ours = puc.train(given, puc.Dataset(table(X), vector(TOTAL), exposure=vector(EXPOSURE)), 4)
+        assert LIGHTGBM.trees(ours) == LIGHTGBM.trees(expected)
 
 
 @every_engine
@@ -103,21 +99,6 @@ def test_validation_sets(kit: EngineKit, optional: Any) -> None:
         assert dataset.weight is None
         assert dataset.exposure is exposure
         assert dataset.reference is (train if dataset is valid else None)
-
-
-@both
-def test_one_validation_set_by_itself(optional: Any) -> None:
-    given = params(LIGHTGBM, optional)
-    _, ours = LIGHTGBM.fit_recorded(
-        given, puc.Dataset(X, TOTAL, exposure=EXPOSURE), 3, puc.Dataset(V, V_TOTAL, exposure=V_EXPOSURE)
-    )
-    _, expected = LIGHTGBM.fit_recorded(
-        given,
-        puc.Dataset(X, TOTAL / EXPOSURE, weight=EXPOSURE),
-        3,
-        puc.Dataset(V, V_TOTAL / V_EXPOSURE, weight=V_EXPOSURE),
-    )
-    assert ours == expected
 
 
 @every_engine
@@ -207,46 +188,37 @@ def with_value(row: int, value: float) -> Any:
 
 
 @every_engine
-@both
-@pytest.mark.parametrize(
-    ("exposure", "message"),
-    [
+def test_bad_exposures(kit: EngineKit) -> None:
+    for exposure, message in (
         (with_value(7, 0.0), r"The exposure of train_set is 0.0 in row 7 \(1 such rows\); .* Leave out rows without"),
         (with_value(7, -1.0), "The exposure of train_set is -1.0 in row 7"),
         (with_value(7, np.nan), "The exposure of train_set is nan in row 7"),
         (with_value(7, np.inf), "exposures must be finite and above 0"),
         (EXPOSURE[:-1], "exposure of train_set must have one value for each of the 400 rows, got shape .399,."),
         (["year"] * 400, "exposure of train_set must be numeric"),
-    ],
-)
-def test_bad_exposures(kit: EngineKit, optional: Any, exposure: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        puc.train(params(kit, optional), puc.Dataset(X, TOTAL, exposure=exposure), 2)
-    with pytest.raises(ValueError, match=message):
-        puc.cv(params(kit, optional), puc.Dataset(X, TOTAL, exposure=exposure), 2, stratified=False)
+    ):
+        for optional in (None, OPTIONAL):
+            given, data = params(kit, optional), puc.Dataset(X, TOTAL, exposure=exposure)
+            with pytest.raises(ValueError, match=message):
+                puc.train(given, data, 2)
+            with pytest.raises(ValueError, match=message):
+                puc.cv(given, data, 2, stratified=False)
 
 
 @every_engine
 @both
-@pytest.mark.parametrize("loss", ["l2", "binary", "quantile"])
-def test_other_losses_take_no_exposure(kit: EngineKit, optional: Any, loss: str) -> None:
-    given, label = params(kit, optional, loss), (TOTAL > 1).astype(float)
-    if loss == "quantile" and kit.name == "xgboost":
-        given["quantile_alpha"] = 0.5
-    with pytest.raises(
-        ValueError, match=r"exposure with objective='.*': .* 'poisson', 'gamma', 'tweedie' .* weight is"
-    ):
-        puc.train(given, puc.Dataset(X, label, exposure=EXPOSURE), 2)
+def test_other_losses_take_no_exposure(kit: EngineKit, optional: Any) -> None:
+    data = puc.Dataset(X, (TOTAL > 1).astype(float), exposure=EXPOSURE)
+    message = r"exposure with objective='.*': .* 'poisson', 'gamma', 'tweedie' .* weight is"
+    for loss in ("l2", "binary", "quantile"):
+        given = params(kit, optional, loss)
+        if loss == "quantile" and kit.name == "xgboost":
+            given["quantile_alpha"] = 0.5
+        with pytest.raises(ValueError, match=message):
+            puc.train(given, data, 2)
     without = {k: v for k, v in params(kit, optional).items() if k != "objective"}
     with pytest.raises(ValueError, match=r"exposure with objective='\w+"):
-        puc.cv(without, puc.Dataset(X, label, exposure=EXPOSURE), 2)
-
-
-def test_own_objects_of_these_losses_take_exposures() -> None:
-    given = params(LIGHTGBM, OPTIONAL, objective=puc.objectives.Poisson())
-    ours = puc.train(given, puc.Dataset(X, TOTAL, exposure=EXPOSURE), 4)
-    rates = puc.train(given, puc.Dataset(X, TOTAL / EXPOSURE, weight=EXPOSURE), 4)
-    assert LIGHTGBM.trees(ours) == LIGHTGBM.trees(rates)
+        puc.cv(without, data, 2)
 
 
 def test_raw_data_that_are_gone() -> None:

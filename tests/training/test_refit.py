@@ -1,4 +1,4 @@
-"""Refitting on virtual rows keeps the protection, which the engines' own refitting on raw rows undoes."""
+"""Refitting and continuing models keeps the protection, which the engines' own ways on raw rows undo."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import xgboost as xgb
 from engine_kits import LIGHTGBM, OPTIONAL, XGBOOST, EngineKit, every_engine, logistic
-from tools import make_table
+from tools import QUIET, make_table
 
 import pucboost as puc
 
@@ -130,6 +130,9 @@ def test_what_cannot_be_refitted(kit: EngineKit) -> None:
         puc.refit(kit.fit(X, y, 3, anchor="base"), X, y)
     with pytest.raises(ValueError, match="decay_rate must be between 0 and 1, got 2"):
         puc.refit(booster, X, y, decay_rate=2)
+    if kit is XGBOOST:
+        with pytest.raises(ValueError, match="XGBoost replaces the values of leaves"):
+            puc.refit(booster, X, y, decay_rate=0.9)
     with pytest.raises(ValueError, match="The table has 5 columns"):
         puc.refit(booster, X[:, :5], y)
     with pytest.raises(ValueError, match="augmentation must be one of"):
@@ -139,12 +142,6 @@ def test_what_cannot_be_refitted(kit: EngineKit) -> None:
         puc.refit(custom, X, y)
     with pytest.warns(UserWarning, match="The booster was trained with augmentation='none'"):
         puc.refit(kit.fit(X, y, 3, augmentation="none"), X, y)
-
-
-def test_xgboost_keeps_nothing_of_old_leaves() -> None:
-    X, y = make_table(300)
-    with pytest.raises(ValueError, match="XGBoost replaces the values of leaves"):
-        puc.refit(XGBOOST.fit(X, y, 3), X, y, decay_rate=0.9)
 
 
 @every_engine
@@ -157,3 +154,35 @@ def test_continuing_a_model_that_reads_silence_is_said(kit: EngineKit, tmp_path:
         with pytest.warns(UserWarning, match="init_model was trained with augmentation='none'"):
             puc.train(params, puc.Dataset(X, y), 2, init_model=init_model)
     puc.train({**params, "augmentation": "none"}, puc.Dataset(X, y), 2, init_model=reads)  # nobody expects protection
+
+
+# ----- files, and models to continue
+
+
+PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
+
+
+def test_saving_without_consent_or_loading_a_plain_file(tmp_path: Path) -> None:
+    X, y = make_table(200)
+    plain = lgb.train(QUIET, lgb.Dataset(X, y), 2)
+    with pytest.raises(ValueError, match="The booster has no consent schema"):
+        puc.save_model(plain, tmp_path / "model.txt")
+    assert list(tmp_path.iterdir()) == []
+    plain.save_model(tmp_path / "plain.txt")
+    with pytest.raises(ValueError, match=r"plain.txt' has no consent schema"):
+        puc.load_model(tmp_path / "plain.txt")
+    with pytest.raises(FileNotFoundError):
+        puc.load_model(tmp_path / "nothing.txt")
+
+
+def test_continuing_needs_the_same_consent(tmp_path: Path) -> None:
+    X, y = make_table(300)
+    first, path = puc.train(PARAMS, lgb.Dataset(X, y), 2), tmp_path / "model.txt"
+    puc.save_model(first, path)
+    for model in (first, path, str(path)):
+        for optional in ([3], []):
+            with pytest.raises(ValueError, match="init_model was trained under Consent"):
+                puc.train({**PARAMS, "optional": optional}, lgb.Dataset(X, y), 2, init_model=model)
+        assert puc.train(PARAMS, lgb.Dataset(X, y), 2, init_model=model).num_trees() == 4
+    puc.save_model(first, path, num_iteration=1)
+    assert puc.load_model(path).num_trees() == 1
