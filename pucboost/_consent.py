@@ -7,6 +7,7 @@ against the columns of a table, a declaration is a :class:`Consent`. It reads wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -20,6 +21,7 @@ import numpy as np
 from ._common import Array, warn
 from ._kernels.compiling import run_in_ranges, thread_count
 from ._kernels.masks import count_ideals, count_shared, largest_ideals, pack_shared
+from ._kernels.rows import gather_masked_columns, gather_masked_rows
 from ._persistence import is_whole, pickled
 from ._tables.containers import row_source
 from ._tables.names import did_you_mean
@@ -320,6 +322,21 @@ class Consent:
     def presence(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
         """Return which groups have at least one value, and so has what they need; one mask per row."""
         return self.nesting.largest(self._with_values(source, zero_as_missing, num_threads))
+
+    def gather(
+        self, block: Array, rows: Array, masks: Array, out: Array, *, threads: int, fill_value: float = math.nan
+    ) -> Array:
+        """Write out[v] = block[rows[v]] with ``fill_value`` in the groups outside masks[v], and return it.
+
+        ``rows`` are numbers of rows of the block, which the caller has made from its length.
+        """
+        self.check_width(block.shape[1])  # a kernel would read beyond a row
+        if out.shape != (len(rows), block.shape[1]) or len(masks) != len(rows):
+            raise ValueError(f"{len(rows)} rows and {len(masks)} masks do not fit into a table of shape {out.shape}.")
+        kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
+        bits, fill = self.column_bits, out.dtype.type(fill_value)
+        run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), threads)
+        return out
 
     def visible(
         self, source: RowSource, available: Any = None, *, zero_as_missing: bool, num_threads: int | None

@@ -19,7 +19,7 @@ from pucboost import Consent
 from pucboost._persistence import pickled
 from pucboost._tables.containers import row_source
 from pucboost._virtual.plan import plan_masks
-from pucboost._virtual.rows import MaskedRows, gather_masked
+from pucboost._virtual.rows import MaskedRows
 
 NAMES = ["age", "steps", "pulse", "glucose"]
 
@@ -203,9 +203,7 @@ def test_a_table_with_other_columns_is_refused() -> None:
         with pytest.raises(ValueError, match=f"The table has {width} columns"):
             MaskedRows(row_source(np.zeros((2, width))), consent, rows)
         with pytest.raises(ValueError, match=f"The table has {width} columns"):
-            gather_masked(
-                np.zeros((2, width)), np.arange(2), np.zeros(2, np.uint64), consent, np.zeros((2, width)), threads=1
-            )
+            consent.gather(np.zeros((2, width)), np.arange(2), np.zeros(2, np.uint64), np.zeros((2, width)), threads=1)
 
 
 def test_rows_that_do_not_exist_are_refused() -> None:
@@ -217,7 +215,7 @@ def test_rows_that_do_not_exist_are_refused() -> None:
         with pytest.raises(IndexError, match=f"virtual rows {index} to {index} are not all among 2 virtual rows"):
             rows.take(np.array([index]))
     with pytest.raises(ValueError, match="2 rows and 2 masks do not fit into a table of shape"):
-        gather_masked(np.zeros((2, 2)), np.arange(2), np.zeros(2, np.uint64), consent, np.zeros((1, 2)), threads=1)
+        consent.gather(np.zeros((2, 2)), np.arange(2), np.zeros(2, np.uint64), np.zeros((1, 2)), threads=1)
 
 
 def test_all_64_bits_work() -> None:

@@ -29,7 +29,7 @@ from .._tables.containers import column_names, eager, erase_columns, is_frame, n
 from .._tables.names import similar
 from .._tables.sources import Categories, RowSource, are_default_names
 from .._tables.table_files import is_stored, load_as_trained, stored_table
-from .._virtual.rows import BATCH_BYTES, gather_masked
+from .._virtual.rows import BATCH_BYTES
 from .leaf_sets import Block, SubsetScores, beat_engine, subset_scores
 from .people import consent_within, pipeline_parts, transformed
 
@@ -432,9 +432,9 @@ def _greedy(predictor: MaskedPredictor, people: Array, mask: int, sign: float) -
         value = predictor.predict(block, rows, used)
         while True:
             others = [changed(used, g) for g in groups]
-            tried = [predictor.predict(block, rows, other) for other in others]
-            best = np.argmin([sign * t for t in tried], axis=0)
-            candidate = np.choose(best, tried) if len(groups) < 32 else np.stack(tried)[best, rows]
+            tried = np.stack([predictor.predict(block, rows, other) for other in others])
+            best = np.argmin(sign * tried, axis=0)
+            candidate = tried[best, rows]
             helps = sign * candidate < sign * value
             if not helps.any():
                 break
@@ -643,8 +643,8 @@ class MaskedPredictor:
     def _masked(self, block: Block, rows: Array, masks: Array) -> Block:
         """Return rows of a block, each with the groups outside its mask erased."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
-        masked = gather_masked(block.rows, rows, masks, self.consent, out, threads=self._threads)
-        return Block(masked, None if block.start is None else block.start.of(rows))
+        self.consent.gather(block.rows, rows, masks, out, threads=self._threads)
+        return Block(out, None if block.start is None else block.start.of(rows))
 
     def _by_engine(self, block: Block) -> Array:
         """Return the engine's predictions for rows as they are."""

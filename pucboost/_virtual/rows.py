@@ -12,37 +12,14 @@ import numpy as np
 
 from .._common import Array
 from .._consent import Consent
-from .._kernels.compiling import run_in_ranges, thread_count
-from .._kernels.rows import gather_masked_columns, gather_masked_rows, mask_indicators
+from .._kernels.compiling import thread_count
+from .._kernels.rows import mask_indicators
 from .._tables.containers import SourceTable
 from .._tables.sources import ArraySource, RowSource
 from .plan import BinSample, MaskPlan, plan_masks
 
 BATCH_BYTES = 4 << 20
 """Size of a batch buffer: large enough to keep two threads busy, small enough to be negligible."""
-
-
-def gather_masked(
-    block: Array,
-    rows: Array,
-    masks: Array,
-    consent: Consent,
-    out: Array,
-    *,
-    threads: int,
-    fill_value: float = math.nan,
-) -> Array:
-    """Write out[v] = block[rows[v]] with ``fill_value`` in the groups outside masks[v], and return it.
-
-    ``rows`` are numbers of rows of the block; who calls this has made them from its length.
-    """
-    consent.check_width(block.shape[1])  # a kernel would read beyond a row
-    if out.shape != (len(rows), block.shape[1]) or len(masks) != len(rows):
-        raise ValueError(f"{len(rows)} rows and {len(masks)} masks do not fit into a table of shape {out.shape}.")
-    kernel = gather_masked_rows if block.flags.c_contiguous else gather_masked_columns
-    bits, fill = consent.column_bits, out.dtype.type(fill_value)
-    run_in_ranges(lambda lo, hi: kernel(block, rows, masks, bits, fill, lo, hi, out), len(out), threads)
-    return out
 
 
 class MaskedRows:
@@ -159,7 +136,7 @@ class MaskedRows:
         return self._gather(self.source.take(rows), np.arange(len(rows)), masks, out)
 
     def _gather(self, block: Array, rows: Array, masks: Array, out: Array) -> Array:
-        return gather_masked(block, rows, masks, self.consent, out, threads=self.threads, fill_value=self.fill_value)
+        return self.consent.gather(block, rows, masks, out, threads=self.threads, fill_value=self.fill_value)
 
     def batches(self, batch_rows: int | None = None) -> Iterator[tuple[int, Array]]:
         """Yield (number of the first row, batch) over the whole table; the buffer is reused."""
