@@ -41,7 +41,7 @@ output:
     prefix = "€"
     decimals = 0
 
-  puc.letters.LetterText().to_toml("letter.toml") in Python writes all texts there are.
+  In Python, puc.letters.LetterText().to_toml("letter.toml") writes all texts.
 
 {TABLE_FILES}
 

@@ -119,7 +119,8 @@ class XGBoostBoosters(Boosters):
         """Compare the trees with their marks: XGBoost copies the schema into models with other trees."""
         from .xgboost_protected import has_marked_trees
 
-        return has_marked_trees(booster)
+        # Without a schema this is a plain booster to which a caller has attached a consent.
+        return booster.attr(SCHEMA_KEY) is None or has_marked_trees(booster)
 
     def first_rounds(self, booster: Any, rounds: int | None = None) -> Any:
         rounds = _best_round(booster) if rounds is None else rounds

@@ -236,11 +236,11 @@ def kept_of(model: Any) -> tuple[Consent | None, TrainingSummary | None]:
     if not is_booster(model):
         return consent, summary
     boosters = boosters_of(model)
-    with valid_in("the booster"):
-        kept = boosters.kept_schema(model)
-    if kept is None:  # a plain booster, to which a caller may have attached a consent
-        return consent, summary
     if consent is None:
+        with valid_in("the booster"):
+            kept = boosters.kept_schema(model)
+        if kept is None:
+            return None, None
         consent, summary = read_schema(kept, "the booster")
         check_names(consent, model, "the booster")
     if not boosters.has_its_trees(model):

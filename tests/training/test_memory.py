@@ -137,7 +137,7 @@ CASES: dict[str, tuple[str, int, int, dict[str, Any]]] = {
 
 
 def estimate(engine: str, columns: int, classes: int, params: dict[str, Any], folder: Path | None = None) -> int:
-    given = {**params, "num_class": classes} if classes > 1 else params
+    given = {**params, "objective": "multiclass", "num_class": classes} if classes > 1 else params
     asked = {} if folder is None else {"external_memory": folder}
     return engine_named(engine).prepare(given, {}, 1, asked).bytes_per_virtual_row(columns)
 
