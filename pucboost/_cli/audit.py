@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .shared import TABLE_FILES, Commands, add_quiet, features_of, flat, load, names, note, one_line, progress, say
+from .._tables.files import DataError, check_can_be_written, write_whole
+from .shared import TABLE_FILES, Commands, add_quiet, features_of, flat, load, names, note, read_people, roles_of, say
 from .train import declaration, read_groups
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ exit codes:
 
 
 def add_parser(commands: Commands) -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "audit",
         help="test whether people who withhold data are treated as their remaining data justify",
@@ -71,7 +71,7 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument("--weight", metavar="COL", help="column with sample weights")
     parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label adds up")
     parser.add_argument("--subgroup", metavar="COL", help="column with subgroups to judge separately")
-    parser.add_argument("--cluster", metavar="COL", help="column that says which rows belong to one person")
+    parser.add_argument("--cluster", metavar="COL", help="column that tells which rows belong to one person")
     parser.add_argument(
         "--favourable", choices=("lower", "higher"), default="lower", help="which predictions people prefer"
     )
@@ -100,8 +100,6 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Audit, write the reports, and return the verdict as exit code."""
-    from .._tables.files import DataError, check_can_be_written, write_whole
     from .._tables.table_files import open_table
     from ..testing import OUTCOMES, check_fail_on
 
@@ -123,20 +121,33 @@ def run(given: argparse.Namespace) -> int:
     return EXIT_BY_VERDICT[report.verdict] if report.verdict in failing else 0
 
 
+def _load(given: argparse.Namespace, file: TableFile) -> Any:
+    """Return the model; with --optional a plain LightGBM or XGBoost model, which does not record what is optional."""
+    if not given.optional:
+        if given.needs:
+            raise DataError("--needs goes with --optional; models of pucboost know which groups need others")
+        return load(given.model)
+    from .._consent import Consent
+    from .._engines import boosters_of
+    from .._models.files import load_engine_model
+
+    model, consent = load(given.model, load_engine_model)
+    if consent is not None:
+        raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
+    feature_names = boosters_of(model).facts(model).column_names
+    optional = declaration(read_groups(given.optional, file), given.needs)
+    model.consent = Consent.declare(optional, feature_names or file.columns)
+    return model
+
+
 def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditReport:
     from .._auditing.run import audit
-    from .._tables.table_files import check_columns, load_table
+    from .._tables.table_files import check_columns
 
-    text_columns = [column for column in (given.subgroup, given.cluster) if column is not None]
-    check_columns(file, [given.label], "--label")
-    check_columns(file, [given.weight] if given.weight else [], "--weight")
-    check_columns(file, [given.exposure] if given.exposure else [], "--exposure")
-    check_columns(file, text_columns, "--subgroup or --cluster")
-    features = features_of(model, file, given.quiet)
-    roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
-    with progress(f"reading {file.path}", given.quiet) as report:
-        table = load_table(file, features, roles, report)
-    subgroups, clusters = (_labels(file, column) for column in (given.subgroup, given.cluster))
+    for role, column in roles_of(given).items():
+        check_columns(file, [column], f"--{role}")
+    check_columns(file, [given.subgroup, given.cluster], "--subgroup or --cluster")
+    table = read_people(given, file, features_of(model, file, given.quiet))
     return audit(
         model,
         table.source,
@@ -145,8 +156,8 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         relative=given.relative,
         weight=table.weight,
         exposure=table.exposure,
-        subgroups=subgroups,
-        clusters=clusters,
+        subgroups=_labels(file, given.subgroup),
+        clusters=_labels(file, given.cluster),
         favourable=given.favourable,
         min_count=given.min_count,
         level=given.level,
@@ -165,30 +176,3 @@ def _labels(file: TableFile, column: str | None) -> Any:
     with closing(file.blocks([column])) as blocks:
         texts = [block.text(column).fill_null("missing") for block in blocks]
     return np.concatenate([np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_) for text in texts])
-
-
-def _load(given: argparse.Namespace, file: TableFile) -> Any:
-    """Return the model; with --optional a plain LightGBM or XGBoost model, which does not know what is optional."""
-    from .._tables.files import DataError
-
-    if not given.optional:
-        if given.needs:
-            raise DataError("--needs goes with --optional; models of pucboost know which groups need others")
-        return load(given.model)
-    from .._consent import Consent
-    from .._engines import boosters_of
-    from .._models.files import load_engine_model
-
-    try:
-        model, consent = load_engine_model(given.model)
-    except OSError:
-        raise
-    except Exception as error:  # the engines raise errors of all kinds for damaged files
-        raise DataError(f"cannot read a model from {given.model}: {one_line(error)}") from error
-    if consent is not None:
-        raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
-    feature_names = boosters_of(model).facts(model).column_names
-    model.consent = Consent.declare(
-        declaration(read_groups(given.optional, file), given.needs), feature_names or file.columns
-    )
-    return model

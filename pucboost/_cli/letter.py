@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._tables.files import DataError, check_can_be_written, folder_written_whole, write_whole
 from .shared import EXIT_CODES, TABLE_FILES, Commands, add_inputs, add_quiet, features_of, load, note, people_in_batches
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ output:
 
 
 def add_parser(commands: Commands) -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "letter",
         help="write pages that tell people what their choices of what to share would give",
@@ -83,7 +83,6 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Write the letters, batch by batch."""
     from .._letter.text import LetterText
     from .._tables.table_files import check_columns, open_table
 
@@ -103,8 +102,6 @@ def run(given: argparse.Namespace) -> int:
 
 def _check_options(given: argparse.Namespace) -> None:
     """Raise for options that do not go together, and for what cannot be written, before anything is read."""
-    from .._tables.files import DataError, check_can_be_written
-
     if given.sharing == "best" and given.favourable is None:
         raise DataError("--sharing best needs --favourable lower (a price) or --favourable higher (an approval)")
     if given.sharing != "best" and given.favourable is not None:
@@ -123,42 +120,24 @@ def _letters(
     given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText
 ) -> Iterator[tuple[int, Letter]]:
     """Yield the number of each row and its letter."""
-    from .._letter.letters import each_letter
+    from .._letter.letters import each_letter, no_room
     from .._prediction.predictor import MaskedPredictor
 
     for block, people in blocks:
         if given.name_by is None and (block.first_row > 1 or len(block) > 1):
-            raise _several(given.data)
+            raise DataError(
+                f"{given.data} has more than one row, and a page is about one person; --name-by COL writes one for each"
+            )
         predictor = MaskedPredictor(model, people, target_class=given.target_class)
-        _check_counts(given, predictor, block.first_row)
-        references = _references(block, given.name_by)
+        too_many = no_room(predictor.shared, predictor.consent.nesting)
+        if too_many is not None:  # puc.letters would not give the row number in the file
+            raise DataError(f"{given.data}, row {block.first_row + too_many[0]}: this person {too_many[1]}")
+        references = [None] * len(block) if given.name_by is None else block.text(given.name_by).to_pylist()
         for row, letter in each_letter(predictor, text, references, sharing=given.sharing, favourable=given.favourable):
             yield block.first_row + row, letter
 
 
-def _references(block: Block, column: str | None) -> list[str | None]:
-    return [None] * len(block) if column is None else block.text(column).to_pylist()
-
-
-def _several(data: Path) -> ValueError:
-    from .._tables.files import DataError
-
-    return DataError(f"{data} has more than one row, and a page is about one person; --name-by COL writes one for each")
-
-
-def _check_counts(given: argparse.Namespace, predictor: Any, first_row: int) -> None:
-    """Raise as puc.letters does, but with the row number in the file."""
-    from .._letter.letters import no_room
-    from .._tables.files import DataError
-
-    too_many = no_room(predictor.shared, predictor.consent.nesting)
-    if too_many is not None:
-        raise DataError(f"{given.data}, row {first_row + too_many[0]}: this person {too_many[1]}")
-
-
 def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
-    from .._tables.files import write_whole
-
     [(_, letter)] = letters
     write_whole(given.out, letter.to_html().encode("utf-8"))
     return str(given.out)
@@ -166,7 +145,6 @@ def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]])
 
 def _write_each(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
     from .._letter.letters import file_name
-    from .._tables.files import DataError, folder_written_whole
 
     rows: dict[str, int] = {}
     with folder_written_whole(given.out) as folder:

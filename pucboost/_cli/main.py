@@ -64,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         complain("pucboost: interrupted")
-        # If the interrupt came while Python evaluated a text (dataclasses and others do), it would end by the signal
-        # itself, whatever the exit code: https://bugs.python.org/issue1054041. Evaluating another text forgets that.
+        # If the interrupt came during an exec (of dataclasses, for example), Python would end by the signal itself,
+        # whatever the exit code: https://bugs.python.org/issue1054041. Another exec resets that.
         exec("")
         return EXIT_INTERRUPTED
     except Exception as error:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from .shared import EXIT_CODES, TABLE_FILES, Commands, add_arguments, map_file
+from .._tables.files import DataError
+from .shared import EXIT_CODES, TABLE_FILES, Commands, add_inputs_and_output, map_file
+
+if TYPE_CHECKING:
+    from .._tables.sources import ArraySource
+
 
 _EPILOG = f"""\
 example:
@@ -27,14 +33,13 @@ output:
 
 
 def add_parser(commands: Commands) -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "predict",
         help="predict for the people in a table file",
         description="Predict for the people in a table file, from what they share.",
         epilog=_EPILOG,
     )
-    add_arguments(parser)
+    add_inputs_and_output(parser)
     parser.add_argument(
         "--sharing",
         choices=("as_given", "withheld", "best"),
@@ -48,7 +53,7 @@ def add_parser(commands: Commands) -> None:
         default="lower",
         help="which predictions --sharing best prefers (default lower, as for premiums)",
     )
-    parser.add_argument("--subset", action="store_true", help="add columns that say which groups were used")
+    parser.add_argument("--subset", action="store_true", help="add columns that show which groups were used")
     parser.add_argument(
         "--search",
         choices=("exact", "greedy"),
@@ -63,53 +68,44 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Predict batch by batch."""
-    return map_file(given, lambda model: _Predictions(given, model), "predicting")
+    return map_file(given, partial(_predictions, given), "predicting")
 
 
-class _Predictions:
-    """From a batch of people to their predictions."""
+def _predictions(given: argparse.Namespace, model: Any, people: ArraySource, first_row: int) -> dict[str, Any]:
+    import numpy as np
 
-    def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        self._given, self._model = given, model
+    from .._prediction.predictor import predict
 
-    def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
-        import numpy as np
+    if given.sharing == "best" and given.search == "exact":
+        _check_number_of_subsets(given, model, people, first_row)
+    prediction, used = predict(
+        model,
+        people,
+        sharing=given.sharing,
+        favourable=given.favourable,
+        raw_score=given.raw_score,
+        return_subset=True,
+        max_subsets=given.max_subsets,
+        search=given.search,
+    )
+    # float64 holds XGBoost's float32 exactly, and gives both engines the same type.
+    values = np.asarray(prediction, dtype=np.float64)
+    columns = {"prediction": values}
+    if values.ndim == 2:
+        columns = {f"prediction_{k}": values[:, k] for k in range(values.shape[1])}
+    if given.subset:
+        columns |= {f"used_{group}": used[group].to_numpy() for group in used.columns}
+    return columns
 
-        from .._prediction.predictor import predict
 
-        given = self._given
-        if given.sharing == "best" and given.search == "exact":
-            self._check_number_of_subsets(people, first_row)
-        prediction, used = predict(
-            self._model,
-            people,
-            sharing=given.sharing,
-            favourable=given.favourable,
-            raw_score=given.raw_score,
-            return_subset=True,
-            max_subsets=given.max_subsets,
-            search=given.search,
+def _check_number_of_subsets(given: argparse.Namespace, model: Any, people: ArraySource, first_row: int) -> None:
+    """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
+    from .._prediction.predictor import who_has_too_many
+
+    too_many = who_has_too_many(model.consent.presence(people), model.consent.nesting, given.max_subsets)
+    if too_many is not None:
+        row, groups, subsets = too_many
+        raise DataError(
+            f"{given.data}, row {first_row + row}: this person shares {groups} groups, {subsets} subsets, "
+            f"more than --max-subsets {given.max_subsets}. Raise it, or allow --search greedy"
         )
-        # float64 holds XGBoost's float32 exactly, and gives both engines the same type.
-        values = np.asarray(prediction, dtype=np.float64)
-        columns = {"prediction": values}
-        if values.ndim == 2:
-            columns = {f"prediction_{k}": values[:, k] for k in range(values.shape[1])}
-        if given.subset:
-            columns |= {f"used_{group}": used[group].to_numpy() for group in used.columns}
-        return columns
-
-    def _check_number_of_subsets(self, people: Any, first_row: int) -> None:
-        """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
-        from .._prediction.predictor import who_has_too_many
-        from .._tables.files import DataError
-
-        consent = self._model.consent
-        too_many = who_has_too_many(consent.presence(people), consent.nesting, self._given.max_subsets)
-        if too_many is not None:
-            row, groups, subsets = too_many
-            raise DataError(
-                f"{self._given.data}, row {first_row + row}: this person shares {groups} groups, {subsets} subsets, "
-                f"more than --max-subsets {self._given.max_subsets}. Raise it, or allow --search greedy"
-            )

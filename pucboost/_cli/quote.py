@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .shared import EXIT_CODES, TABLE_FILES, Commands, add_arguments, map_file, names
+from .shared import EXIT_CODES, TABLE_FILES, Commands, add_inputs_and_output, map_file, names
 
 if TYPE_CHECKING:
-    from .._consent import Consent
+    from .._tables.sources import ArraySource
 
 
 _EPILOG = f"""\
@@ -31,14 +32,13 @@ output:
 
 
 def add_parser(commands: Commands) -> None:
-    """Add the command."""
     parser = commands.add_parser(
         "quote",
         help="predict for every subset of what people share",
         description="Say what each person in a table file would be told for every subset of\nwhat they share.",
         epilog=_EPILOG,
     )
-    add_arguments(parser)
+    add_inputs_and_output(parser)
     parser.add_argument(
         "--subsets",
         type=names,
@@ -51,37 +51,22 @@ def add_parser(commands: Commands) -> None:
 
 
 def run(given: argparse.Namespace) -> int:
-    """Quote batch by batch."""
-    return map_file(given, lambda model: _Quotes(given, model), "quoting")
+    return map_file(given, partial(_quotes, given), "quoting")
 
 
-class _Quotes:
-    """From a batch of people to their quotes."""
+def _quotes(given: argparse.Namespace, model: Any, people: ArraySource, first_row: int) -> dict[str, Any]:
+    from .._prediction.predictor import FAMILIES, quote, subset_masks, subset_names
 
-    def __init__(self, given: argparse.Namespace, model: Any) -> None:
-        from .._prediction.predictor import subset_masks, subset_names
+    def groups(text: str) -> Any:
+        if text in FAMILIES:
+            return text
+        return [text] if text in model.consent.groups else [group.strip() for group in text.split("+")]
 
-        self._model, self._raw_score = model, given.raw_score
-        consent = model.consent
-        self._subsets = None
-        if given.subsets is not None:
-            self._subsets = [_subset(text, consent) for some in given.subsets for text in some]
-        self._names = subset_names(subset_masks(consent, self._subsets), consent)
-
-    def __call__(self, people: Any, first_row: int) -> dict[str, Any]:
-        from .._prediction.predictor import quote
-
-        # Everybody shares "nothing", so even a batch in which nobody shares the other subsets has all classes.
-        subsets = None if self._subsets is None else ["nothing", *self._subsets]
-        table = quote(self._model, people, subsets=subsets, raw_score=self._raw_score)
-        if table.columns.nlevels == 1:
-            return {name: table[name].to_numpy() for name in self._names}
-        return {f"{name}_{k}": table[name][k].to_numpy() for name in self._names for k in table[name].columns}
-
-
-def _subset(text: str, consent: Consent) -> Any:
-    from .._prediction.predictor import FAMILIES
-
-    if text in FAMILIES:
-        return text
-    return [text] if text in consent.groups else [group.strip() for group in text.split("+")]
+    subsets = None if given.subsets is None else [groups(text) for some in given.subsets for text in some]
+    columns = subset_names(subset_masks(model.consent, subsets), model.consent)
+    # Everybody shares "nothing", so even a batch in which nobody shares the other subsets has all classes.
+    asked = None if subsets is None else ["nothing", *subsets]
+    table = quote(model, people, subsets=asked, raw_score=given.raw_score)
+    if table.columns.nlevels == 1:
+        return {name: table[name].to_numpy() for name in columns}
+    return {f"{name}_{k}": table[name][k].to_numpy() for name in columns for k in table[name].columns}

@@ -1,4 +1,7 @@
-"""Standard output and standard error: what is printed there, and what happens if they are closed or full."""
+"""What the commands share: parser and exit codes, the terminal, models and their columns, people in batches.
+
+Everything here that takes long to load is imported within the functions that need it, so that ``--help`` is quick.
+"""
 
 from __future__ import annotations
 
@@ -12,74 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .._pages import printable
+from .._tables.files import DataError, check_can_be_read, check_can_be_written, ending_of, table_writer
+from .._tables.names import similar
 
 if TYPE_CHECKING:
-    from .._consent import Consent
     from .._tables.columns import Column
     from .._tables.sources import ArraySource
-    from .._tables.table_files import Block, TableFile
+    from .._tables.table_files import Block, LoadedTable, TableFile
 
 
-STANDARD_OUTPUT = "standard output"
+# Parser and exit codes ------------------------------------------------------------------------------------------------
 
-
-def complain(text: str) -> None:
-    """Print a line to standard error; where that cannot be written to, nobody listens."""
-    with suppress(OSError):
-        print(printable(text), file=sys.stderr, flush=True)
-
-
-def say(text: str) -> None:
-    """Print lines to standard output. Names come from files: control characters would steer the terminal."""
-    with writing_output():
-        print("\n".join(printable(line) for line in text.split("\n")))
-
-
-def ensure_streams() -> None:
-    """Open what the caller has closed, on nothing: a file would be given its number, and whatever the engines print.
-
-    Characters that the terminal does not know are written as escapes.
-    """
-    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
-        if getattr(sys, name) is None and number:
-            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def is_closed() -> bool:
-    """Return whether the caller has closed standard output."""
-    return getattr(sys.stdout, "name", None) == 1  # only what we have opened ourselves is called by its number
-
-
-def forget_output() -> None:
-    """Drop what is still to be written: Python would complain again when it closes the stream itself."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def writing_output() -> Iterator[None]:
-    """Make errors name standard output, where nothing else is read or written."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from error
-
-
-# --------------------------------------------------------------------------------------------------
-# What several commands need: a parser, exit codes, notes and progress on the terminal.
-
-
+# 1 and 2 are reserved for verdicts of an audit, so wrong usage and crashes exit with 3.
 EXIT_ERROR = 3
-"""Wrong usage, or something wrong with the data, a model or a file; 1 and 2 are reserved for verdicts of an audit."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 EXIT_BROKEN_PIPE = 141
@@ -110,19 +58,47 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        """Print usage and message, and exit."""
         self.print_usage(sys.stderr)
         self.exit(EXIT_ERROR, f"{self.prog}: error: {message}\n")
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
-    """Add ``--quiet``."""
     parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
 
 
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="model file, as written by train or puc.save_model")
+    parser.add_argument(
+        "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, and others are ignored"
+    )
+
+
+def add_inputs_and_output(parser: argparse.ArgumentParser) -> None:
+    """Add what :func:`map_file` reads."""
+    add_inputs(parser)
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
+    )
+    parser.add_argument(
+        "--keep", type=names, action="append", metavar="COL,COL", help="columns of DATA to copy, such as an id"
+    )
+    parser.add_argument("--raw-score", action="store_true", help="raw scores instead of predictions")
+    add_quiet(parser)
+
+
 def names(text: str) -> list[str]:
-    """Read ``COL,COL``."""
     return text.split(",")
+
+
+def whole_number(at_least: int) -> Callable[[str], int]:
+    """Return the type of an option."""
+
+    def read(text: str) -> int:
+        if not text.isdigit() or int(text) < at_least:
+            raise argparse.ArgumentTypeError(f"must be a whole number of at least {at_least}, got {text!r}")
+        return int(text)
+
+    return read
 
 
 def flat(lists: list[list[str]] | None) -> list[str]:
@@ -130,31 +106,72 @@ def flat(lists: list[list[str]] | None) -> list[str]:
     return list(dict.fromkeys(name for some in lists or () for name in some))
 
 
+# The terminal ---------------------------------------------------------------------------------------------------------
+
+STANDARD_OUTPUT = "standard output"
+
+
+def say(text: str) -> None:
+    """Print lines to standard output. Names come from files: control characters would steer the terminal."""
+    with writing_output():
+        print("\n".join(printable(line) for line in text.split("\n")))
+
+
+def complain(text: str) -> None:
+    """Print a line to standard error; a closed or full stream is ignored."""
+    with suppress(OSError):
+        print(printable(text), file=sys.stderr, flush=True)
+
+
 def note(text: str, quiet: bool) -> None:
-    """Print a note to standard error, unless told to be quiet."""
     if not quiet:
         complain(f"pucboost: {text}")
 
 
 def progress(what: str, quiet: bool) -> AbstractContextManager[Callable[[float], None]]:
-    """Return a progress bar, shown on a terminal unless told to be quiet."""
+    """Return a progress bar, which is shown on a terminal only."""
     from .._common import progress_bar
 
     return progress_bar(printable(what), False if quiet else None)
 
 
-def load(path: Path) -> Any:
-    """Return the model in a file; errors name the file."""
-    from .._models.files import load_model
-    from .._tables.files import DataError, check_can_be_read
-
-    check_can_be_read(path)
+@contextmanager
+def writing_output() -> Iterator[None]:
+    """Make errors name standard output, where nothing else is read or written."""
     try:
-        return load_model(path)
-    except OSError:
+        yield
+    except BrokenPipeError:
         raise
-    except Exception as error:  # the engines raise errors of all kinds for damaged files
-        raise DataError(f"cannot read a model from {path}: {one_line(error)}") from error
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from error
+
+
+def ensure_streams() -> None:
+    """Open standard streams that the caller has closed, on the null device.
+
+    Otherwise the next file to be opened would get the number of a closed stream, and with it what the engines print.
+    Characters that the terminal cannot show are written as escapes.
+    """
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None and number:
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def output_was_closed() -> bool:
+    return getattr(sys.stdout, "name", None) == 1  # only a stream opened by ensure_streams is named by its number
+
+
+def forget_output() -> None:
+    """Drop what is still to be written: Python would complain again when it closes the stream itself."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def one_line(error: BaseException) -> str:
@@ -169,46 +186,57 @@ def one_line(error: BaseException) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-# --------------------------------------------------------------------------------------------------
-# How to read the columns of a table file that a model was trained on.
+# Models, and the columns they were trained on -------------------------------------------------------------------------
+
+
+def load(path: Path, reader: Callable[[Path], Any] | None = None) -> Any:
+    """Return the model in a file, read by ``puc.load_model`` or another function; errors name the file."""
+    if reader is None:
+        from .._models.files import load_model
+
+        reader = load_model
+    check_can_be_read(path)
+    try:
+        return reader(path)
+    except OSError:
+        raise
+    except Exception as error:  # the engines raise errors of all kinds for damaged files
+        raise DataError(f"cannot read a model from {path}: {one_line(error)}") from error
 
 
 def features_of(model: Any, file: TableFile, quiet: bool) -> list[Column]:
     """Return how to read each column of the model. If the file has no column of a group, nobody shares it."""
     from .._tables.columns import Absent, Codes, Numbers
-    from .._tables.files import DataError
-    from .._tables.names import similar
 
-    consent: Consent = model.consent
+    consent = model.consent
     lacking = consent.missing_column(file.columns)
     if lacking is not None:
         raise DataError(
             f"{file.path} has no column {lacking!r}, which the model was trained on{similar(lacking, file.columns)}"
         )
     for group, members in consent.absent_groups(file.columns).items():
+        hints = (similar(name, file.columns) for name in members)
         note(
             f"{file.path} has no column of group {group!r} ({', '.join(members)}), so it counts as withheld by "
-            f"everybody{_or_misspelt(members, file)}",
+            f"everybody{next((hint for hint in hints if 'did you mean' in hint), '')}",
             quiet,
         )
-    categories = category_columns(model, consent.feature_names)
-    features: list[Column] = []
-    for name in consent.feature_names:
+    categories = _categories_by_name(model)
+
+    def reader(name: str) -> Column:
         if name not in file.columns:
-            features.append(Absent(name))
-            continue
+            return Absent(name)
         file.kind(name)  # raises for dates and the like
+        # The model decides what a column holds, not the values of this file.
         if name in categories:
-            features.append(Codes(name, categories[name], converts=True))
-        else:
-            features.append(Numbers(name, ". The model was trained on numbers there"))
-    return features
+            return Codes(name, categories[name], converts=True)
+        return Numbers(name, ". The model was trained on numbers there")
+
+    return [reader(name) for name in consent.feature_names]
 
 
-def category_columns(model: Any, feature_names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the categories of each category column a model was trained on."""
+def _categories_by_name(model: Any) -> dict[str, Sequence[Any]]:
     from .._models.schema import categories_of
-    from .._tables.files import DataError
 
     categories = categories_of(model)
     if categories is None or not categories.values:
@@ -218,67 +246,47 @@ def category_columns(model: Any, feature_names: Sequence[str]) -> dict[str, list
             "the model was trained with categorical features that the table does not show to be categories, and does "
             "not keep which columns have which categories; use puc.predict or puc.quote in Python"
         )
-    return {feature_names[j]: list(values) for j, values in zip(categories.columns, categories.values, strict=True)}
+    return {model.consent.feature_names[j]: v for j, v in zip(categories.columns, categories.values, strict=True)}
 
 
-def _or_misspelt(members: list[str], file: TableFile) -> str:
-    from .._tables.names import similar
-
-    hints = [similar(name, file.columns) for name in members]
-    return next((hint for hint in hints if "did you mean" in hint), "")
+# People ---------------------------------------------------------------------------------------------------------------
 
 
-# --------------------------------------------------------------------------------------------------
-# What ``predict``, ``quote`` and ``letter`` have in common: they read people in batches, and write batch by batch.
+def roles_of(given: argparse.Namespace) -> dict[str, str | None]:
+    """Return the columns that are no features: role → column, None if there is none."""
+    return {"label": given.label, "weight": given.weight, "exposure": given.exposure}
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add the model and the table."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="model file, as written by train or puc.save_model")
-    parser.add_argument(
-        "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, and others are ignored"
-    )
+def read_people(given: argparse.Namespace, file: TableFile, features: Sequence[Column]) -> LoadedTable:
+    """Return everybody in a file, with label, weight and exposure."""
+    from .._tables.table_files import load_table
+
+    with progress(f"reading {file.path}", given.quiet) as report:
+        return load_table(file, features, roles_of(given), report)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of ``predict`` and ``quote``."""
-    add_inputs(parser)
-    parser.add_argument(
-        "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
-    )
-    parser.add_argument(
-        "--keep", type=names, action="append", metavar="COL,COL", help="columns of DATA to copy, such as an id"
-    )
-    parser.add_argument("--raw-score", action="store_true", help="raw scores instead of predictions")
-    add_quiet(parser)
-
-
-def map_file(
-    given: argparse.Namespace, make: Callable[[Any], Callable[[ArraySource, int], dict[str, Any]]], what: str
-) -> int:
+def map_file(given: argparse.Namespace, compute: Callable[[Any, ArraySource, int], dict[str, Any]], what: str) -> int:
     """Write the kept columns and the computed ones, batch by batch.
 
-    ``make`` takes the model and returns a function from a table and the number of its first row to columns.
+    ``compute`` takes the model, some people and the number of their first row, and returns columns.
     """
-    from .._tables.files import DataError, check_can_be_written, ending_of, table_writer
     from .._tables.table_files import check_columns, open_table
 
     out = None if given.out == "-" else Path(given.out)
     if out is not None:
         ending_of(out)
         check_can_be_written(out, given.model, given.data)
-    elif is_closed():
+    elif output_was_closed():
         raise DataError("--out -: standard output is closed")
     file = open_table(given.data)
     model = load(given.model)
     kept = flat(given.keep)
     check_columns(file, kept, "--keep")
     features = features_of(model, file, given.quiet)
-    compute = make(model)
     with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
         for block, people in blocks:
             columns = {name: block.as_stored(name) for name in kept}
-            for name, values in compute(people, block.first_row).items():
+            for name, values in compute(model, people, block.first_row).items():
                 if name in columns:
                     raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
                 columns[name] = values
@@ -293,7 +301,7 @@ def people_in_batches(
 ) -> Iterator[Iterator[tuple[Block, ArraySource]]]:
     """Yield blocks of a file, each with its people as the model sees them; ``further`` columns are read, too.
 
-    What the model does not know is noted at the end.
+    Values that the model does not know are noted at the end.
     """
     from .._tables.columns import Absent, Codes
     from .._tables.sources import ArraySource, ColumnTypes

@@ -1,4 +1,4 @@
-"""The options of ``pucboost train``: how they are declared, read and checked."""
+"""``pucboost train``: from a table file and options to a model file."""
 
 from __future__ import annotations
 
@@ -8,27 +8,104 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._engines import DEFAULT_ENGINE, ENGINE_NAMES
-from .shared import EXIT_CODES, TABLE_FILES, Commands, add_quiet, flat, names, note, progress, say
+from .._tables.files import DataError, check_can_be_written
+from .shared import (
+    EXIT_CODES,
+    TABLE_FILES,
+    Commands,
+    add_quiet,
+    flat,
+    names,
+    note,
+    progress,
+    read_people,
+    roles_of,
+    say,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from .._common import Array
     from .._tables.columns import Column
+    from .._tables.sources import RowSource
     from .._tables.table_files import LoadedTable, TableFile
 
 
 EARLY_STOPPING = 50
 """How many rounds without improvement training waits by default."""
+HOLD_OUT = 1 << 32
+"""Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
 
 _HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "calibrate_masks", "seed")
 
+_EPILOG = f"""\
+example:
+  People may decline to share the data of a fitness app (two columns, shared
+  or withheld together) and a blood value:
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all arguments of the command."""
+    pucboost train people.csv --label claim --ignore id \\
+        --optional fitness=steps,pulse --optional glucose --out model.txt
+
+  What somebody does not share must be missing in the file. All columns are
+  features, except label, weight, exposure and ignored ones. Text columns
+  are categories. In a CSV file the first value of a column decides whether it
+  is text; a column that mixes text and numbers is an error unless
+  --categorical names it.
+
+{TABLE_FILES}
+
+{EXIT_CODES}"""
+
+
+def add_parser(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "train",
+        help="train a model on a table file",
+        description="Train a model on people who may decline to share some of their data, and write\nit into a file "
+        "that LightGBM or XGBoost can read, too.",
+        epilog=_EPILOG,
+    )
+    _add_options(parser)
+    parser.set_defaults(run=run, fail=parser.error)
+
+
+def run(given: argparse.Namespace) -> int:
+    _check_options(given)
+    start = time.perf_counter()
+    from .._engines import engine_named
+    from .._models.files import save_model
+    from .._tables.table_files import open_table
+    from .._training.train import train
+
+    check_can_be_written(given.out, given.data, *([] if given.valid is None else [given.valid]))
+    file = open_table(given.data)
+    features, optional = _columns(given, file)
+    table = read_people(given, file, features)
+    train_set, valid_set = _datasets(given, table)
+    params = _params(given, optional, table.label)
+    with progress("training", given.quiet) as report, _rows_from_zero(given):
+        booster = train(
+            params,
+            train_set,
+            given.rounds,
+            valid_sets=None if valid_set is None else [valid_set],
+            callbacks=[engine_named(given.engine).progress_callback(report, given.rounds)],
+        )
+    save_model(booster, given.out)
+    if not given.quiet:
+        n_valid = 0 if valid_set is None else len(valid_set.label)
+        say(_summary(given, booster, table, params["objective"], n_valid, time.perf_counter() - start))
+    return 0
+
+
+# Options --------------------------------------------------------------------------------------------------------------
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, metavar="DATA", help="table file with one row per person")
     columns = parser.add_argument_group("columns")
     columns.add_argument("--label", required=True, metavar="COL", help="column with the outcome")
@@ -64,7 +141,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="the loss, by the engine's name: binary, regression, poisson, …; by default poisson with an exposure, "
         "binary if labels are 0 or 1, else regression",
     )
-    model.add_argument("--rounds", type=_count, default=200, metavar="N", help="boosting rounds (default 200)")
+    model.add_argument("--rounds", type=whole_number(1), default=200, metavar="N", help="boosting rounds (default 200)")
     model.add_argument(
         "--param",
         type=_param,
@@ -107,7 +184,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_quiet(parser)
 
 
-def check_options(given: argparse.Namespace) -> None:
+def _check_options(given: argparse.Namespace) -> None:
     """Exit with a usage error if options do not fit together."""
     if not given.optional:
         given.fail(
@@ -119,12 +196,6 @@ def check_options(given: argparse.Namespace) -> None:
             given.fail(f"argument --param: there is an option for {name}: --{name.replace('_', '-')}")
     if given.early_stopping and given.valid is None and given.valid_fraction is None:
         given.fail("argument --early-stopping: needs --valid or --valid-fraction")
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
-    return int(text)
 
 
 def _fraction(text: str) -> float:
@@ -147,33 +218,24 @@ def _param(text: str) -> tuple[str, Any]:
         return key, value
 
 
-# --------------------------------------------------------------------------------------------------
-# The columns that ``pucboost train`` is told about: which are features, how they are read, which are optional.
+# Columns: which are features, how they are read, which are optional ---------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The features of a table file, and the groups people may withhold."""
+def _columns(given: argparse.Namespace, file: TableFile) -> tuple[list[Column], dict[str, Any]]:
+    """Check all columns that the options name; return how to read each feature, and the groups as training takes them.
 
-    features: list[Column]
-    optional: dict[str, Any]
-    """The groups, as training takes them."""
-
-
-def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
-    """Check all columns the options name, and return how to read each feature."""
+    This raises for wrong declarations before the file is read.
+    """
     from .._consent import Consent
     from .._engines import engine_named
-    from .._tables.files import DataError
     from .._tables.table_files import check_columns
 
-    ignored, categorical = flat(given.ignore), flat(given.categorical)
-    roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
-    not_features = [column for column in roles.values() if column is not None]
+    ignored, categorical, roles = flat(given.ignore), flat(given.categorical), roles_of(given)
     for role, column in roles.items():
-        check_columns(file, [] if column is None else [column], f"--{role}")
+        check_columns(file, [column], f"--{role}")
     check_columns(file, ignored, "--ignore")
     check_columns(file, categorical, "--categorical")
+    not_features = [column for column in roles.values() if column is not None]
     for column in not_features:
         its_roles = [role for role, other in roles.items() if other == column]
         if len(its_roles) > 1:
@@ -208,13 +270,12 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> Columns:
     for column in not_features:
         file.kind(column)
     optional = declaration(groups, given.needs)
-    Consent.declare(optional, [feature.name for feature in features])  # raises now, before the file is read
-    return Columns(features, optional)
+    Consent.declare(optional, [feature.name for feature in features])
+    return features, optional
 
 
 def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
     """Return the groups that ``--optional`` declares: name → columns."""
-    from .._tables.files import DataError
     from .._tables.table_files import check_columns
 
     groups: dict[str, list[str]] = {}
@@ -230,7 +291,6 @@ def read_groups(optional: list[str], file: TableFile) -> dict[str, list[str]]:
 def declaration(groups: dict[str, list[str]], needs: list[str] | None) -> dict[str, Any]:
     """Return groups as training takes them, with what ``--needs`` says about them."""
     from .._consent import Needs
-    from .._tables.files import DataError
 
     declared: dict[str, Any] = dict(groups)
     for text in needs or ():
@@ -247,8 +307,6 @@ def declaration(groups: dict[str, list[str]], needs: list[str] | None) -> dict[s
 
 def _group(text: str, file: TableFile) -> tuple[str, list[str]]:
     """Read ``COL`` or ``GROUP=COL,COL``."""
-    from .._tables.files import DataError
-
     if text in file.columns:
         return text, [text]
     group, equals, columns = text.partition("=")
@@ -262,119 +320,36 @@ def _group(text: str, file: TableFile) -> tuple[str, list[str]]:
     return text, [text]
 
 
-# --------------------------------------------------------------------------------------------------
-# ``pucboost train``.
+# People to train and to validate on -----------------------------------------------------------------------------------
 
 
-HOLD_OUT = 1 << 32
-"""Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
-
-_EPILOG = f"""\
-example:
-  People may decline to share the data of a fitness app (two columns, shared
-  or withheld together) and a blood value:
-
-    pucboost train people.csv --label claim --ignore id \\
-        --optional fitness=steps,pulse --optional glucose --out model.txt
-
-  What somebody does not share must be missing in the file. All columns are
-  features, except label, weight, exposure and ignored ones. Text columns
-  are categories. In a CSV file the first value of a column decides whether it
-  is text; a column that mixes text and numbers is an error unless
-  --categorical names it.
-
-{TABLE_FILES}
-
-{EXIT_CODES}"""
-
-
-def add_parser(commands: Commands) -> None:
-    """Add the command."""
-    parser = commands.add_parser(
-        "train",
-        help="train a model on a table file",
-        description="Train a model on people who may decline to share some of their data, and write\nit into a file "
-        "that LightGBM or XGBoost can read, too.",
-        epilog=_EPILOG,
-    )
-    add_options(parser)
-    parser.set_defaults(run=run, fail=parser.error)
-
-
-def run(given: argparse.Namespace) -> int:
-    """Train and save."""
-    check_options(given)
-    start = time.perf_counter()
-    from .._tables.files import check_can_be_written
-    from .._tables.table_files import open_table
-
-    inputs = [given.data] if given.valid is None else [given.data, given.valid]
-    check_can_be_written(given.out, *inputs)
-    file = open_table(given.data)
-    columns = read_columns(given, file)
-    table = _read(given, file, columns.features)
-    train_set, valid_set = _datasets(given, columns, table)
-
-    from .._engines import engine_named
-    from .._models.files import save_model
-    from .._training.train import train
-
-    params = _params(given, columns, table.label)
-    with progress("training", given.quiet) as report, _rows_from_zero(given):
-        booster = train(
-            params,
-            train_set,
-            given.rounds,
-            valid_sets=None if valid_set is None else [valid_set],
-            callbacks=[engine_named(given.engine).progress_callback(report, given.rounds)],
-        )
-    save_model(booster, given.out)
-    if not given.quiet:
-        n_valid = 0 if valid_set is None else len(valid_set.label)
-        say(_summary(given, booster, table, params["objective"], n_valid, time.perf_counter() - start))
-    return 0
-
-
-def _read(given: argparse.Namespace, file: TableFile, features: list[Any]) -> LoadedTable:
-    from .._tables.table_files import load_table
-
-    roles = {"label": given.label, "weight": given.weight, "exposure": given.exposure}
-    with progress(f"reading {file.path}", given.quiet) as report:
-        return load_table(file, features, roles, report)
-
-
-def _datasets(given: argparse.Namespace, columns: Columns, table: LoadedTable) -> tuple[Any, Any]:
+def _datasets(given: argparse.Namespace, table: LoadedTable) -> tuple[Any, Any]:
     """Return the training set, and the validation set or None."""
-    from .._tables.files import DataError
     from .._tables.sources import SubsetSource
     from .._tables.table_files import check_columns, open_table
-    from .._training.datasets import Dataset
 
     if given.valid is not None:
         file = open_table(given.valid)
         used = [column.name for column in table.columns]
-        further = [column for column in (given.weight, given.exposure) if column is not None]
-        check_columns(file, [*used, given.label, *further], "as in the training data")
-        valid = _read(given, file, table.columns)
-        train_set, valid_set = (
-            Dataset(one.source, one.label, weight=one.weight, exposure=one.exposure) for one in (table, valid)
-        )
-        return train_set, valid_set
+        check_columns(file, [*used, *roles_of(given).values()], "as in the training data")
+        valid = read_people(given, file, table.columns)
+        return _dataset(table.source, table.vectors), _dataset(valid.source, valid.vectors)
     if given.valid_fraction is None:
-        return Dataset(table.source, table.label, weight=table.weight, exposure=table.exposure), None
+        return _dataset(table.source, table.vectors), None
     parts = _split(len(table.label), given.valid_fraction, given.seed)
     if not all(len(rows) for rows in parts):
         raise DataError(f"--valid-fraction {given.valid_fraction:g} of {len(table.label)} people leaves one side empty")
     train_set, valid_set = (
-        Dataset(
-            SubsetSource(table.source, rows),
-            table.label[rows],
-            weight=None if table.weight is None else table.weight[rows],
-            exposure=None if table.exposure is None else table.exposure[rows],
-        )
+        _dataset(SubsetSource(table.source, rows), {role: vector[rows] for role, vector in table.vectors.items()})
         for rows in parts
     )
     return train_set, valid_set
+
+
+def _dataset(source: RowSource, vectors: dict[str, Array]) -> Any:
+    from .._training.datasets import Dataset
+
+    return Dataset(source, vectors["label"], weight=vectors.get("weight"), exposure=vectors.get("exposure"))
 
 
 def _split(n_people: int, fraction: float, seed: int) -> tuple[Array, Array]:
@@ -388,7 +363,7 @@ def _split(n_people: int, fraction: float, seed: int) -> tuple[Array, Array]:
     return np.sort(order[n_valid:]), np.sort(order[:n_valid])
 
 
-def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[str, Any]:
+def _params(given: argparse.Namespace, optional: dict[str, Any], label: Array) -> dict[str, Any]:
     import numpy as np
 
     objective = given.objective
@@ -402,7 +377,7 @@ def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[s
         note(f"{why}, so the objective is {objective} (--objective chooses another)", given.quiet)
     params = {
         "objective": objective,
-        "optional": columns.optional,
+        "optional": optional,
         "engine": given.engine,
         "augmentation": given.augmentation,
         "seed": given.seed,
@@ -422,9 +397,7 @@ def _params(given: argparse.Namespace, columns: Columns, label: Array) -> dict[s
 
 @contextmanager
 def _rows_from_zero(given: argparse.Namespace) -> Iterator[None]:
-    """Add to errors that name a row that training counts from 0, unlike messages about files."""
-    from .._tables.files import DataError
-
+    """Add to errors about a row that training counts from 0, unlike messages about files."""
     try:
         yield
     except ValueError as error:

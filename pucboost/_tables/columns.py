@@ -1,9 +1,9 @@
 """The one reader of columns: what a column of a DataFrame, an Arrow table or a file holds, and how it becomes numbers.
 
-A column holds numbers, categories or nothing (:func:`kind_of`). A reader turns parts of a column into numbers:
-:class:`Numbers`, :class:`Codes` by given categories, :class:`Learned` for a training table that is read only once,
-:class:`FirstValueDecides` for a training file without types, :class:`OtherKind` and :class:`Absent`. A part is a series
-of narwhals, whatever library holds it; :class:`ColumnError` names the column and the row within the part.
+A column holds numbers, categories or nothing (:func:`kind_of`). A reader turns parts of a column, series of narwhals,
+into numbers. There are six: :class:`Numbers`; :class:`Codes` by given categories; :class:`Learned` for a training table
+that is read only once; :class:`FirstValueDecides` for a training file without types; :class:`OtherKind` for a column
+that was something else in training; :class:`Absent`. The last section warns of text that identifies people.
 """
 
 from __future__ import annotations
@@ -33,23 +33,11 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """What stands for a missing value in a file of text, and in text that is read as numbers."""
 
 BLOCK_ROWS = 1 << 16
-"""How many values of a column are looked at at a time while its kind or its categories are unknown."""
-
-_DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})(\D|$)")
+"""How many values of a column are read at a time while its kind or its categories are unknown."""
 
 
 class ColumnError(ValueError):
-    """A column cannot be read.
-
-    Parameters
-    ----------
-    message
-        The error.
-    column
-        The column.
-    row
-        The first row at fault, counted from 0 within the part that was read; None if the whole column is.
-    """
+    """A column cannot be read. ``row`` is the first one at fault within the part, None if the whole column is."""
 
     def __init__(self, message: str, column: str = "", row: int | None = None) -> None:
         super().__init__(message)
@@ -69,8 +57,10 @@ def kind_of(name: str, series: nw.Series[Any]) -> str:
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
         return NUMBERS
-    if dtype in (nw.String, nw.Categorical, nw.Enum) and _has_simple_values(own):
-        return CATEGORIES
+    if dtype in (nw.String, nw.Categorical, nw.Enum):
+        values = str(getattr(own, "value_type", "string")).removeprefix("large_")  # those of an Arrow dictionary
+        if values.startswith(("string", "int", "uint", "float", "double", "halffloat", "bool", "null")):
+            return CATEGORIES
     if dtype == nw.Unknown:
         kind = getattr(own, "type", None)
         is_sparse = isinstance(kind, type) and issubclass(kind, (np.integer, np.floating, np.bool_))  # of pandas
@@ -83,12 +73,6 @@ def kind_of(name: str, series: nw.Series[Any]) -> str:
         "date, for example, to days since a fixed date), or leave it out.",
         name,
     )
-
-
-def _has_simple_values(dtype: Any) -> bool:
-    """Return False for an Arrow dictionary of dates, lists and the like."""
-    values = str(getattr(dtype, "value_type", "string")).removeprefix("large_")
-    return values.startswith(("string", "int", "uint", "float", "double", "halffloat", "bool", "null"))
 
 
 def _kind_of_objects(name: str, column: Any) -> str:
@@ -114,8 +98,7 @@ def _kind_of_objects(name: str, column: Any) -> str:
             if kind != first[2]:
                 raise ColumnError(
                     f"Column {name!r} mixes text and numbers: row {first[0]} holds {quoted(first[1])}, row {row} "
-                    f"{quoted(value)}. "
-                    "Make it one or the other, for example with astype(str).",
+                    f"{quoted(value)}. Make it one or the other, for example with astype(str).",
                     name,
                     row,
                 )
@@ -133,31 +116,32 @@ def _kind_of_type(kind: type) -> str:
 
 
 def native_dtype(series: nw.Series[Any]) -> Any:
-    """Return the type of a column in its own library."""
     native = series.to_native()
     return getattr(native, "dtype", getattr(native, "type", None))
 
 
 def is_pandas_category(series: nw.Series[Any]) -> bool:
-    """Return whether a column is one of pandas with a category type."""
     return hasattr(series.to_native(), "iloc") and hasattr(native_dtype(series), "categories")
 
 
 def has_order(series: nw.Series[Any]) -> bool:
-    """Return whether the categories of a column have an order."""
+    """Return whether the type of a column orders its categories.
+
+    Conversion turns an Enum of polars into an ordered dictionary of Arrow or an ordered category of pandas, so an Enum
+    counts as ordered.
+    """
     import narwhals as nw
 
     return isinstance(series.dtype, nw.Enum) or bool(getattr(native_dtype(series), "ordered", False))
 
 
 def blocks_of(n_rows: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows that cover a column, each of :data:`BLOCK_ROWS`."""
     for lo in range(0, n_rows, BLOCK_ROWS):
         yield lo, min(lo + BLOCK_ROWS, n_rows)
 
 
 def pandas_notes(schema: Any, name: str) -> list[Any]:
-    """Return one of the lists that pandas has left in an Arrow schema; an empty one if it cannot be read."""
+    """Return a list from the metadata that pandas leaves in an Arrow schema; an empty one if it cannot be read."""
     try:
         notes = getattr(schema, "pandas_metadata", None)
     except ValueError:  # damaged, or not JSON
@@ -167,7 +151,7 @@ def pandas_notes(schema: Any, name: str) -> list[Any]:
 
 
 def pandas_categories(schema: Any) -> set[str]:
-    """Return which columns of an Arrow schema were categories of a pandas table."""
+    """Return the columns of an Arrow schema that were categories of a pandas table."""
     columns = [column for column in pandas_notes(schema, "columns") if isinstance(column, dict)]
     return {str(column.get("field_name")) for column in columns if column.get("pandas_type") == "categorical"}
 
@@ -184,11 +168,14 @@ def floats(part: nw.Series[Any]) -> Array:
         if isinstance(native.dtype, np.dtype) and native.dtype.kind != "O":
             return np.asarray(native.to_numpy())
         return np.asarray(native.to_numpy(dtype=np.float64, na_value=np.nan))
-    import pyarrow as pa
-
     if part.dtype in (nw.Int128, nw.UInt128):  # Arrow has no such type
         part = part.cast(nw.Float64)
-    values = part.to_arrow()
+    return _floats_of_arrow(_whole(part))
+
+
+def _floats_of_arrow(values: pa.Array) -> Array:
+    import pyarrow as pa
+
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.string())  # Arrow's own cast of decimals to floats is off in the last bit
     # Unsafe, so that integers above 2^53 are rounded, as everywhere.
@@ -205,12 +192,12 @@ def as_numbers(name: str, part: nw.Series[Any], ending: str = "") -> Array:
 
     values = _decoded(part)
     if not _is_text(values.type):
-        return floats(series_of(values))
-    text = without_missing(pc.utf8_trim_whitespace(values.cast(pa.string())))
+        return _floats_of_arrow(values)
     try:
-        return np.asarray(text.cast(pa.float64()).to_numpy(zero_copy_only=False))
+        return _floats_of_arrow(values)
     except pa.ArrowInvalid:
-        pass
+        pass  # there are spaces, words for missing values or for true and false, or something else
+    text = without_missing(pc.utf8_trim_whitespace(values.cast(pa.string())))
     truth = pc.index_in(pc.utf8_lower(text), value_set=pa.array(["false", "true"])).cast(pa.float64())
     rest = pc.if_else(pc.is_valid(truth), pa.scalar(None, pa.string()), text)
     try:
@@ -220,36 +207,33 @@ def as_numbers(name: str, part: nw.Series[Any], ending: str = "") -> Array:
     raise ColumnError(f"{quoted(text[row].as_py())} is not a number{ending}", name, row)
 
 
-def as_text(part: nw.Series[Any]) -> nw.Series[Any]:
+def as_text(part: nw.Series[Any]) -> pa.Array:
     """Return a part as text, null where it is missing."""
     import pyarrow as pa
 
     values = _decoded(part)
     if pa.types.is_floating(values.type):  # NaN is missing, not a category
         values = pa.array(values.to_numpy(zero_copy_only=False), from_pandas=True)
-    return series_of(values.cast(pa.string()))
+    return values.cast(pa.string())
 
 
-def as_dictionary(part: nw.Series[Any]) -> tuple[Array, Any]:
+def as_dictionary(part: nw.Series[Any] | pa.Array) -> tuple[Array, Any]:
     """Return categories as positions in a list, −1 where they are missing, and the list, of pandas or Arrow."""
-    if is_pandas_category(part):
+    import pyarrow as pa
+
+    if isinstance(part, pa.Array):
+        values = part
+    elif is_pandas_category(part):
         native = part.to_native()
         return native.cat.codes.to_numpy(), native.cat.categories
-    import pyarrow as pa
-
-    values = _whole(part)
+    else:
+        values = _whole(part)
     if not pa.types.is_dictionary(values.type):
-        values = (values.cast(pa.large_string()) if _is_text(values.type) else values).dictionary_encode()
+        if pa.types.is_string_view(values.type):  # which Arrow cannot encode
+            values = values.cast(pa.large_string())
+        values = values.dictionary_encode()
     indices = values.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     return indices, values.dictionary
-
-
-def series_of(values: pa.Array) -> nw.Series[Any]:
-    """Return an Arrow array as a series of narwhals."""
-    import narwhals as nw
-    import pyarrow as pa
-
-    return nw.from_native(pa.chunked_array([values]), series_only=True)
 
 
 def without_missing(text: pa.Array) -> pa.Array:
@@ -278,6 +262,9 @@ def first_failure(values: pa.Array, convert: Callable[[pa.Array], Any]) -> int:
 def _whole(part: nw.Series[Any]) -> pa.Array:
     import pyarrow as pa
 
+    native = part.to_native()
+    if isinstance(native, pa.ChunkedArray) and native.num_chunks == 1:
+        return native.chunk(0)
     values = part.to_arrow()
     # Text that pandas has read from several files comes in chunks.
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
@@ -300,18 +287,16 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 class Column:
-    """How the parts of a column become numbers."""
+    """How the parts of a column become numbers; ``advice`` ends errors about a column of a file."""
 
     n_unknown = 0
     """How many values were none of the categories of training."""
-    advice = ""
-    """What errors about a column of a file end with, in words of the caller."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, advice: str = "") -> None:
+        self.name, self.advice = name, advice
 
     def encode(self, part: nw.Series[Any]) -> Any:
-        """Return some of its rows as numbers, NaN where they are missing."""
+        """Return some rows as numbers, NaN where they are missing."""
         raise NotImplementedError
 
 
@@ -319,19 +304,13 @@ class Absent(Column):
     """A column without values, or one that the table does not have: nobody shares it."""
 
     def encode(self, part: nw.Series[Any]) -> Any:
-        """Return NaN."""
         return np.nan
 
 
 class Numbers(Column):
-    """A column of numbers or booleans. In a file they may be written as text; ``advice`` ends the error if not."""
-
-    def __init__(self, name: str, advice: str = "") -> None:
-        super().__init__(name)
-        self.advice = advice
+    """A column of numbers or booleans; in a file they may be written as text."""
 
     def encode(self, part: nw.Series[Any]) -> Array:
-        """Return the numbers."""
         import narwhals as nw
 
         return as_numbers(self.name, part) if part.dtype in (nw.String, nw.Categorical, nw.Enum) else floats(part)
@@ -340,7 +319,7 @@ class Numbers(Column):
 class OtherKind(Column):
     """A column of another kind than in training, where ``categories`` were expected or, if these are None, numbers.
 
-    It fits as long as nobody shares it. It raises only when a value is read, so that a wrong order of columns can be
+    It fits as long as nobody shares it. It raises only when a value is read, so that a wrong order of columns is
     reported first.
     """
 
@@ -349,7 +328,6 @@ class OtherKind(Column):
         self._categories = categories
 
     def encode(self, part: nw.Series[Any]) -> Any:
-        """Return NaN, or raise."""
         if self._categories is None:
             given = ~np.asarray(part.is_null().to_numpy(), dtype=bool)
         else:
@@ -372,16 +350,8 @@ class OtherKind(Column):
 class Codes(Column):
     """A column of text or categories, read as positions among given categories; any other value is missing.
 
-    Parameters
-    ----------
-    name
-        The column.
-    categories
-        Its categories, in the order of their codes.
-    ordered
-        Whether the categories have an order.
-    converts
-        Whether text stands for numbers if the categories are numbers, and the reverse, as in a file without types.
+    If it ``converts``, text stands for numbers where the categories are numbers, and the reverse, as in a file without
+    types. ``ordered`` is kept for the caller.
     """
 
     def __init__(self, name: str, categories: Sequence[Any], *, ordered: bool = False, converts: bool = False) -> None:
@@ -397,9 +367,8 @@ class Codes(Column):
         self._is_unknown = np.zeros(1, dtype=bool)
 
     def encode(self, part: nw.Series[Any]) -> Array:
-        """Return the codes."""
         indices, values = as_dictionary(self._converted(part) if self._converts else part)
-        if self._values is None or not values.equals(self._values):
+        if self._values is None or not values.equals(self._values):  # blocks of a file often share a dictionary
             listed = values.tolist()
             self._check(listed)
             self._values = values
@@ -411,12 +380,12 @@ class Codes(Column):
         self._n_rows += len(part)
         return np.asarray(self._codes_of_values[indices])
 
-    def _converted(self, part: nw.Series[Any]) -> nw.Series[Any]:
+    def _converted(self, part: nw.Series[Any]) -> pa.Array:
         import pyarrow as pa
 
         if any(isinstance(value, str) for value in self._code):
             return as_text(part)
-        return series_of(pa.array(as_numbers(self.name, part), pa.float64(), from_pandas=True))
+        return pa.array(as_numbers(self.name, part), pa.float64(), from_pandas=True)
 
     def _count(self, unknown: Array, part: nw.Series[Any]) -> None:
         rows = np.flatnonzero(unknown)
@@ -439,23 +408,9 @@ class Codes(Column):
 class Learned(Column):
     """A column of a training table. Categories are collected as they come, and put in order in the end.
 
-    They are the declared ones in their order, as long as all parts of the table declare the same, or else the sorted
-    distinct values.
-
-    Parameters
-    ----------
-    name
-        The column.
-    declares
-        Whether the type of the column declares its categories.
-    ordered
-        Whether these have an order.
-    reads_text
-        Whether the column holds categories, whatever its type is.
-    max_categories
-        More distinct values than this are an error.
-    advice
-        What errors end with, in words of the caller.
+    If the type of the column ``declares`` its categories, and all parts of the table declare the same ones, these are
+    the categories, in their order; otherwise they are the sorted distinct values. With ``reads_text`` the column holds
+    categories whatever its type is. More than ``max_categories`` distinct values are an error.
     """
 
     def __init__(
@@ -468,8 +423,7 @@ class Learned(Column):
         max_categories: int | None = None,
         advice: str = "",
     ) -> None:
-        super().__init__(name)
-        self.advice = advice
+        super().__init__(name, advice)
         self.declared: list[Any] | None = None
         self._declares, self._ordered, self._reads_text = declares, ordered, reads_text
         self._max_categories = max_categories
@@ -485,7 +439,7 @@ class Learned(Column):
         return self._collect(as_text(part) if kind == NUMBERS else part)
 
     def declare(self, categories: list[Any]) -> None:
-        """Keep the categories that a part of the table declares; forget them if another declares different ones."""
+        """Keep the categories that a part of the table declares; drop them if another part declares different ones."""
         if not self._declares or categories == self.declared:
             return
         if self.declared is not None and self._ordered:
@@ -497,18 +451,17 @@ class Learned(Column):
         self._declares = self.declared is None
         self.declared = categories if self._declares else None
 
-    def _collect(self, part: nw.Series[Any]) -> Array:
+    def _collect(self, part: nw.Series[Any] | pa.Array) -> Array:
         indices, dictionary = as_dictionary(part)
         values = dictionary.tolist()
         self.declare(values)
-        codes = np.full(len(values) + 1, np.nan)
-        for i in np.unique(indices).tolist():
-            value = values[i] if i >= 0 else None
-            if value is None or value != value:
-                continue
-            if value not in self._codes:
-                self._check_new(value, lambda i=i: int(np.argmax(indices == i)))  # type: ignore[misc]
-            codes[i] = self._codes.setdefault(value, len(self._codes))
+        known = self._codes
+        codes = np.array([*(known.get(value, np.nan) for value in values), np.nan])
+        unseen = {i for i, value in enumerate(values) if value not in known and value is not None and value == value}
+        if unseen:  # in most parts of a table there is none
+            for i in (i for i in np.unique(indices).tolist() if i in unseen):
+                self._check_new(values[i], lambda i=i: int(np.argmax(indices == i)))  # type: ignore[misc]
+                known[values[i]] = codes[i] = len(known)
         if self._max_categories is not None and len(self._codes) > self._max_categories:
             raise ColumnError(
                 f"Column {self.name!r} is text with more than {self._max_categories:,} distinct values, too many for "
@@ -547,7 +500,6 @@ class FirstValueDecides(Learned):
     _kind: str | None = None
 
     def encode(self, part: nw.Series[Any]) -> Any:
-        """Return numbers or codes."""
         if self._kind is None:
             self._decide(part)
         if self._kind is None:
@@ -605,11 +557,15 @@ def reader_of(name: str, kind: str, categories: Sequence[Any] | None) -> Column:
 
 
 def warn_of_unknown_values(name: str) -> None:
-    """Warn that some values of a column are none of the categories of training."""
     warn(
         f"Column {name!r} has values that the model does not know; they were read as missing, and so as withheld if "
         "the column is optional."
     )
+
+
+_DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})(\D|$)")
+WITH_COMMA = re.compile(r"\s*[+-]?\d[\d.  ]*,\d+\s*")
+"""A number as much of the world writes it, and as nothing here reads it."""
 
 
 def _looks_like_number(value: str) -> bool:
@@ -633,12 +589,9 @@ def _some(values: Sequence[Any]) -> str:
 MIN_CATEGORIES = 50
 MIN_PEOPLE = 5
 
-WITH_COMMA = re.compile(r"\s*[+-]?\d[\d.  ]*,\d+\s*")
-"""A number as much of the world writes it, and as nothing here reads it."""
-
 
 def warn_of_identifying_text(source: RowSource) -> None:
-    """Warn of columns of a training table whose categories speak of single people, or are numbers in truth."""
+    """Warn of columns of a training table whose categories identify single people, or are numbers in fact."""
     said = []
     for j, categories in source.categories.by_column(source.coded).items():
         name = source.names[j]
@@ -647,7 +600,7 @@ def warn_of_identifying_text(source: RowSource) -> None:
                 f"Column {name!r} is text that looks like numbers with a decimal comma, and was read as "
                 f"{len(categories):,} categories, which the model keeps. Convert it to numbers"
             )
-        elif len(categories) >= MIN_CATEGORIES and _is_identifying(_counts(source, j, len(categories))):
+        elif len(categories) >= MIN_CATEGORIES and _most_are_rare(source, j, len(categories)):
             said.append(
                 f"Column {name!r} has {len(categories):,} categories, most of which fewer than {MIN_PEOPLE} people "
                 "have. The model keeps them, and so what these people wrote. Leave the column out, or make it coarser"
@@ -672,15 +625,11 @@ def looks_like_numbers(categories: Sequence[Any]) -> bool:
     return len(texts) == len(categories) and with_comma > 0 and all(one.strip().isdecimal() for one in others)
 
 
-def _counts(source: RowSource, column: int, n_categories: int) -> Array:
-    """Return how many people have each category."""
+def _most_are_rare(source: RowSource, column: int, n_categories: int) -> bool:
+    """Return whether at least half of the people with a value have one that fewer than MIN_PEOPLE people have."""
     counts = np.zeros(n_categories, dtype=np.int64)
     for lo, hi in source.blocks():
         codes = source.window(lo, hi)[:, column]
         codes = codes[~np.isnan(codes)].astype(np.int64)
         counts += np.bincount(codes[(codes >= 0) & (codes < n_categories)], minlength=n_categories)
-    return counts
-
-
-def _is_identifying(counts: Array) -> bool:
     return bool(2 * counts[counts < MIN_PEOPLE].sum() >= max(1, counts.sum()))

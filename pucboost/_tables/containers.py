@@ -1,7 +1,7 @@
 """Tables of any kind in memory: the source of their rows, what belongs to each row, copies with other columns.
 
-:func:`row_source` finds the source of a table, :class:`FrameSource` reads DataFrames and Arrow tables, and
-:class:`SourceTable` holds labels, weights and initial scores beside it.
+:func:`row_source` returns the source of a table, :class:`FrameSource` reads DataFrames and Arrow tables, and
+:class:`SourceTable` holds labels, weights, exposures and initial scores beside it.
 """
 
 from __future__ import annotations
@@ -53,16 +53,9 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | None = None) -> RowSource:
-    """Return the :class:`RowSource` of a table.
+    """Return the :class:`RowSource` of a table; with the ``categories`` of training, the same ones get the same codes.
 
-    Parameters
-    ----------
-    data
-        numpy array, list of arrays, nested list, scipy sparse matrix, pandas, polars or Arrow table,
-        ``lgb.Sequence`` or list of them. Tables that are not in memory are read whole. Arrays hold categories
-        as codes. What a masked array masks is missing.
-    categories
-        Categories of the training table, so that the same category gets the same code.
+    Tables that are not in memory are read whole. Arrays hold categories as codes; what a masked array masks is missing.
     """
     if categories is not None and not isinstance(categories, Categories):
         categories = Categories(categories)
@@ -116,17 +109,14 @@ def _array_source(array: Array) -> RowSource:
 
 
 def is_frame(data: Any) -> bool:
-    """Return whether a table is a DataFrame of any library or an Arrow table: something with names and types."""
+    """Return whether a table has names and types: a DataFrame of any library, or an Arrow table."""
     import narwhals.dependencies as nwd
 
     return bool(nwd.is_into_dataframe(data))
 
 
 def eager(data: Any) -> Any:
-    """Read a table that is not in memory, make one of an Arrow RecordBatch, write NaN where a masked array is masked.
-
-    Anything else is returned as it is.
-    """
+    """Return a table in memory as it is, except RecordBatches (a table) and masked arrays (NaN); read any other."""
     import narwhals as nw
 
     data = nw.to_native(without_mask(data), pass_through=True)
@@ -159,7 +149,7 @@ def _is_sequence(data: Any) -> bool:
 
 
 def as_weight(values: Any, name: str, n_rows: int) -> Array:
-    """Return weights as a vector of finite, non-negative float64; errors mention ``name`` and the row."""
+    """Return weights as a vector of finite, non-negative float64; errors name the row."""
     vector = as_vector(values, name, n_rows, np.float64)
     bad = np.flatnonzero(~((vector >= 0) & (vector <= LARGEST)))
     if len(bad):
@@ -171,14 +161,16 @@ def as_weight(values: Any, name: str, n_rows: int) -> Array:
 
 
 def as_exposure(values: Any, name: str, n_rows: int) -> Array:
-    """Return exposures as a vector of finite, positive float64; errors mention ``name`` and the row."""
+    """Return exposures as a vector of finite, positive float64; errors name the row."""
     vector = as_vector(values, name, n_rows, np.float64)
-    bad = np.flatnonzero(~(np.isfinite(vector) & (vector > 0)))
+    rule = "exposures must be finite and above 0. Leave out rows without exposure."
+    return _valid(vector, np.isfinite(vector) & (vector > 0), name, rule)
+
+
+def _valid(vector: Array, is_valid: Array, name: str, rule: str) -> Array:
+    bad = np.flatnonzero(~is_valid)
     if len(bad):
-        raise ValueError(
-            f"The {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); exposures must be finite and "
-            "above 0. Leave out rows without exposure."
-        )
+        raise ValueError(f"The {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); {rule}")
     return vector
 
 
@@ -215,7 +207,7 @@ class SourceTable:
     label: Array
     weight: Array | None = None
     exposure: Array | None = None
-    """What the labels add up over; None if they are rates already, or if there is no exposure."""
+    """What the labels add up over; None without exposure, and once the labels are rates."""
     init_score: Array | None = None
     """One value per row, or per row and class: as a matrix, or flat, class after class, as LightGBM has it."""
     group: Any = None
@@ -227,7 +219,7 @@ class SourceTable:
     optional: Any = None
     available: Array | None = None
     data: Any = None
-    """The user's own container, where it is one that a model can be asked about, or that can be read whole."""
+    """The user's own container, if a model can predict from it or it can be read whole."""
 
     @classmethod
     def of(
@@ -261,7 +253,7 @@ class SourceTable:
         )
 
     def container(self) -> Any:
-        """Return the table as a model would be given it: the user's own container, or the numbers in it."""
+        """Return the table for another model: the user's own container, or the numbers in it."""
         if self.data is None:
             return self.source.matrix_of(np.arange(self.source.n_rows))
         if not is_stored(self.data):
@@ -278,7 +270,6 @@ class SourceTable:
         return default_names(self.source.n_columns)
 
     def subset(self, rows: Array) -> SourceTable:
-        """Return some of the rows."""
         scores = self.init_score
         if scores is not None:
             scores = scores[rows] if scores.ndim == 2 else scores.reshape(-1, self.source.n_rows)[:, rows].ravel()
@@ -321,13 +312,7 @@ def read_label(label: Any, name: str, n: int, *, total: bool = False) -> Array:
     if label is None:
         raise ValueError(f"{name} has no label.")
     vector = as_vector(label, f"label of {name}", n, np.float64 if total else np.float32)
-    bad = np.flatnonzero(~np.isfinite(vector))
-    if len(bad):
-        raise ValueError(
-            f"The label of {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); labels must be finite. "
-            "Drop or fill these rows."
-        )
-    return vector
+    return _valid(vector, np.isfinite(vector), f"label of {name}", "labels must be finite. Drop or fill these rows.")
 
 
 def read_weight(weight: Any, name: str, n: int) -> Array | None:
@@ -339,7 +324,6 @@ def read_weight(weight: Any, name: str, n: int) -> Array | None:
 
 
 def read_exposure(exposure: Any, name: str, n: int) -> Array | None:
-    """Return exposures as a vector, or raise."""
     return None if exposure is None else as_exposure(exposure, f"exposure of {name}", n)
 
 
@@ -369,22 +353,14 @@ def read_init_score(init_score: Any, name: str, n: int) -> Array | None:
 
 
 class FrameSource(RowSource):
-    """A table of pandas, polars, Arrow or another library narwhals knows, with numbers, booleans, text and categories.
+    """A table of pandas, polars, Arrow or another library narwhals reads, with numbers, booleans, text and categories.
 
     Missing values (NaN, null or None) become NaN. Text and categories become codes: their positions among the
-    categories of the training table or, if this is the training table, among its own. These are
+    ``categories`` of the training table, where any other value is missing. In a training table these are
 
     - the declared ones, in their order: those of pandas categories (also in an Arrow table made from a pandas one), of
-      polars Enums and of ordered Arrow dictionaries. An Enum becomes an ordered dictionary in Arrow and an ordered
-      category in pandas, so all of these have an order;
+      polars Enums and of ordered Arrow dictionaries (see :func:`has_order`);
     - the sorted distinct values of everything else: text, polars Categoricals, other Arrow dictionaries.
-
-    Parameters
-    ----------
-    frame
-        The table.
-    categories
-        Those of the training table; a value that is none of them is missing.
     """
 
     def __init__(self, frame: Any, categories: Categories | None = None) -> None:
@@ -434,7 +410,7 @@ class FrameSource(RowSource):
 
 
 def one_block(frame: Any, categories: Categories | None) -> ArraySource | None:
-    """Return a pandas table that is one block of floats in memory as that very block; None for any other table."""
+    """Return a pandas table that is one block of floats in memory without a copy; None for any other table."""
     if not hasattr(frame, "iloc") or (categories is not None and categories.values):
         return None
     kinds = set(frame.dtypes)
@@ -474,7 +450,6 @@ def _own_categories(name: str, series: nw.Series[Any], from_pandas: bool) -> lis
 
 
 def _numpy_type(series: nw.Series[Any]) -> Any:
-    """Return the type of a column of numbers in numpy."""
     kind = getattr(getattr(series.to_native(), "dtype", None), "type", None)  # pandas dtypes name a type of numpy
     if not (isinstance(kind, type) and issubclass(kind, np.generic)):
         kind = getattr(np, str(series.dtype).lower().replace("boolean", "bool_"), np.float64)
@@ -553,16 +528,11 @@ def fill_columns(X: Any, columns: list[int], values: list[Any]) -> Any:
     if is_frame(X):
         import narwhals as nw
 
-        frame = nw.from_native(X, eager_only=True)
-        given = [
-            (frame.columns[j], frame.schema[frame.columns[j]], value) for j, value in zip(columns, values, strict=True)
-        ]
-        filled = [
-            (
-                nw.lit(value).cast(dtype) if dtype.is_numeric() != isinstance(value, str) else nw.lit(None, dtype=dtype)
-            ).alias(name)
-            for name, dtype, value in given
-        ]
+        frame, filled = nw.from_native(X, eager_only=True), []
+        for j, value in zip(columns, values, strict=True):
+            dtype = frame.schema[frame.columns[j]]
+            fits = dtype.is_numeric() != isinstance(value, str)
+            filled.append((nw.lit(value).cast(dtype) if fits else nw.lit(None, dtype=dtype)).alias(frame.columns[j]))
         return frame.with_columns(*filled).to_native()
     table = erase_columns(X, columns)
     table[:, columns] = values
@@ -570,7 +540,6 @@ def fill_columns(X: Any, columns: list[int], values: list[Any]) -> Any:
 
 
 def select_columns(frame: Any, columns: list[int]) -> Any:
-    """Return some columns of a DataFrame or Arrow table."""
     if hasattr(frame, "iloc"):
         return frame.iloc[:, columns]
     import narwhals as nw
@@ -595,12 +564,11 @@ def named_columns(frame: Any, names: Sequence[str]) -> Any:
 
 
 def column_names(frame: Any) -> list[str]:
-    """Return the names of the columns of a DataFrame or Arrow table."""
     return [str(name) for name in getattr(frame, "column_names", frame.columns)]
 
 
 def _all_missing(column: Any) -> Any:
-    """Return a column without values, of the same type if that has missing values, else of floats."""
+    """Return a column without values: of the same type if that can be missing, otherwise of floats."""
     import pandas as pd
 
     dtype = column.dtype

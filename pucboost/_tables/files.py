@@ -20,8 +20,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -238,6 +236,7 @@ class _Abandonable:
 
 
 def _as_arrow(columns: dict[str, Any]) -> pa.Table:
+    import numpy as np
     import pyarrow as pa
 
     arrays = {}

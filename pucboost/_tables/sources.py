@@ -1,7 +1,8 @@
 """Sources of rows: blocks of numbers, whatever holds them.
 
-A :class:`RowSource` hands out numeric blocks of a table the way the engine would see it, without ever converting
-the whole table: memory stays bounded by the block, whatever the container.
+A :class:`RowSource` returns numeric blocks of a table as the engine would see it, without ever converting the whole
+table: memory stays bounded by the block, whatever the container. Here are the sources of matrices and of what LightGBM
+takes besides; those of DataFrames are in ``containers``. :class:`GrowingMatrix` collects what is read from files.
 """
 
 from __future__ import annotations
@@ -25,19 +26,13 @@ BLOCK_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class Categories:
-    """The categories of a training table: the same category gets the same code in every other table.
-
-    Parameters
-    ----------
-    values
-        The categories of each category column, in the order of their codes.
-    columns
-        Positions of these columns. None if they are unknown, as with a plain LightGBM model: then they are the
-        category columns of the other table, in order.
-    """
+    """The categories of a training table: the same category gets the same code in every other table."""
 
     values: Sequence[Sequence[Any]]
+    """The categories of each category column, in the order of their codes."""
     columns: Sequence[int] | None = None
+    """Positions of these columns. A plain LightGBM model does not keep them (None): then they are the category columns
+    of the other table, in order."""
 
     def __reduce__(self) -> Any:
         return pickled("Categories", vars(self))
@@ -55,10 +50,7 @@ class Categories:
 
 @dataclass(frozen=True)
 class ColumnTypes:
-    """What a table says about its columns; by default nothing: numbers without names.
-
-    Columns are listed by position.
-    """
+    """What a table declares about its columns, by position; by default nothing: numbers without names."""
 
     names: tuple[str, ...] | None = None
     """None if the container has no names."""
@@ -78,17 +70,7 @@ NUMBERS_WITHOUT_NAMES = ColumnTypes()
 
 
 class RowSource(abc.ABC):
-    """A table of ``n_rows`` × ``n_columns`` numbers. It never changes: all it says about itself is read-only.
-
-    Parameters
-    ----------
-    shape
-        Numbers of rows and columns.
-    dtype
-        Type of its numbers, float32 or float64.
-    columns
-        What the table says about its columns.
-    """
+    """A table of ``n_rows`` × ``n_columns`` numbers, float32 or float64. It never changes: attributes are read-only."""
 
     def __init__(
         self, shape: tuple[int, int], dtype: np.dtype[Any], columns: ColumnTypes = NUMBERS_WITHOUT_NAMES
@@ -98,22 +80,18 @@ class RowSource(abc.ABC):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self._n_rows
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self._n_columns
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the numbers."""
         return self._dtype
 
     @property
     def columns(self) -> ColumnTypes:
-        """What the table says about its columns."""
         return self._columns
 
     @property
@@ -128,42 +106,36 @@ class RowSource(abc.ABC):
 
     @property
     def coded(self) -> tuple[int, ...]:
-        """Columns that hold category codes."""
         return self._columns.coded
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """Those of the coded columns whose categories have no order."""
         return self._columns.categorical
 
     @property
     def never_numbers(self) -> tuple[int, ...]:
-        """Those of the categorical columns that LightGBM itself would refuse."""
         return self._columns.never_numbers
 
     @property
     def pandas_categorical(self) -> list[list[Any]] | None:
-        """The categories of each coded column, as LightGBM keeps them in its models."""
         return self._columns.pandas_categorical
 
     @property
     def has_other_integer_labels(self) -> bool:
-        """Whether a DataFrame has integer column labels that are not their positions."""
         return self._columns.has_other_integer_labels
 
     @property
     def categories(self) -> Categories:
-        """The categories of all columns that hold codes."""
         return Categories(self.pandas_categorical or [], self.coded)
 
     @property
     def values_per_row(self) -> int:
-        """How many values a row really holds; fewer than columns in a sparse table."""
+        """How many values a row holds on average; fewer than columns in a sparse table."""
         return self.n_columns
 
     @property
     def is_sparse(self) -> bool:
-        """Whether there are zeros that are not stored; :meth:`present` tells which."""
+        """Whether there are zeros that are not stored (see :meth:`present`)."""
         return False
 
     def with_columns(self, columns: ColumnTypes) -> Self:
@@ -209,7 +181,6 @@ class ArraySource(RowSource):
 
     @property
     def array(self) -> Array:
-        """The matrix itself."""
         return self._array
 
     def window(self, lo: int, hi: int) -> Array:
@@ -302,7 +273,11 @@ class OtherArraySource(RowSource):
 
 
 class SparseSource(RowSource):
-    """A scipy CSR matrix. A value that is not stored is the number 0, as in LightGBM, and not a missing one."""
+    """A scipy CSR matrix. A value that is not stored is the number 0, as in LightGBM, and not a missing one.
+
+    It is read in dense blocks, which is slow for tens of thousands of columns. Where unstored values stand for withheld
+    data, ``available`` must be given.
+    """
 
     def __init__(self, matrix: Any) -> None:
         super().__init__(matrix.shape, np.dtype(np.float32 if matrix.dtype == np.float32 else np.float64))
@@ -310,7 +285,6 @@ class SparseSource(RowSource):
 
     @property
     def matrix(self) -> Any:
-        """The matrix itself."""
         return self._matrix
 
     def window(self, lo: int, hi: int) -> Array:
@@ -356,7 +330,7 @@ class SequenceSource(RowSource):
         return np.asarray(without_mask(self._sequence[i]), dtype=self.dtype)
 
     def _expected(self, block: Array, n_rows: int) -> Array:
-        """Return what a user's code has returned if it is as large as it must be: kernels do not look again."""
+        """Check the shape of what the user's code has returned: kernels do not check it again."""
         if block.shape != (n_rows, self.n_columns):
             raise ValueError(
                 f"The Sequence returned an array of shape {block.shape} where {n_rows} rows and {self.n_columns} "
@@ -393,7 +367,7 @@ class StackedSource(RowSource):
         return out
 
 
-# Masked arrays: np.asarray would hand out the very values that are masked ---------------------------------------------
+# Masked arrays: np.asarray would return the very values that are masked ----------------------------------------------
 
 
 def without_mask(table: Any) -> Any:
@@ -440,9 +414,13 @@ _COPIED_VALUES = 1 << 20
 class GrowingMatrix:
     """Rows of numbers as they arrive: in memory while there are few, then in a temporary file without a name.
 
-    Numbers are kept as float32 for as long as every one of them is the same in float32 as in float64, as category codes
+    A table in a file becomes one matrix, not a stream of rows: plan, bins and the sketch of people need rows at random,
+    XGBoost reads all rows four times, and decoding Parquet costs more than reading a matrix that is mapped into memory.
+
+    Numbers are kept as float32 as long as every one of them is the same in float32 as in float64, as category codes
     are, whole numbers up to 2²⁴, and whatever was float32 in a file. The first one that would be rounded makes the
-    matrix float64 for good. So a table takes half the room where its values allow it, and never loses a digit.
+    matrix float64 for good. So a table takes half the room where its values allow it, and never loses a digit. Types
+    would not tell: integers and floats of pandas are 64 bits wide whatever they hold.
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -474,7 +452,6 @@ class GrowingMatrix:
         return np.asarray(mapped)
 
     def _widen(self) -> None:
-        """Go over to float64, with all rows so far."""
         self._dtype = np.dtype(np.float64)
         self._blocks = [block.astype(np.float64) for block in self._blocks]
         if self._file is None:
@@ -482,7 +459,8 @@ class GrowingMatrix:
         with self._file as narrow:
             narrow.seek(0)
             self._file = tempfile.TemporaryFile()  # noqa: SIM115
-            _write(self._file, (part.astype(np.float64) for part in _parts(narrow)))
+            parts = iter(lambda: narrow.read(4 * _COPIED_VALUES), b"")
+            _write(self._file, (np.frombuffer(part, np.float32).astype(np.float64) for part in parts))
 
 
 def _as_float32(block: Array) -> Array | None:
@@ -491,11 +469,6 @@ def _as_float32(block: Array) -> Array | None:
         narrow = block.astype(np.float32)
     same = (narrow == block) | np.isnan(block)
     return narrow if bool(same.all()) else None
-
-
-def _parts(file: Any) -> Iterator[Array]:
-    while content := file.read(4 * _COPIED_VALUES):
-        yield np.frombuffer(content, np.float32)
 
 
 def _write(file: Any, blocks: Any) -> None:

@@ -1,7 +1,8 @@
 """Tables that are not in memory: CSV and Parquet files, folders, ``pyarrow.dataset``, lazy frames of polars.
 
-They are read in blocks, each of which goes through the same readers of columns as a DataFrame. Arrow does the reading
-and is loaded when the first file is opened.
+A :class:`TableFile` yields its rows in :class:`Block` objects, whose columns go through the same readers as those of a
+DataFrame. :func:`load_table` collects all rows in one matrix. Arrow does the reading and is loaded when the first file
+is opened.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +42,6 @@ from .columns import (
     pandas_categories,
     pandas_notes,
     reader_of,
-    series_of,
     warn_of_unknown_values,
     without_missing,
 )
@@ -72,32 +73,38 @@ class Block:
         return int(self._content.num_rows)
 
     def where(self, index: int, column: str) -> str:
-        """Return the name of a cell in errors."""
         return f"{self.path}, row {self.first_row + index}, column {column!r}"
 
     def as_stored(self, column: str) -> pa.Array:
-        """Return a column as it is in the file."""
         return self._content.column(column)
 
-    def series(self, column: str) -> nw.Series[Any]:
-        """Return a column for its reader."""
-        return series_of(self.as_stored(column))
+    @cached_property
+    def _frame(self) -> nw.DataFrame[Any]:
+        """All columns for their readers; one by one, they would take narwhals longer than the readers."""
+        import narwhals as nw
+        import pyarrow as pa
+
+        columns = {name: self._readable(name) for name in self._content.schema.names}
+        return nw.from_native(pa.table(columns), eager_only=True)
+
+    def _readable(self, column: str) -> pa.Array:
+        return self.as_stored(column)
 
     def text(self, column: str) -> pa.Array:
         """Return a column as strings, null where it is missing."""
-        return as_text(self.series(column)).to_arrow()
+        return as_text(self._frame.get_column(column))
 
     def numbers(self, column: str, advice: str = "") -> Array:
         """Return a column as float64, NaN where it is missing; ``advice`` ends the error about any other value."""
         with self._cells(advice):
-            return as_numbers(column, self.series(column)).astype(np.float64, copy=False)
+            return as_numbers(column, self._frame.get_column(column)).astype(np.float64, copy=False)
 
     def matrix(self, readers: Sequence[Column]) -> Array:
-        """Return the columns of some readers as numbers."""
         out = np.empty((len(self), len(readers)))
         for j, reader in enumerate(readers):
             with self._cells(reader.advice):
-                out[:, j] = np.nan if isinstance(reader, Absent) else reader.encode(self.series(reader.name))
+                absent = isinstance(reader, Absent)
+                out[:, j] = np.nan if absent else reader.encode(self._frame.get_column(reader.name))
         return out
 
     @contextmanager
@@ -110,32 +117,8 @@ class Block:
             raise DataError(f"{where}: {error}{advice}") from None
 
 
-class _CsvBlock(Block):
-    """Some rows of a CSV file, which Arrow has read as bytes."""
-
-    def as_stored(self, column: str) -> pa.Array:
-        """Return a column as strings, null where the field is empty."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        raw = self._content.column(column)
-        try:
-            text = raw.cast(pa.string())
-        except pa.ArrowInvalid:
-            bad = first_failure(raw, lambda part: part.cast(pa.string()))
-            raise DataError(
-                f"{self.where(bad, column)}: {quoted(raw[bad].as_py())} is not UTF-8. Convert the file, for example "
-                "with iconv -f latin1 -t utf-8"
-            ) from None
-        return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-
-    def series(self, column: str) -> nw.Series[Any]:
-        """Return a column for its reader."""
-        return series_of(without_missing(self.as_stored(column)))
-
-
 class TableFile:
-    """A table that is not in memory: its column names, and its rows in blocks."""
+    """A table that is not in memory: its column names, and its rows in blocks; errors name its ``path``."""
 
     columns: list[str]
     index_columns: frozenset[str] = frozenset()
@@ -143,25 +126,17 @@ class TableFile:
 
     def __init__(self, path: Path | str) -> None:
         self.path = path
-        """The file, or what stands for it in errors."""
 
     def kind(self, column: str) -> str | None:
-        """Return whether a column holds numbers, categories or nothing, None if only the values can tell.
-
-        Raise for any other type.
-        """
+        """Return what the type of a column tells (:func:`kind_of`), None if only values can; raise for dates etc."""
         return None
 
     def learn(self, column: str, *, reads_text: bool = False, advice: str = "") -> Learned:
-        """Return how to read a column of a training table.
-
-        With ``reads_text`` it holds categories, whatever its type is. ``advice`` ends errors.
-        """
+        """Return how to read a column of a training table (see :class:`Learned`)."""
         reader = Learned if reads_text else FirstValueDecides
         return reader(column, max_categories=MAX_CATEGORIES, advice=advice)
 
-    def read_whole(self) -> pa.Table:
-        """Return the table in memory."""
+    def read_whole(self) -> Any:
         raise NotImplementedError
 
     def blocks(
@@ -169,8 +144,8 @@ class TableFile:
     ) -> Generator[Block, None, None]:
         """Yield all rows; raise if there are none. ``report`` is called with the share of the file read so far.
 
-        Whoever may stop half-way closes the generator (``contextlib.closing``), and so the file: an error that is kept
-        somewhere would keep it open.
+        A caller that may stop half-way closes the generator (``contextlib.closing``), and with it the file: an error
+        that is kept somewhere would keep it open.
         """
         n_rows = 0
         with self._errors(), closing(self._contents(list(dict.fromkeys(columns)))) as contents:
@@ -230,7 +205,7 @@ class _TypedTable(TableFile):
     """A table whose columns have types."""
 
     def __init__(self, path: Path | str, columns: Sequence[str], types: Any, schema: Any = None) -> None:
-        """``types`` is a table without rows, ``schema`` what Arrow knows about the table."""
+        """``types`` is a table without rows, ``schema`` that of Arrow, if there is one."""
         super().__init__(path)
         self.columns = list(columns)
         self.index_columns = frozenset(name for name in pandas_notes(schema, "index_columns") if isinstance(name, str))
@@ -241,20 +216,16 @@ class _TypedTable(TableFile):
         self._from_pandas = pandas_categories(schema)
 
     def kind(self, column: str) -> str:
-        """Return whether a column holds numbers, categories or nothing; raise for dates and nested values."""
         try:
             return kind_of(column, self._types.get_column(column))
         except ColumnError as error:
             raise DataError(f"{self.path}: {error}") from None
 
     def learn(self, column: str, *, reads_text: bool = False, advice: str = "") -> Learned:
-        """Return how to read a column of a training table.
-
-        As for Arrow tables in memory, dictionaries without an order declare something only if pandas wrote them.
-        """
         self.kind(column)
         series = self._types.get_column(column)
         ordered = has_order(series)
+        # As in Arrow tables in memory, dictionaries without an order declare something only if pandas wrote them.
         declares = ordered or (column in self._from_pandas and hasattr(native_dtype(series), "value_type"))
         return Learned(
             column,
@@ -277,8 +248,7 @@ class ParquetTable(_TypedTable):
             schema = file.schema_arrow
         super().__init__(path, schema.names, schema.empty_table(), schema)
 
-    def read_whole(self) -> pa.Table:
-        """Return the table in memory."""
+    def read_whole(self) -> Any:
         import pyarrow.parquet as pq
 
         with self._errors(), pq.ParquetFile(self.path) as file:
@@ -289,15 +259,18 @@ class ParquetTable(_TypedTable):
 
         # With a buffer, row groups are read in pieces, however large.
         with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
-            rows = max(1, BATCH_BYTES // (8 * max(1, len(columns))))
             done, total = 0, max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(rows, columns=columns):
+            for batch in file.iter_batches(_rows_per_block(columns), columns=columns):
                 done += batch.num_rows
                 # Arrow takes "a" for "a and everything nested in it", which includes a column "a.b".
                 yield batch.select(columns), done / total
 
     def _explained(self, message: str) -> str:
         return f"not a Parquet file, or a damaged one ({message})"
+
+
+def _rows_per_block(columns: list[str]) -> int:
+    return max(1, BATCH_BYTES // (8 * max(1, len(columns))))
 
 
 class DatasetTable(_TypedTable):
@@ -308,8 +281,7 @@ class DatasetTable(_TypedTable):
         self._dataset = dataset
         self._file, self._rows_before_file = "", 0
 
-    def read_whole(self) -> pa.Table:
-        """Return the table in memory."""
+    def read_whole(self) -> Any:
         with self._errors():
             return self._dataset.to_table()
 
@@ -321,9 +293,9 @@ class DatasetTable(_TypedTable):
             # As for a single file: row groups are read in pieces, however large.
             pieces = ds.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=1 << 20, pre_buffer=False)
             given = {"fragment_scan_options": pieces}
-        rows = max(1, BATCH_BYTES // (8 * max(1, len(columns))))
+        size = _rows_per_block(columns)
         scanner = self._dataset.scanner(
-            columns=columns, batch_size=rows, batch_readahead=2, fragment_readahead=1, **given
+            columns=columns, batch_size=size, batch_readahead=2, fragment_readahead=1, **given
         )
         done, total, self._file = 0, max(1, self._dataset.count_rows()), ""
         for tagged in scanner.scan_batches():
@@ -430,7 +402,7 @@ class CsvTable(TableFile):
             try:
                 with pa_csv.open_csv(
                     content,
-                    # With one thread Arrow knows the number of a bad row, and is just as fast.
+                    # With one thread Arrow reports the number of a bad row, and is just as fast.
                     pa_csv.ReadOptions(use_threads=False, block_size=BATCH_BYTES),
                     pa_csv.ParseOptions(
                         delimiter=self._delimiter,
@@ -439,7 +411,7 @@ class CsvTable(TableFile):
                         ignore_empty_lines=len(self.columns) > 1,
                         invalid_row_handler=remember,
                     ),
-                    # As bytes: Arrow would settle types by the first block, and kept columns must stay as they are.
+                    # As bytes: Arrow would fix types by the first block, and kept columns must stay as they are.
                     pa_csv.ConvertOptions(
                         column_types={name: pa.binary() for name in columns},
                         include_columns=columns,
@@ -458,7 +430,7 @@ class CsvTable(TableFile):
                 if "Empty CSV file" in str(error):
                     return
                 raise
-            if content.n_quotes % 2:
+            if content.n_quotes % 2:  # Arrow reads an unclosed quote to the end of the file without complaint
                 raise DataError(
                     f"{self.path} has an odd number of double quotes: a quoted field is not closed, and the rows after "
                     "it were swallowed. A quote within a field must be doubled, and the field quoted"
@@ -473,8 +445,36 @@ class CsvTable(TableFile):
         return message
 
 
+class _CsvBlock(Block):
+    """Some rows of a CSV file, which Arrow has read as bytes."""
+
+    def as_stored(self, column: str) -> pa.Array:
+        """Return a column as strings, null where the field is empty."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        text = self._text(column)
+        return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+    def _readable(self, column: str) -> pa.Array:
+        return without_missing(self._text(column))
+
+    def _text(self, column: str) -> pa.Array:
+        import pyarrow as pa
+
+        raw = self._content.column(column)
+        try:
+            return raw.cast(pa.string())
+        except pa.ArrowInvalid:
+            bad = first_failure(raw, lambda part: part.cast(pa.string()))
+            raise DataError(
+                f"{self.where(bad, column)}: {quoted(raw[bad].as_py())} is not UTF-8. Convert the file, for example "
+                "with iconv -f latin1 -t utf-8"
+            ) from None
+
+
 class _Start(io.RawIOBase):
-    """The first bytes of a stream: a small compressed file may hold a line that is larger than the memory."""
+    """The first bytes of a stream: a small compressed file may hold a line larger than memory."""
 
     def __init__(self, content: Any, size: int) -> None:
         self._content, self._left = content, size
@@ -492,7 +492,7 @@ class _Start(io.RawIOBase):
 
 
 class _Watched(io.RawIOBase):
-    """A stream that counts double quotes and knows how much of the underlying file has been read."""
+    """A stream that counts double quotes, and measures how much of the underlying file has been read."""
 
     def __init__(self, content: Any, file: Any, size: int) -> None:
         self._content, self._file, self._size = content, file, max(1, size)
@@ -527,7 +527,6 @@ class LazyTable(_TypedTable):
             self.kind(column)
 
     def read_whole(self) -> Any:
-        """Run the query in memory."""
         return self._frame.collect()
 
     def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
@@ -537,10 +536,10 @@ class LazyTable(_TypedTable):
             yield from ParquetTable(file)._contents(columns)
 
 
-def check_columns(file: TableFile, wanted: Iterable[str], option: str) -> None:
-    """Raise for the first column that a file does not have, and suggest which one may be meant."""
+def check_columns(file: TableFile, wanted: Iterable[str | None], option: str) -> None:
+    """Raise for the first column that a file does not have, and suggest which one may be meant; None is skipped."""
     for column in wanted:
-        if column not in file.columns:
+        if column is not None and column not in file.columns:
             raise DataError(f"{file.path} has no column {column!r} ({option}){similar(column, file.columns)}")
 
 
@@ -576,8 +575,7 @@ def stored_table(data: Any) -> TableFile:
 
 def read_whole(data: Any) -> Any:
     """Return a stored table in memory: a lazy frame collected, anything else as an Arrow table."""
-    file = stored_table(data)  # raises for columns that cannot be read
-    return file.read_whole()
+    return stored_table(data).read_whole()
 
 
 @dataclass(frozen=True)
@@ -586,23 +584,20 @@ class LoadedTable:
 
     source: ArraySource
     columns: list[Column]
-    """How each column was read; a second file read the same way gets the same codes."""
+    """How each column was read; another file read by them gets the same codes."""
     vectors: dict[str, Array]
     """What else belongs to each row, by its role: label, weight, …"""
 
     @property
     def label(self) -> Array:
-        """The outcome of each row."""
         return self.vectors["label"]
 
     @property
     def weight(self) -> Array | None:
-        """The weight of each row, if there is one."""
         return self.vectors.get("weight")
 
     @property
     def exposure(self) -> Array | None:
-        """The exposure of each row, if there is one."""
         return self.vectors.get("exposure")
 
 
@@ -614,16 +609,8 @@ def load_table(
 ) -> LoadedTable:
     """Read the features of everybody in a file, and what else belongs to a row; the matrix may be larger than memory.
 
-    Parameters
-    ----------
-    file
-        The file, read once.
-    columns
-        How to read each feature.
-    roles
-        Columns of numbers that are no features, by what they are: label, weight, exposure, init_score.
-    report
-        Called with the share of the file read so far.
+    The file is read once. ``columns`` are the readers of the features, ``roles`` the columns that are label, weight,
+    exposure or init_score. ``report`` is called with the share of the file read so far.
     """
     rows = GrowingMatrix(len(columns))
     further = {role: column for role, column in roles.items() if column is not None}
@@ -644,17 +631,36 @@ def load_table(
     )
 
 
-def _column_types(columns: Sequence[Column]) -> ColumnTypes:
-    """Return column types that declare category columns as LightGBM and XGBoost expect them from DataFrames."""
-    coded = {j: column for j, column in enumerate(columns) if isinstance(column, Codes)}
-    categorical = tuple(j for j, column in coded.items() if not column.ordered)
-    return ColumnTypes(
-        names=tuple(column.name for column in columns),
-        coded=tuple(coded),
-        categorical=categorical,
-        never_numbers=categorical,
-        pandas_categorical=[column.categories for column in coded.values()],
-    )
+_ROLES: dict[str, tuple[str, Callable[[Array], Array], str]] = {
+    "label": (
+        "Labels must be numbers: encode the outcome, for example as 0 and 1",
+        np.isfinite,
+        "a label that is a finite number",
+    ),
+    "weight": (
+        "Weights must be numbers",
+        lambda values: np.isfinite(values) & (values >= 0),
+        "a weight that is finite and not negative",
+    ),
+    "exposure": (
+        "Exposures must be numbers",
+        lambda values: np.isfinite(values) & (values > 0),
+        "an exposure that is finite and above 0",
+    ),
+    "init_score": ("Initial scores must be numbers", np.isfinite, "an initial score that is finite"),
+}
+"""For each role: the end of the error about text, which numbers are valid, the end of the error about others."""
+
+
+def _role(block: Block, column: str, role: str) -> Array:
+    """Return label, weight, exposure or initial score of each row, checked."""
+    advice, is_valid, expected = _ROLES[role]
+    values = block.numbers(column, f". {advice}")
+    bad = np.flatnonzero(~is_valid(values))
+    if len(bad):
+        found = "missing" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
+        raise DataError(f"{block.where(int(bad[0]), column)}: the value is {found}; every row needs {expected}")
+    return values
 
 
 def _recode(matrix: Array, columns: Sequence[Column]) -> None:
@@ -669,40 +675,17 @@ def _recode(matrix: Array, columns: Sequence[Column]) -> None:
             codes[given] = order[codes[given].astype(np.int64)]
 
 
-_ROLES: dict[str, tuple[str, Callable[[Array], Array], str]] = {
-    "label": (
-        ". Labels must be numbers: encode the outcome, for example as 0 and 1",
-        np.isfinite,
-        "every row needs a label that is a finite number",
-    ),
-    "weight": (
-        ". Weights must be numbers",
-        lambda values: np.isfinite(values) & (values >= 0),
-        "every row needs a weight that is finite and not negative",
-    ),
-    "exposure": (
-        ". Exposures must be numbers",
-        lambda values: np.isfinite(values) & (values > 0),
-        "every row needs an exposure that is finite and above 0",
-    ),
-    "init_score": (
-        ". Initial scores must be numbers",
-        np.isfinite,
-        "every row needs an initial score that is finite",
-    ),
-}
-"""For each role: the end of the error about text, which numbers are valid, the end of the error about others."""
-
-
-def _role(block: Block, column: str, role: str) -> Array:
-    """Return label, weight, exposure or initial score of each row, checked."""
-    advice, is_valid, expected = _ROLES[role]
-    values = block.numbers(column, advice)
-    bad = np.flatnonzero(~is_valid(values))
-    if len(bad):
-        found = "missing" if np.isnan(values[bad[0]]) else f"{values[bad[0]]:g}"
-        raise DataError(f"{block.where(int(bad[0]), column)}: the value is {found}; {expected}")
-    return values
+def _column_types(columns: Sequence[Column]) -> ColumnTypes:
+    """Return column types that declare category columns as LightGBM and XGBoost expect them from DataFrames."""
+    coded = {j: column for j, column in enumerate(columns) if isinstance(column, Codes)}
+    categorical = tuple(j for j, column in coded.items() if not column.ordered)
+    return ColumnTypes(
+        names=tuple(column.name for column in columns),
+        coded=tuple(coded),
+        categorical=categorical,
+        never_numbers=categorical,
+        pandas_categorical=[column.categories for column in coded.values()],
+    )
 
 
 def load_as_trained(
@@ -710,16 +693,7 @@ def load_as_trained(
 ) -> LoadedTable:
     """Read the columns of a training table from another one with types; those that it lacks are missing.
 
-    Parameters
-    ----------
-    file
-        The other table.
-    names
-        The columns of the training table.
-    categories
-        Its categories.
-    roles
-        Columns that are no features, as in :func:`load_table`.
+    ``names`` and ``categories`` are those of the training table, ``roles`` as in :func:`load_table`.
     """
     kinds = {j: file.kind(name) for j, name in enumerate(names) if name in file.columns}
     coded = [j for j, kind in kinds.items() if kind == CATEGORIES]

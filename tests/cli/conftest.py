@@ -4,11 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cli_tools import (
-    PEOPLE,
-    by_hand,
-    write_table,
-)
+from cli_tools import PEOPLE, by_hand, write_table
 
 import pucboost as puc
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +13,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
+from cli_tools import run, start
 from tools import QUIET
 
 import pucboost as puc
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
 from pucboost._cli.audit import EXIT_BY_VERDICT
-from pucboost._cli.main import main
 from pucboost.simulate import LogisticFamily
 
 FAMILY = replace(LogisticFamily.teaser(), lam=np.array([-1.5]))  # who is going to claim shares far less often
@@ -40,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, test = people(6000, 0), people(4000, 1)
     test["region"] = np.where(test["age"] > 0, "north", "south")
     test["person"] = np.arange(len(test)) // 2
-    test["years"] = 1.0
+    test["years"] = 1 + np.arange(len(test)) % 2
     test.to_csv(folder / "people.csv", index=False)
     test.to_parquet(folder / "people.parquet", index=False)
     data = lambda: lgb.Dataset(train[COLUMNS], train["claim"])  # noqa: E731
@@ -51,26 +49,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(*arguments: Any) -> int:
-    try:
-        return main([str(argument) for argument in arguments])
-    except SystemExit as error:
-        return int(error.code or 0)
-
-
 def audit(folder: Path, model: str, *options: Any, data: str = "people.csv", margin: float = 0.05) -> int:
     return run("audit", folder / model, folder / data, "--label", "claim", "--margin", margin, *options)
 
 
 def test_the_real_command(folder: Path, tmp_path: Path) -> None:
     page, plain = tmp_path / "audit.html", tmp_path / "audit.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "pucboost", "audit", folder / "fair.txt", folder / "people.parquet", "--label", "claim",
-         "--margin", "0.05", "--html", page, "--json", plain, "--markdown", tmp_path / "card.md"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Consent audit: CERTIFIED" in done.stdout
+    command = ["audit", folder / "fair.txt", folder / "people.parquet", "--label", "claim", "--margin", "0.05"]
+    auditing = start(*command, "--html", page, "--json", plain, "--markdown", tmp_path / "card.md")
+    out, noted = auditing.communicate()
+    assert auditing.returncode == 0, noted
+    assert "Consent audit: CERTIFIED" in out
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     report = json.loads(plain.read_text(encoding="utf-8"))
     assert report["verdict"] == "certified"
@@ -79,21 +68,22 @@ def test_the_real_command(folder: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_are_those_of_python(folder: Path, tmp_path: Path) -> None:
-    assert audit(folder, "fair.txt", "--json", tmp_path / "a.json", "--subgroup", "region", "--cluster", "person") == 0
+    options = ["--subgroup", "region", "--cluster", "person", "--weight", "years"]
+    assert audit(folder, "fair.txt", "--json", tmp_path / "a.json", *options) == 0
     test = pd.read_csv(folder / "people.csv")
     report = puc.audit(
         puc.load_model(folder / "fair.txt"), test[COLUMNS], test["claim"], margin=0.05,
-        subgroups=test["region"].to_numpy(), clusters=test["person"].to_numpy(),
+        subgroups=test["region"].to_numpy(), clusters=test["person"].to_numpy(), weight=test["years"],
     )  # fmt: skip
     read = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert read["penalties"] == json.loads(report.to_json())["penalties"]
     assert {p["subgroup"] for p in read["penalties"]} == {None, "north", "south"}
 
 
-@pytest.mark.parametrize("model", ["plain.txt", "plain.json"])
-def test_plain_models_are_violated(folder: Path, model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(folder, model, "--optional", "score") == 1
-    assert "VIOLATED" in capsys.readouterr().out
+def test_plain_models_are_violated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for model in ("plain.txt", "plain.json"):
+        assert audit(folder, model, "--optional", "score") == 1
+        assert "VIOLATED" in capsys.readouterr().out
 
 
 def test_few_data_are_inconclusive_and_fail_on_chooses(folder: Path) -> None:
@@ -146,40 +136,27 @@ def test_people_it_was_trained_on_are_not_certified(
     assert "keeps no sketch of its training rows" in " ".join(capsys.readouterr().out.split())
 
 
-def test_weights_and_exposure(folder: Path) -> None:
-    assert audit(folder, "fair.txt", "--weight", "years") == 0
-    assert audit(folder, "fair.txt", "--exposure", "years", "--quiet") == 0
+MISTAKES = [
+    ("fair.txt", ["--label", "clam"], "no column 'clam' (--label)"),
+    ("fair.txt", ["--weight", "w"], "no column 'w' (--weight)"),
+    ("fair.txt", ["--subgroup", "w"], "no column 'w'"),
+    ("fair.txt", ["--exposure", "region"], "Exposures must be numbers"),
+    ("fair.txt", ["--margin", "-1"], "margin must be a positive number"),
+    ("fair.txt", ["--level", "2"], "level must lie between"),
+    ("fair.txt", ["--fail-on", "certified"], "fail_on must be among"),
+    ("fair.txt", ["--optional", "score"], "knows what is optional"),
+    ("fair.txt", ["--json", Path("missing") / "a.json"], "there is no directory"),
+    ("plain.txt", [], "no consent schema"),
+    ("plain.txt", ["--optional", "scores"], "no column 'scores' (--optional)"),
+    ("people.csv", ["--optional", "score"], "cannot read a model from"),
+    ("missing.txt", [], "No such file"),
+]
 
 
-@pytest.mark.parametrize(
-    ("model", "options", "message"),
-    [
-        ("fair.txt", ["--label", "clam"], "no column 'clam' (--label)"),
-        ("fair.txt", ["--weight", "w"], "no column 'w' (--weight)"),
-        ("fair.txt", ["--subgroup", "w"], "no column 'w'"),
-        ("fair.txt", ["--exposure", "region"], "Exposures must be numbers"),
-        ("fair.txt", ["--margin", "-1"], "margin must be a positive number"),
-        ("fair.txt", ["--level", "2"], "level must lie between"),
-        ("fair.txt", ["--fail-on", "certified"], "fail_on must be among"),
-        ("fair.txt", ["--optional", "score"], "knows what is optional"),
-        ("plain.txt", [], "no consent schema"),
-        ("plain.txt", ["--optional", "scores"], "no column 'scores' (--optional)"),
-        ("people.csv", ["--optional", "score"], "cannot read a model from"),
-        ("missing.txt", [], "No such file"),
-    ],
-)
-def test_errors_write_nothing(
-    folder: Path, tmp_path: Path, model: str, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "audit.html"
-    assert audit(folder, model, "--html", page, *options) == 3
-    assert message in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_output_that_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit(folder, "fair.txt", "--json", tmp_path / "a.json", "--html", tmp_path / "missing" / "a.html") == 3
-    assert "there is no directory" in capsys.readouterr().err
+def test_mistakes_write_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for model, options, message in MISTAKES:
+        assert audit(folder, model, "--html", tmp_path / "audit.html", *options) == 3
+        assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -192,8 +169,3 @@ def test_rendering_that_fails_leaves_no_other_report(
     monkeypatch.setattr("pucboost._auditing.report.render_markdown", broken)
     assert audit(folder, "fair.txt", "--html", tmp_path / "a.html", "--markdown", tmp_path / "a.md") == 3
     assert list(tmp_path.iterdir()) == []
-
-
-def test_usage_errors_exit_with_3(folder: Path) -> None:
-    assert run("audit", folder / "fair.txt", folder / "people.csv", "--label", "claim") == 3
-    assert run("audit", "--help") == 0

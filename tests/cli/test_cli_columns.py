@@ -9,16 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from cli_tools import (
-    ENGINES,
-    PEOPLE,
-    features,
-    read,
-    run,
-    train_arguments,
-    unchanged,
-    write_table,
-)
+from cli_tools import ENGINES, PEOPLE, features, read, run, train_arguments, unchanged, write_table
 
 import pucboost as puc
 from pucboost._tables import table_files

@@ -1,17 +1,35 @@
-"""``pucboost doctor``: what a report of a problem should contain."""
+"""``pucboost demo`` and ``pucboost doctor``: what newcomers run, and what a report of a problem should contain."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_tools import run
+from cli_tools import run, start
 
 import pucboost as puc
-from pucboost._cli import doctor, self_test
+from pucboost._cli import doctor
 from pucboost._engines import ENGINES
+
+
+def test_pucboost_does_not_punish_silence_in_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "utf-8")
+    monkeypatch.setenv("COLUMNS", "100")
+    out, noted = start("demo", "--rows", 20_000).communicate()
+    assert noted == ""
+    rows = {}
+    for line in out.splitlines():
+        cells = [cell.strip() for cell in line.split("│")]
+        if len(cells) > 4 and re.fullmatch(r"[\d.]+", cells[2]):
+            rows[cells[1]] = [float(cell or "nan") for cell in cells[2:-1]]
+    assert list(rows) == ["plain LightGBM", "base features only", "pucboost", "the truth"]
+    gap, shift, loss, _ = (dict(zip(rows, column, strict=True)) for column in zip(*rows.values(), strict=True))
+    assert gap["pucboost"] < min(gap["plain LightGBM"], gap["base features only"]) / 4
+    assert abs(shift["pucboost"]) < 1.5 < 15 < shift["plain LightGBM"]
+    assert loss["the truth"] < loss["pucboost"] < loss["base features only"]
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
@@ -35,7 +53,7 @@ def test_a_check_that_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     def no_disk(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(self_test, "_kernels", no_disk)
+    monkeypatch.setattr(doctor, "_kernels", no_disk)
     monkeypatch.setattr("pucboost._engines.ENGINES", ())
     assert run("doctor") == 3
     told = capsys.readouterr()
@@ -49,8 +67,8 @@ def test_a_model_that_learns_from_silence_is_found_out(engine: str, monkeypatch:
     monkeypatch.setattr(
         "pucboost._training.train.train", lambda params, *more: train({**params, "augmentation": "none"}, *more)
     )
-    world = self_test._World(engine)
-    with pytest.raises(self_test._WrongResultError, match=r"the squared PUC-gap is 0\.015, expected less than 0\.006"):
+    world = doctor._World(engine)
+    with pytest.raises(doctor._WrongResultError, match=r"the squared PUC-gap is 0\.015, expected less than 0\.006"):
         world.training()
 
 
@@ -60,18 +78,13 @@ def test_without_trial_nothing_tells_who_the_user_is(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(doctor, "PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(doctor, "OPTIONAL_PACKAGES", ("no-such-extra",))
     assert run("doctor", "--no-test") == 0
     found = printed(capsys)
     assert "kernels" not in found
     assert found["NUMBA_CACHE_DIR"] == str(Path("~") / "cache")
     assert found["compiled kernels"].startswith(str(Path("~") / "cache"))
     assert not any(str(tmp_path) in text for text in found.values())
-
-
-def test_packages_that_are_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "PACKAGES", ("numpy", "no-such-package"))
-    monkeypatch.setattr(doctor, "OPTIONAL_PACKAGES", ("no-such-extra",))
-    assert run("doctor", "--no-test") == 0
-    found = printed(capsys)
     assert found["no-such-package"] == "NOT INSTALLED"
     assert found["no-such-extra (optional)"] == "not installed"

@@ -9,14 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cli_tools import (
-    PEOPLE,
-    run,
-    start,
-    train_arguments,
-    unchanged,
-    write_table,
-)
+from cli_tools import PEOPLE, run, train_arguments, unchanged, write_table
 
 import pucboost as puc
 from pucboost._tables import table_files
@@ -31,53 +24,29 @@ def parquet_bytes(table: pa.Table) -> bytes:
 COLUMNS = {"age": [1.0, 2.0], "glucose": [1.0, None], "claim": [0, 1]}
 GOOD = parquet_bytes(pa.table(COLUMNS))
 NUMBERS = "age,glucose,claim\n" + "1,2,0\n3,,1\n" * 200
-MALFORMED = [
+# One of each kind; tests/fuzzing/test_corpus.py reads many more.
+MALFORMED: list[tuple[str, bytes | None, str]] = [
     ("a.csv", b"", "{} is empty"),
-    ("a.csv", b"\n\n", "{} is empty"),
-    ("a.csv", b"age,glucose,claim", "{} has columns, but no rows"),
     ("a.csv", b"age,glucose,claim\n\n", "{} has columns, but no rows"),
-    (
-        "a.csv",
-        (NUMBERS + "4,5\n").encode(),
-        "{}, row 401: the header has 3 fields, this row has 2\n",
-    ),
-    ("a.csv", (NUMBERS + "4,5,6,7\n").encode(), "{}, row 401: the header has 3 fields, this row has 4\n"),
-    ("a.csv", (NUMBERS + "abc,5,1\n").encode(), "{}, row 401, column 'age': 'abc' is not a number"),
+    ("a.csv", (NUMBERS + "4,5\n").encode(), "{}, row 401: the header has 3 fields, this row has 2\n"),
     ("a.csv", (NUMBERS + '3,"1,5",1\n').encode(), "{}, row 401, column 'glucose': '1,5' is not a number"),
     (
         "a.csv",
         (NUMBERS + "caf\xe9,5,1\n").encode("latin1"),
         r"{}, row 401, column 'age': b'caf\xe9' is not UTF-8. Convert the file",
     ),
-    ("a.csv", "\xe4ge,glucose,claim\n1,2,0\n".encode("latin1"), "{}: the header is not UTF-8 text"),
-    ("a.csv", NUMBERS.encode("utf-16"), "{}: the header is not UTF-8 text"),
     ("a.csv", GOOD, "{}: the header "),
     ("a.csv", b"age,glucose,age,claim\n1,2,3,0\n", "{} has two columns 'age'; rename one of them"),
     ("a.csv", b'age,glucose,claim,note\n1,2,0,x\n3,,1,"y\n5,6,0,z\n', "{} has an odd number of double quotes"),
     ("a.csv", (NUMBERS + '3,4,"' + "1,2,0\n" * 9000).encode(), "{}: a row is longer than 20,000 bytes"),
     ("a.csv.gz", gzip.compress(NUMBERS.encode(), mtime=0)[:-20], "{}: Compressed file ended before"),
-    ("a.csv.gz", NUMBERS.encode(), "{}: Not a gzipped file"),
-    ("a.parquet", NUMBERS.encode(), "{}: not a Parquet file, or a damaged one"),
-    ("a.parquet", b"", "{}: not a Parquet file, or a damaged one"),
-    ("a.parquet", GOOD[: len(GOOD) // 2], "{}: not a Parquet file, or a damaged one"),
     ("a.parquet", GOOD[:4] + b"\xff" * 40 + GOOD[44:], "{}: not a Parquet file, or a damaged one"),
     ("a.parquet", parquet_bytes(pa.table(COLUMNS).slice(0, 0)), "{} has columns, but no rows"),
-    (
-        "a.parquet",
-        parquet_bytes(pa.table({**COLUMNS, "age": [[1], [2]]})),
-        "{}: Column 'age' has dtype list<element: int64>; columns must be numbers, booleans, text or categories",
-    ),
     (
         "a.parquet",
         parquet_bytes(pa.table({**COLUMNS, "glucose": [{"x": 1}, None]})),
         "{}: Column 'glucose' has dtype struct<x: int64>; columns must be",
     ),
-    (
-        "a.parquet",
-        parquet_bytes(pa.table({**COLUMNS, "age": pa.array([1, 2], pa.timestamp("ms"))})),
-        "{}: Column 'age' has dtype timestamp[ms]; columns must be",
-    ),
-    ("missing.csv", None, "{}: No such file or directory"),
     ("missing.parquet", None, "{}: No such file or directory"),
     ("a.xlsx", b"", "{}: a table file must end in one of .csv, "),
 ]
@@ -92,107 +61,79 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"), MALFORMED, ids=[f"{i}-{name}" for i, (name, _, _) in enumerate(MALFORMED)]
-)
 def test_malformed_files(
-    name: str,
-    content: bytes | None,
-    message: str,
-    tmp_path: Path,
-    small_model: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, small_model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_files, "BATCH_BYTES", 20_000)
-    path, old = tmp_path / name, tmp_path / "old.csv"
+    old = tmp_path / "old.csv"
     old.write_text("an output of before", encoding="utf-8")
-    if content is not None:
-        path.write_bytes(content)
-    for arguments in (
-        ["train", path, "--label", "claim", "--optional", "glucose", "--out", tmp_path / "model.txt", "--quiet"],
-        ["predict", small_model, path, "--keep", "claim", "--out", tmp_path / "new.parquet"],
-        ["predict", small_model, path, "--keep", "claim", "--out", old],
-        ["quote", small_model, path, "--keep", "claim", "--out", tmp_path / "new.csv.gz"],
-    ):
-        with unchanged(tmp_path):
-            assert run(*arguments) == 3
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert told.err.startswith("pucboost: error: " + message.format(path))
-        assert told.err.count("\n") == 1
+    for name, content, message in MALFORMED:
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        for arguments in (
+            ["train", path, "--label", "claim", "--optional", "glucose", "--out", tmp_path / "model.txt", "--quiet"],
+            ["predict", small_model, path, "--keep", "claim", "--out", tmp_path / "new.parquet"],
+            ["quote", small_model, path, "--keep", "claim", "--out", old],
+        ):
+            with unchanged(tmp_path):
+                assert run(*arguments) == 3
+            told = capsys.readouterr()
+            assert told.out == ""
+            assert told.err.startswith("pucboost: error: " + message.format(path))
+            assert told.err.count("\n") == 1
 
 
-def test_malformed_file_of_a_real_command(tmp_path: Path) -> None:
-    data = tmp_path / "a.csv"
-    data.write_text(NUMBERS + "4,5\n", encoding="utf-8")
-    with unchanged(tmp_path):
-        command = start("train", data, "--label", "claim", "--optional", "glucose", "--out", tmp_path / "model.txt")
-        told = command.communicate()
-    assert command.returncode == 3
-    assert told == (
-        "", f"pucboost: error: {data}, row 401: the header has 3 fields, this row has 2\n"
-    )  # fmt: skip
+UNSUITABLE = [
+    ("a,b,y\n1,2,yes\n", [], "row 1, column 'y': 'yes' is not a number. Labels must be numbers: encode the out"),
+    ("a,b,y\n1,2,0\n1,2,\n", [], "row 2, column 'y': the value is missing; every row needs a label that is"),
+    ("a,b,y\n1,2,0\n1,-2,0\n", ["--weight", "b", "--optional", "a"], "row 2, column 'b': the value is -2; every"),
+    ("a,b\n1,2\n", [], "has no column 'y' (--label); its columns are a, b"),
+    ("aa,bb,yy\n1,2,0\n", ["--label", "Yy"], "has no column 'Yy' (--label); did you mean 'yy'?"),
+    ("a,b,y\n1,2,0\n", ["--ignore", "c"], "has no column 'c' (--ignore); its columns are a, b, y"),
+    ("a,b,y\n1,2,0\n", ["--categorical", "y"], "weight, exposure or ignored, so it cannot be optional"),
+    ("a,b,e,y\n1,2,1,0\n", ["--weight", "e", "--exposure", "e"], "column 'e' is both weight and exposure"),
+    ("a,b,y\n1,2,0\n", ["--exposure", "e"], "no column 'e' (--exposure)"),
+    ("a,b,e,y\n1,2,1,0\n1,2,0,1\n", ["--exposure", "e"], "the value is 0; every row needs an exposure that is"),
+    ("a,b,e,y\n1,2,1,0\n", ["--exposure", "e", "--objective", "regression"], "exposure with objective='regression'"),
+    ("a,b,y\n1,2,0\n", ["--ignore", "b"], "column 'b' is label, weight, exposure or ignored"),
+    ("a,b,y\n1,2,0\n", ["--optional", "b"], "--optional names group 'b' twice"),
+    ("a,b,y\n1,2,0\n", ["--optional", "g=a,b"], "Column 'b' is declared optional twice (groups 'b' and 'g')"),
+    ("a,b,y\n1,2,0\n", ["--optional", "g="], "has no column '' (--optional)"),
+    ("a,b,y\n1,2,0\n", ["--optional", "a,b"], "write --optional NAME=a,b for columns that are shared or withheld"),
+    (",a,b,y\n0,1,2,0\n", [], "has a column without a name, perhaps the index of a DataFrame"),
+    ("a [kg],b,y\n1,2,0\n", [], "lightgbm does not accept the name 'a [kg]' because of the '[' in it"),
+    (
+        "a < 3,b,y\n1,2,0\n",
+        ["--engine", "xgboost"],
+        "xgboost does not accept the name 'a < 3' because of the '<' in it",
+    ),
+    ("a,b,y\n2024-02-29,2,0\n", [], "row 1, column 'a': '2024-02-29' looks like a date. Convert it to a number"),
+    ("a,b,y\n" + "".join(f"n{i},2,0\n" for i in range(40)), [], "Column 'a' is text with more than 30 distinct"),
+    ("a,b,y\nx,2,0\n\n3,2,0\n", [], "row 2, column 'a': '3' is a number, but the column began with text. Correct"),
+    ("a,b,y\n3,2,0\nx,2,0\n", [], "row 2, column 'a': 'x' is not a number. Correct it, or read the column as text"),
+    ("a,b,y\n1,2,7\n", ["--objective", "binary"], "needs labels between 0 and 1. (Here rows are counted from 0.)"),
+    ("a,b,y\n1,2,7\n", ["--valid-fraction", "0.1"], "--valid-fraction 0.1 of 1 people leaves one side empty"),
+    ("a,b,y\n1,2,7\n", ["--objective", "reg:nonsense", "--engine", "xgboost"], "Unknown objective function: `re"),
+    ("a,b,y\n1,2,7\n", ["--objective", "lambdarank"], "Protected User Consent is defined for predictions of a"),
+    ("a,b,y\n1,2,7\n", ["--valid", "nowhere.csv"], "nowhere.csv: No such file or directory"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("a,b,y\n1,2,yes\n", [], "row 1, column 'y': 'yes' is not a number. Labels must be numbers: encode the out"),
-        ("a,b,y\n1,2,0\n1,2,\n", [], "row 2, column 'y': the value is missing; every row needs a label that is"),
-        ("a,b,y\n1,2,inf\n", [], "row 1, column 'y': the value is inf; every row needs a label"),
-        ("a,b,y\n1,2,0\n1,-2,0\n", ["--weight", "b", "--optional", "a"], "row 2, column 'b': the value is -2; every"),
-        ("a,b,y\n1,2,0\n1,,0\n", ["--weight", "b", "--optional", "a"], "row 2, column 'b': the value is missing; ev"),
-        ("a,b\n1,2\n", [], "has no column 'y' (--label); its columns are a, b"),
-        ("aa,bb,yy\n1,2,0\n", ["--label", "Yy"], "has no column 'Yy' (--label); did you mean 'yy'?"),
-        ("a,b,y\n1,2,0\n", ["--ignore", "c"], "has no column 'c' (--ignore); its columns are a, b, y"),
-        ("a,b,y\n1,2,0\n", ["--categorical", "y"], "weight, exposure or ignored, so it cannot be optional"),
-        ("a,b,y\n1,2,0\n", ["--weight", "y"], "column 'y' is both label and weight"),
-        ("a,b,e,y\n1,2,1,0\n", ["--weight", "e", "--exposure", "e"], "column 'e' is both weight and exposure"),
-        ("a,b,y\n1,2,0\n", ["--exposure", "e"], "no column 'e' (--exposure)"),
-        ("a,b,e,y\n1,2,1,0\n1,2,0,1\n", ["--exposure", "e"], "the value is 0; every row needs an exposure that is"),
-        ("a,b,y\n1,2,0\n", ["--ignore", "b"], "column 'b' is label, weight, exposure or ignored"),
-        ("a,b,y\n1,2,0\n", ["--optional", "b"], "--optional names group 'b' twice"),
-        ("a,b,y\n1,2,0\n", ["--optional", "g=a,b"], "Column 'b' is declared optional twice (groups 'b' and 'g')"),
-        ("a,b,y\n1,2,0\n", ["--optional", "g="], "has no column '' (--optional)"),
-        ("a,b,y\n1,2,0\n", ["--optional", "a,b"], "write --optional NAME=a,b for columns that are shared or withheld"),
-        (",a,b,y\n0,1,2,0\n", [], "has a column without a name, perhaps the index of a DataFrame"),
-        ("a [kg],b,y\n1,2,0\n", [], "lightgbm does not accept the name 'a [kg]' because of the '[' in it"),
-        (
-            "a < 3,b,y\n1,2,0\n",
-            ["--engine", "xgboost"],
-            "xgboost does not accept the name 'a < 3' because of the '<' in it",
-        ),
-        ("a,b,y\n2024-02-29,2,0\n", [], "row 1, column 'a': '2024-02-29' looks like a date. Convert it to a number"),
-        ("a,b,y\n31.12.2024,2,0\n", [], "'31.12.2024' looks like a date"),
-        ("a,b,y\n" + "".join(f"n{i},2,0\n" for i in range(40)), [], "Column 'a' is text with more than 30 distinct"),
-        ("a,b,y\nx,2,0\n\n3,2,0\n", [], "row 2, column 'a': '3' is a number, but the column began with text. Correct"),
-        ("a,b,y\n3,2,0\nx,2,0\n", [], "row 2, column 'a': 'x' is not a number. Correct it, or read the column as text"),
-        ("a,b,y\n1,2,7\n", ["--objective", "binary"], "needs labels between 0 and 1. (Here rows are counted from 0.)"),
-        ("a,b,y\n1,2,7\n", ["--valid-fraction", "0.1"], "--valid-fraction 0.1 of 1 people leaves one side empty"),
-        ("a,b,y\n1,2,7\n", ["--objective", "reg:nonsense", "--engine", "xgboost"], "Unknown objective function: `re"),
-        ("a,b,y\n1,2,7\n", ["--objective", "lambdarank"], "Protected User Consent is defined for predictions of a"),
-        ("a,b,y\n1,2,7\n", ["--valid", "nowhere.csv"], "nowhere.csv: No such file or directory"),
-    ],
-)  # fmt: skip
 def test_unsuitable_training_data(
-    text: str,
-    options: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_files, "MAX_CATEGORIES", 30)
     data = tmp_path / "a.csv"
-    data.write_text(text, encoding="utf-8")
-    with unchanged(tmp_path):
+    for text, options, message in UNSUITABLE:
+        data.write_text(text, encoding="utf-8")
         fixed = [] if "--label" in options else ["--label", "y"]
         fixed += [] if "--weight" in options and "a" in options else ["--optional", "b"]
-        assert run("train", data, *fixed, *options, "--out", tmp_path / "model.txt", "--quiet") == 3
-    told = capsys.readouterr().err
-    assert told.startswith("pucboost: error: ")
-    assert message in told
+        with unchanged(tmp_path):
+            assert run("train", data, *fixed, *options, "--out", tmp_path / "model.txt", "--quiet") == 3
+        told = capsys.readouterr().err
+        assert told.startswith("pucboost: error: ")
+        assert message in told
 
 
 def test_validation_file_must_fit(tmp_path: Path, people: Path, capsys: pytest.CaptureFixture[str]) -> None:

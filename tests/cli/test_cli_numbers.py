@@ -84,15 +84,6 @@ def test_same_as_in_python(engine: str, ending: str, tmp_path: Path, models: dic
     pd.testing.assert_frame_equal(read(out), puc.quote(booster, features(), subsets=subsets), check_exact=True)
 
 
-@pytest.mark.parametrize(("option", "strength"), [(["--calibrate-masks"], True), (["--calibrate-masks", "0.5"], 0.5)])
-def test_constants_per_mask(option: list[str], strength: float, tmp_path: Path, people: Path) -> None:
-    model = tmp_path / "model.txt"
-    assert run(*train_arguments(people, model), *option, "--quiet") == 0
-    expected = by_hand(calibrate_masks=strength)
-    assert puc.load_model(model).puc_summary.mask_calibration == float(strength)
-    np.testing.assert_array_equal(puc.predict(puc.load_model(model), features()), puc.predict(expected, features()))
-
-
 def test_small_batches_and_temporary_files_change_nothing(
     tmp_path: Path, people: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,3 +208,8 @@ def test_parameters_reach_the_engine(tmp_path: Path, people: Path) -> None:
     assert run("predict", model, people, "--out", tmp_path / "anchored.csv") == 0
     wanted = puc.predict(puc.load_model(model), features())
     np.testing.assert_array_equal(read(tmp_path / "anchored.csv")["prediction"], wanted)
+    for option, strength in ((["--calibrate-masks"], 1.0), (["--calibrate-masks", "0.5"], 0.5)):
+        assert run(*train_arguments(people, model), *option, "--quiet") == 0
+        assert puc.load_model(model).puc_summary.mask_calibration == strength
+        wanted = puc.predict(by_hand(calibrate_masks=strength), features())
+        np.testing.assert_array_equal(puc.predict(puc.load_model(model), features()), wanted)

@@ -67,22 +67,19 @@ STEERING = "a\x1b[31mred\x07\u202e\r"
 COLUMN = "a\x1b(31mred\x07\u202e"
 
 
-@pytest.mark.parametrize("where", ["unknown column", "summary", "warning"])
-def test_names_do_not_steer_the_terminal(
-    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], people: Path
-) -> None:
-    table = PEOPLE.rename(columns={"glucose": COLUMN})
-    data = tmp_path / "a.parquet"
-    table.to_parquet(data, index=False)
-    label = "nothing like it" if where == "unknown column" else "claim"
-    ignored = "id,region,smoker,age" if where == "warning" else "id"
-    arguments = ["train", data, "--label", label, "--ignore", ignored, "--rounds", 2, "--param", "num_threads=1"]
-    arguments += ["--optional", f"{STEERING}={COLUMN}", "--optional", "diet"]
-    code = run(*arguments, "--out", tmp_path / "model.txt")
-    told = capsys.readouterr()
-    assert code == (3 if where == "unknown column" else 0)
-    assert "red" in told.out + told.err
-    assert not any(char in told.out + told.err for char in "\x1b\x07\u202e\r")
+def test_names_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_table(PEOPLE.rename(columns={"glucose": COLUMN}), tmp_path / "a.parquet")
+    for label, ignored, code in (
+        ("nothing like it", "id", 3),  # the error shows the columns there are
+        ("claim", "id", 0),  # the summary shows groups
+        ("claim", "id,region,smoker,age", 0),  # and so does a warning
+    ):
+        arguments = ["train", data, "--label", label, "--ignore", ignored, "--rounds", 2, "--param", "num_threads=1"]
+        arguments += ["--optional", f"{STEERING}={COLUMN}", "--optional", "diet"]
+        assert run(*arguments, "--out", tmp_path / "model.txt") == code
+        told = capsys.readouterr()
+        assert "red" in told.out + told.err
+        assert not any(char in told.out + told.err for char in "\x1b\x07\u202e\r")
 
 
 def test_paths_are_no_markup() -> None:
@@ -93,40 +90,46 @@ def test_paths_are_no_markup() -> None:
 
 
 @posix
-@pytest.mark.parametrize("which", ["table", "model"])
 def test_pipes_are_refused_at_once(
-    which: str, tmp_path: Path, models: dict[str, Path], people: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, models: dict[str, Path], people: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)
-    given = [models["lightgbm"], pipe] if which == "table" else [pipe, people]
-    assert run("predict", *given, "--out", tmp_path / "out.csv") == 3
-    assert capsys.readouterr().err == (
-        f"pucboost: error: cannot read {pipe}: it is not a regular file; if it is a pipe, write its content to a file\n"
-    )
+    for command, *given in (
+        ["predict", models["lightgbm"], pipe],
+        ["predict", pipe, people],
+        ["audit", pipe, people, "--label", "claim", "--margin", 1, "--optional", "diet"],
+    ):
+        options = [] if command == "audit" else ["--out", tmp_path / "out.csv"]
+        assert run(command, *given, *options) == 3
+        assert capsys.readouterr().err == (
+            f"pucboost: error: cannot read {pipe}: it is not a regular file; if it is a pipe, write its content to a "
+            "file\n"
+        )
 
 
 @posix
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-@pytest.mark.parametrize("at", [1, 3, 10])
 def test_interrupted_while_data_are_read(
-    name: str, at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(table_files, "BATCH_BYTES", 4_000)
-    data = write_table(pd.concat([PEOPLE] * 20), tmp_path / name)
-    original, n = table_files._Watched.read, 0
+    original, left = table_files._Watched.read, 0
 
     def read(self: Any, size: int = -1) -> bytes:
-        nonlocal n
-        n += 1
-        if n == at:
+        nonlocal left
+        left -= 1
+        if left == 0:
             os.kill(os.getpid(), signal.SIGINT)
         return original(self, size)
 
     monkeypatch.setattr(table_files._Watched, "read", read)
-    with unchanged(tmp_path):
-        assert run(*train_arguments(data, tmp_path / "model.txt"), "--quiet") == 130
-    assert capsys.readouterr().err == "pucboost: interrupted\n"
+    for name in ("a.csv", "a.csv.gz"):
+        data = write_table(pd.concat([PEOPLE] * 20), tmp_path / name)
+        for at in (1, 3, 10):
+            left = at
+            with unchanged(tmp_path):
+                assert run(*train_arguments(data, tmp_path / "model.txt"), "--quiet") == 130
+            assert capsys.readouterr().err == "pucboost: interrupted\n"
 
 
 def test_arrow_calls_it_cancelled(

@@ -6,6 +6,7 @@ import datetime
 import decimal
 import gzip
 import io
+import re
 import zlib
 from pathlib import Path
 from typing import Any
@@ -82,18 +83,26 @@ TEXT: dict[str, tuple[bytes, int | str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", TEXT)
-@pytest.mark.parametrize("zipped", [False, True])
-def test_csv(what: str, zipped: bool, tmp_path: Path) -> None:
-    content, expected = TEXT[what]
-    path = tmp_path / ("a.csv.gz" if zipped else "a.csv")
-    path.write_bytes(gzip.compress(content, mtime=0) if zipped else content)
-    if isinstance(expected, int):
-        assert read_all(path) == expected
+def check(path: Path, expected: int | str, what: str) -> None:
+    """Read a file, and compare with the number of its rows or the error that is expected."""
+    try:
+        found: int | str = read_all(path)
+    except DataError as error:
+        found = str(error)
+    if isinstance(expected, int) or isinstance(found, int):
+        assert found == expected, what
     else:
-        with pytest.raises(DataError, match=expected) as raised:
-            read_all(path)
-        assert str(path) in str(raised.value)
+        assert re.search(expected, found), what
+        assert str(path) in found, what
+
+
+def test_csv(tmp_path: Path) -> None:
+    plain, zipped = tmp_path / "a.csv", tmp_path / "a.csv.gz"
+    for what, (content, expected) in TEXT.items():
+        plain.write_bytes(content)
+        check(plain, expected, what)
+        zipped.write_bytes(gzip.compress(content, mtime=0))
+        check(zipped, expected, f"{what}, zipped")
 
 
 WHOLE = gzip.compress(b"a,b,y\n" + ROWS * 50, mtime=0)
@@ -110,17 +119,15 @@ ZIPPED = {
 }
 
 
-@pytest.mark.parametrize("what", ZIPPED)
-def test_gzip(what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    content, message = ZIPPED[what]
+def test_gzip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.csv.gz"
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        read_all(path)
-    assert run("train", path, "--label", "y", "--optional", "b", "--out", tmp_path / "model.txt", "--quiet") == 3
-    told = capsys.readouterr().err
-    assert told.startswith("pucboost: error: ")
-    assert told.count("\n") == 1
+    for what, (content, message) in ZIPPED.items():
+        path.write_bytes(content)
+        check(path, message, what)
+        assert run("train", path, "--label", "y", "--optional", "b", "--out", tmp_path / "model.txt", "--quiet") == 3
+        told = capsys.readouterr().err
+        assert told.startswith("pucboost: error: ")
+        assert told.count("\n") == 1
 
 
 def column(values: Any, kind: Any = None) -> bytes:
@@ -157,13 +164,8 @@ PARQUET: dict[str, tuple[bytes, int | str]] = {
 }
 
 
-@pytest.mark.parametrize("what", PARQUET)
-def test_parquet(what: str, tmp_path: Path) -> None:
-    content, expected = PARQUET[what]
+def test_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    path.write_bytes(content)
-    if isinstance(expected, int):
-        assert read_all(path) == expected
-    else:
-        with pytest.raises(DataError, match=expected):
-            read_all(path)
+    for what, (content, expected) in PARQUET.items():
+        path.write_bytes(content)
+        check(path, expected, what)

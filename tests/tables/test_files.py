@@ -1,18 +1,247 @@
-"""Files that are written whole or not at all: their permissions, and when they get their name."""
+"""Files are written whole or not at all: every step of writing fails once, and permissions stay."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
+from tools import QUIET, make_table
 
-from pucboost._tables.files import folder_written_whole, write_whole
+import pucboost as puc
+from pucboost._tables import files
+from pucboost._tables.files import check_can_be_written, folder_written_whole, table_writer, write_whole
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
+
+STEPS = ("open", "fsync", "chmod", "replace", "mkdir", "stat")
+"""Functions of the system that writing a file calls."""
+FAULTS: dict[str, Callable[[], BaseException]] = {
+    "no space": lambda: OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)),
+    "permission": lambda: PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
+    "interrupted": KeyboardInterrupt,
+    "no memory": MemoryError,
+}
+
+
+_OPEN, _RMTREE = os.open, shutil.rmtree
+
+
+class Faults:
+    """Counts steps, and fails at one of them: before it is done or, as a signal does, just after."""
+
+    def __init__(self, at: int, fault: Callable[[], BaseException], late: bool) -> None:
+        self.at, self.fault, self.late, self.n = at, fault, late, 0
+
+    def step(self, do: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(*args: Any, **kwargs: Any) -> Any:
+            self.n += 1
+            if self.n != self.at:
+                return do(*args, **kwargs)
+            if self.late:
+                made = do(*args, **kwargs)
+                if do is _OPEN:
+                    os.close(made)
+            raise self.fault()
+
+        return stepped
+
+    def opened(self, *args: Any, **kwargs: Any) -> Any:
+        return _Failing(open(*args, **kwargs), self)  # noqa: PTH123  (Path.open has no opener)
+
+    def cleaned_up(self, *args: Any, **kwargs: Any) -> None:
+        """Remove a folder without failing: whoever is stopped while cleaning up may leave something."""
+        self.at = 0
+        _RMTREE(*args, **kwargs)
+
+
+class _Failing:
+    """A file whose writes and flushes are steps, and its closing, which ends it even if it fails."""
+
+    def __init__(self, inner: Any, faults: Faults) -> None:
+        self._inner = inner
+        self.fileno, self.tell = inner.fileno, inner.tell
+        self.write, self.flush = faults.step(inner.write), faults.step(inner.flush)
+        self._closing = faults.step(lambda: None)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._closing()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._inner.closed)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def failing(at: int, fault: str, late: bool) -> Iterator[Faults]:
+    faults = Faults(at, FAULTS[fault], late)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "open", faults.opened, raising=False)
+        patch.setattr(shutil, "rmtree", faults.cleaned_up)
+        patch.setattr(os, "fsync", lambda handle: None)  # slow
+        for name in STEPS:
+            patch.setattr(os, name, faults.step(getattr(os, name)))
+        yield faults
+
+
+@cache
+def booster(engine: str) -> Any:
+    X, y = make_table(200)
+    return puc.train({"optional": [4], "objective": "binary", "engine": engine, **QUIET}, puc.Dataset(X, y), 2)
+
+
+def write_table(path: Path) -> None:
+    with table_writer(path) as write:
+        for i in range(3):
+            write({"a": np.arange(5.0) + i})
+
+
+def write_folder(path: Path) -> None:
+    with folder_written_whole(path.parent) as folder:
+        (folder / path.name).write_bytes(b"new")
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "bytes": ("a.bin", lambda path: write_whole(path, b"new" * 1000)),
+    "csv": ("a.csv", write_table),
+    "gzip": ("a.csv.gz", write_table),
+    "parquet": ("a.parquet", write_table),
+    "lightgbm": ("a.txt", lambda path: puc.save_model(booster("lightgbm"), path)),
+    "xgboost": ("a.ubj", lambda path: puc.save_model(booster("xgboost"), path)),
+    "folder": ("a.html", write_folder),
+}
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("what", WRITERS)
+def test_old_survives_or_new_is_whole(
+    what: str, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "ROW_GROUP", 5)
+    name, write = WRITERS[what]
+    path, expected = tmp_path / name, tmp_path / "expected" / name
+    expected.parent.mkdir()
+    write(expected)
+    whole = expected.read_bytes()
+    if is_there:
+        path.write_bytes(b"old")
+    with failing(0, "no space", False) as faults:
+        write(path)
+    assert path.read_bytes() == whole
+    n_steps = faults.n
+    assert n_steps > 5
+    outcomes, named = set(), set()
+    for fault in FAULTS:
+        for late in (False, True):
+            for at in range(1, n_steps + 1):
+                path.unlink(missing_ok=True)
+                if is_there:
+                    path.write_bytes(b"old")
+                stopped = False
+                try:
+                    with failing(at, fault, late):
+                        write(path)
+                except (OSError, KeyboardInterrupt, MemoryError) as error:
+                    stopped = True
+                    if fault == "no space" and what != "folder":
+                        named.add(error.filename)  # type: ignore[union-attr]
+                case = (fault, late, at)
+                found = path.read_bytes() if path.exists() else None
+                assert found in (whole, b"old" if is_there else None), case
+                assert stopped or found == whole, case
+                outcomes.add((stopped, found == whole))
+                left = {file.name for file in tmp_path.iterdir()} - {name, "expected"}
+                assert not left, case
+    assert (True, False) in outcomes
+    assert (True, True) in outcomes  # a signal just after the renaming
+    assert named == ({str(path)} if what != "folder" else set())  # errors of a full disk
+
+
+def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="input"), table_writer(tmp_path / "a.csv"):
+        (tmp_path / "input.csv").read_bytes()
+    with pytest.raises(IsADirectoryError) as raised:
+        write_whole(tmp_path, b"")
+    assert raised.value.filename == str(tmp_path)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from pucboost._tables.files import folder_written_whole, written_whole
+place = Path(sys.argv[1])
+with written_whole(place / "a.csv") as out, folder_written_whole(place) as folder:
+    out.write(b"half")
+    out.flush()
+    (folder / "a.html").write_bytes(b"half")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_process_leaves_nothing_half_written_under_a_name_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"old")
+    root = Path(__file__).parents[2]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    writing: Any = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], cwd=root, **pipes)
+    assert writing.stdout.readline() == "writing\n"
+    writing.kill()
+    writing.communicate()
+    assert (tmp_path / "a.csv").read_bytes() == b"old"
+    assert not (tmp_path / "a.html").exists()
+    write_whole(tmp_path / "a.csv", b"new")
+    write_folder(tmp_path / "a.html")
+    assert ((tmp_path / "a.csv").read_bytes(), (tmp_path / "a.html").read_bytes()) == (b"new", b"new")
+
+
+def test_long_names(tmp_path: Path) -> None:
+    longest = tmp_path / ("n" * 251 + ".csv")
+    check_can_be_written(longest)
+    write_whole(longest, b"new")
+    assert longest.read_bytes() == b"new"
+    with pytest.raises(ValueError, match=r"cannot write .*: File name too long"):
+        check_can_be_written(tmp_path / ("n" * 252 + ".csv"))
+
+
+def test_the_injector_reaches_every_step(tmp_path: Path) -> None:
+    """Or the tests above would prove nothing."""
+    path = tmp_path / "a.bin"
+    write_whole(path, b"old")
+    reached: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in STEPS:
+            function = getattr(os, name)
+
+            def watched(*args: Any, _name: str = name, _do: Any = function, **kwargs: Any) -> Any:
+                reached.append(_name)
+                return _do(*args, **kwargs)
+
+            patch.setattr(os, name, watched)
+        write_whole(path, b"new")
+        with suppress(OSError), folder_written_whole(tmp_path):
+            pass
+    assert {*STEPS} <= {*reached}
+
+
+# ----- permissions, and the moment when a file gets its name
 
 
 def permissions(path: Path) -> int:
@@ -20,24 +249,19 @@ def permissions(path: Path) -> int:
 
 
 @posix
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o666])
-def test_permissions_of_a_replaced_file_stay(tmp_path: Path, mode: int) -> None:
+def test_permissions_of_a_replaced_file_stay(tmp_path: Path) -> None:
     file, link = tmp_path / "a.csv", tmp_path / "link.csv"
     file.write_bytes(b"old")
-    file.chmod(mode)
     link.symlink_to(file)
-    for path in (file, link):
-        write_whole(path, b"new")
-        assert (file.read_bytes(), permissions(file)) == (b"new", mode)
+    for mode in (0o600, 0o640, 0o644, 0o666):
+        file.chmod(mode)
+        for path in (file, link):
+            write_whole(path, b"new")
+            assert (file.read_bytes(), permissions(file)) == (b"new", mode)
+        with folder_written_whole(tmp_path) as folder:
+            (folder / "a.csv").write_bytes(b"newer")
+        assert (file.read_bytes(), permissions(file)) == (b"newer", mode)
     assert link.is_symlink()
-
-
-@posix
-def test_files_of_a_folder_keep_their_permissions(tmp_path: Path) -> None:
-    (tmp_path / "a.html").touch(0o600)
-    with folder_written_whole(tmp_path) as folder:
-        (folder / "a.html").write_bytes(b"new")
-    assert permissions(tmp_path / "a.html") == 0o600
 
 
 @posix
@@ -81,18 +305,14 @@ def test_the_content_is_on_the_disk_before_the_name(tmp_path: Path, monkeypatch:
     assert done == [3, "renamed"]
 
 
-@pytest.mark.parametrize(("error", "is_written"), [(errno.EINVAL, True), (errno.ENOSPC, False), (errno.EIO, False)])
-def test_errors_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, is_written: bool) -> None:
-    (tmp_path / "a.csv").write_bytes(b"old")
-
-    def failing(handle: int) -> None:
-        raise OSError(error, os.strerror(error))
-
-    monkeypatch.setattr(os, "fsync", failing)
-    if is_written:  # the file system does not know fsync
-        write_whole(tmp_path / "a.csv", b"new")
-    else:
+def test_errors_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (errno.ENOSPC, errno.EIO):
+        (tmp_path / "a.csv").write_bytes(b"old")
+        monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(error, os.strerror(error))))
         with pytest.raises(OSError, match=os.strerror(error)):
             write_whole(tmp_path / "a.csv", b"new")
-    assert (tmp_path / "a.csv").read_bytes() == (b"new" if is_written else b"old")
+        assert (tmp_path / "a.csv").read_bytes() == b"old"
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EINVAL, "the file system has no fsync")))
+    write_whole(tmp_path / "a.csv", b"new")
+    assert (tmp_path / "a.csv").read_bytes() == b"new"
     assert [file.name for file in tmp_path.iterdir()] == ["a.csv"]

@@ -15,7 +15,6 @@ from tools import QUIET
 import pucboost as puc
 from pucboost._tables.columns import warn_of_identifying_text
 from pucboost._tables.containers import row_source
-from pucboost._tables.names import quoted
 
 N = 400
 PEOPLE = [f"person {i}" for i in range(N)]
@@ -49,25 +48,22 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize("case", IDENTIFYING)
-def test_names_are_noticed(case: str) -> None:
-    (said,) = warned(IDENTIFYING[case])
-    assert said.startswith("Column 'text' has ")
-    assert "most of which fewer than 5 people have" in said
-    assert not any(name in said for name in ("person 1", "@example", "family 1"))
+def test_names_are_noticed() -> None:
+    for case, column in IDENTIFYING.items():
+        (said,) = warned(column)
+        assert said.startswith("Column 'text' has "), case
+        assert "most of which fewer than 5 people have" in said
+        assert not any(name in said for name in ("person 1", "@example", "family 1"))
 
 
-@pytest.mark.parametrize("case", HARMLESS)
-def test_other_columns_are_left_alone(case: str) -> None:
-    assert warned(HARMLESS[case]) == []
+def test_other_columns_are_left_alone() -> None:
+    assert {case: warned(column) for case, column in HARMLESS.items()} == {case: [] for case in HARMLESS}
 
 
-@pytest.mark.parametrize(
-    "values", [["1,5", "2,25", "3"], ["-1.234,5"], [f"{i / 7:.3f}".replace(".", ",") for i in range(N)]]
-)
-def test_decimal_commas_are_noticed(values: list[str]) -> None:
-    (said,) = warned([values[i % len(values)] for i in range(N)])
-    assert said.startswith("Column 'text' is text that looks like numbers with a decimal comma, and was read as")
+def test_decimal_commas_are_noticed() -> None:
+    for values in (["1,5", "2,25", "3"], ["-1.234,5"], [f"{i / 7:.3f}".replace(".", ",") for i in range(N)]):
+        (said,) = warned([values[i % len(values)] for i in range(N)])
+        assert said.startswith("Column 'text' is text that looks like numbers with a decimal comma, and was read as")
 
 
 def test_one_warning_where_a_model_is_trained() -> None:
@@ -121,18 +117,9 @@ def test_errors_show_little_of_a_value(tmp_path: Path, capsys: pytest.CaptureFix
         assert run("train", data, "--label", "y", "--optional", "b", "--out", model, "--quiet") == 3
         told = capsys.readouterr().err
         assert "row " in told
-        assert "Street" not in told
+        assert SECRET[:21] not in told
     mixed = pd.DataFrame({"a": [1.0, 2.0], "b": np.array([SECRET, 3], dtype=object)})
     for column in ([SECRET, 3], [1, SECRET], [{"name": SECRET}, None]):
         with pytest.raises(ValueError, match=r"Column 'b' .*row \d") as raised:
             row_source(mixed.assign(b=pd.Series(column, dtype=object)))
-        assert "Street" not in str(raised.value)
-
-
-def test_quoted() -> None:
-    assert quoted("1,5") == "'1,5'"
-    assert quoted(b"caf\xe9") == r"b'caf\xe9'"
-    assert quoted(None) == "None"
-    assert SECRET[:20] in quoted(SECRET)
-    assert SECRET[:21] not in quoted(SECRET)
-    assert len(quoted({"a": SECRET})) < 30
+        assert SECRET[:21] not in str(raised.value)

@@ -12,19 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost as xgb
-from container_tools import (
-    CONTAINERS,
-    DATA,
-    ENGINES,
-    OTHERS,
-    N,
-    Y,
-    arrow,
-    categories,
-    dataset,
-    objects,
-    reference,
-)
+from container_tools import CONTAINERS, DATA, ENGINES, OTHERS, N, Y, arrow, categories, dataset, objects, reference
 
 import pucboost as puc
 from pucboost._models.schema import categories_of

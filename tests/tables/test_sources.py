@@ -1,10 +1,8 @@
-"""What a source of rows says about its columns, and that nobody can change it from outside."""
+"""Sources of rows: what they declare about their columns, that nothing changes them, and that they check user code."""
 
 from __future__ import annotations
 
-import ast
 from dataclasses import FrozenInstanceError, replace
-from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -14,7 +12,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-import pucboost
+import pucboost as puc
 from pucboost._tables.containers import row_source
 from pucboost._tables.sources import ColumnTypes, RowSource, SubsetSource, are_default_names, default_names
 
@@ -48,33 +46,17 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_sources_are_read_only(table: str) -> None:
-    source = row_source(TABLES[table]())
-    public = [name for name in dir(source) if not name.startswith("_")]
-    values = [name for name in public if not callable(getattr(source, name))]
-    assert {"n_rows", "n_columns", "dtype", "feature_names", "names", "coded", "categorical", "categories"} <= {*values}
-    for name in values:
-        with pytest.raises(AttributeError):
-            setattr(source, name, getattr(source, name))
-    with pytest.raises(FrozenInstanceError):
-        source.columns.coded = (0,)  # type: ignore[misc]
-
-
-def test_private_parts_of_a_source_are_set_in_its_own_class_only() -> None:
-    """No module writes ``something._attribute = …`` for a ``something`` that is not its own object."""
-    # Names that a source keeps its state under.
-    private = {name for table in TABLES.values() for name in vars(row_source(table()))}
-    assert {"_columns", "_n_rows", "_dtype"} <= private
-    package = Path(pucboost.__file__).parent
-    found = []
-    for path in package.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del) and node.attr in private:
-                owner = node.value.id if isinstance(node.value, ast.Name) else ast.dump(node.value)
-                if owner != "self":
-                    found.append(f"{path.relative_to(package).as_posix()}: {owner}.{node.attr}")
-    assert found == ["_tables/sources.py: source._columns"]  # of the copy that `with_columns` makes
+def test_sources_are_read_only() -> None:
+    for table in TABLES.values():
+        source = row_source(table())
+        public = [name for name in dir(source) if not name.startswith("_")]
+        values = [name for name in public if not callable(getattr(source, name))]
+        assert {"n_rows", "n_columns", "dtype", "feature_names", "names", "coded", "categories"} <= {*values}
+        for name in values:
+            with pytest.raises(AttributeError):
+                setattr(source, name, getattr(source, name))
+        with pytest.raises(FrozenInstanceError):
+            source.columns.coded = (0,)  # type: ignore[misc]
 
 
 def test_what_tables_say_about_their_columns() -> None:
@@ -115,3 +97,28 @@ def test_other_column_types_leave_the_source_as_it_was() -> None:
     assert (coded.coded, coded.pandas_categorical) == ((1,), [["x", "y"]])
     assert type(coded) is type(source)
     np.testing.assert_array_equal(coded.window(1, 3), X[1:3])
+
+
+class Shrinking(lgb.Sequence):
+    """Claims 500 rows of 3 columns, and returns fewer of either."""
+
+    batch_size = 100
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.data = np.random.default_rng(0).normal(size=(500, 3))
+        self.rows, self.columns = rows, columns
+
+    def __len__(self) -> int:
+        return 500
+
+    def __getitem__(self, index: Any) -> Any:
+        whole = not isinstance(index, slice) or index.stop == 1
+        return self.data[index] if whole else self.data[index][: self.rows, : self.columns]
+
+
+def test_too_small_blocks_of_a_sequence_are_refused() -> None:
+    """They are measured before a kernel reads them."""
+    for rows, columns in ((10, 3), (500, 2)):
+        data = puc.Dataset(Shrinking(rows, columns), np.arange(500.0))
+        with pytest.raises(ValueError, match=rf"The Sequence returned an array of shape \({rows}, {columns}\)"):
+            puc.train({"optional": [2], "verbosity": -1}, data, 2)
