@@ -57,6 +57,7 @@ GIVEN: dict[str, dict[str, str]] = {
 """Numbers that are no results: conventions, thresholds, parameters. Page → number → what it is."""
 
 
+@pytest.mark.slow  # executed docs: .ci/run tries them
 @pytest.mark.parametrize(
     "page", [pytest.param(one, marks=[pytest.mark.slow] * (name_of(one) in LONGEST), id=name_of(one)) for one in PAGES]
 )

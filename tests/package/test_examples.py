@@ -142,6 +142,7 @@ CHECKS = {
 WARNINGS = {"explanations": ["-W", "ignore::PendingDeprecationWarning"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_example(script: Path, tmp_path: Path) -> None:
     done = subprocess.run(
