@@ -426,6 +426,8 @@ class AuditReport:
     """Whether base features tell who withholds; None if there are none, or too few people withhold or share."""
     comparability: tuple[Comparability, ...] = ()
     """What each set is compared with."""
+    margin_set_by: str | None = None
+    """Who fixed the margin, and when, as the auditor stated it."""
     within: tuple[WithinSet, ...] = ()
     """Whether averages hide opposite penalties within a set; beyond the margin, the verdict is "violated for some"."""
 

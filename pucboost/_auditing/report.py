@@ -187,7 +187,8 @@ def verdict_box(findings: AuditReport) -> VerdictBox:
 def _key_figures(findings: AuditReport) -> list[Fact]:
     tested = [p for p in findings.penalties if p.decisive]
     worst = max(tested, key=lambda p: abs(finite((p.estimate or NO_ESTIMATE).value) or 0), default=None)
-    facts = [Fact("Margin", _margin(findings))]
+    set_by = findings.margin_set_by or "this report does not know by whom, nor when"
+    facts = [Fact("Margin", _margin(findings)), Fact("Margin fixed by", set_by)]
     if worst is not None and worst.estimate is not None:
         scale, e = penalty_scale(findings), worst.estimate
         numbers = f"{scale.words(e.value, signed=True)} ({_level_interval(findings)} {scale.between(e.lower, e.upper)})"

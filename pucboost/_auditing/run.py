@@ -113,6 +113,8 @@ def audit(
         The class to audit, for a model with several: one of the labels of a scikit-learn classifier, else its number.
     relative
         Read ``margin`` as a share of the mean prediction.
+    margin_set_by
+        Who fixed the margin, and when, for readers of the report: ``"supervisory board, 3 May 2026"``.
     loss, alpha
         ``"squared"``, ``"binary"``, ``"poisson"``, ``"quantile"`` (at level ``alpha``), or ``"auto"``: from the
         booster's objective, else from the outcomes.
@@ -181,6 +183,7 @@ def audit(
         reason=reason,
         margin=case.bound,
         relative_margin=judgement.margin if judgement.relative else None,
+        margin_set_by=judgement.margin_set_by,
         level=level,
         simultaneous=SIMULTANEOUS[judgement.simultaneous],
         critical_value=critical,

@@ -37,6 +37,7 @@ class AuditOptions(TypedDict, total=False):
     clusters: Any
     target_class: Any
     relative: bool
+    margin_set_by: str | None
     loss: str
     alpha: float | None
     favourable: Favourable
@@ -78,6 +79,8 @@ class JudgementOptions:
 
     margin: float
     relative: bool = False
+    margin_set_by: str | None = None
+    """Who fixed the margin, and when."""
     loss: str = "auto"
     alpha: float | None = None
     favourable: Favourable = "lower"
@@ -92,6 +95,11 @@ class JudgementOptions:
         margin = self.margin
         if isinstance(margin, bool) or not isinstance(margin, Real) or not 0 < float(margin) < float("inf"):
             raise ValueError(f"margin must be a positive number, the largest harmless average penalty; got {margin!r}.")
+        if self.margin_set_by is not None and not (isinstance(self.margin_set_by, str) and self.margin_set_by.strip()):
+            raise ValueError(
+                "margin_set_by must name who fixed the margin and when, for example 'supervisory board, 3 May 2026'; "
+                f"got {self.margin_set_by!r}."
+            )
         if not 0.5 < self.level < 1:
             raise ValueError(f"level must lie between 0.5 and 1, for example 0.95; got {self.level!r}.")
         if self.simultaneous not in SIMULTANEOUS:

@@ -68,6 +68,9 @@ def add_parser(commands: Commands) -> None:
         "--needs", action="append", metavar="GROUP=OTHER", help="with --optional: a group shared only with another one"
     )
     parser.add_argument("--relative", action="store_true", help="read --margin as a share of the mean prediction")
+    parser.add_argument(
+        "--margin-set-by", metavar="TEXT", help="who fixed the margin and when: 'supervisory board, 3 May 2026'"
+    )
     parser.add_argument("--weight", metavar="COL", help="column with sample weights")
     parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label adds up")
     parser.add_argument("--subgroup", metavar="COL", help="column with subgroups to judge separately")
@@ -154,6 +157,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         table.label,
         margin=given.margin,
         relative=given.relative,
+        margin_set_by=given.margin_set_by,
         weight=table.weight,
         exposure=table.exposure,
         subgroups=_labels(file, given.subgroup),

@@ -67,9 +67,11 @@ def test_bound_is_the_margin_in_units_of_the_prediction() -> None:
     with pytest.raises(ValueError, match="mean prediction other than 0"):
         JudgementOptions(0.1, relative=True).bound(0.0)
     people = TEASER.sample(1000, 0)
-    report = audit(TEASER.puc_prediction, people, margin=0.1, relative=True, folds=3)
+    options = {"margin": 0.1, "relative": True, "margin_set_by": "the board, 3 May 2026", "folds": 3}
+    report = audit(TEASER.puc_prediction, people, **options)
     assert report.margin == pytest.approx(0.1 * TEASER.puc_prediction(people.X).mean())
     assert report.relative_margin == 0.1
+    assert "Margin fixed by        the board, 3 May 2026" in str(report)
 
 
 # The result ---------------------------------------------------------------------------------------------------------
@@ -217,6 +219,7 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
     ({"min_count": 0}, "min_count must be at least 10"),
     ({"folds": 2}, "folds must be at least 3"),
+    ({"margin_set_by": " "}, "margin_set_by must name who fixed the margin and when"),
     ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),
     ({"loss": "hinge"}, "loss must be 'auto' or one of"),
     ({"loss": "quantile"}, "needs alpha"),

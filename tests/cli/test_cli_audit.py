@@ -105,8 +105,10 @@ def test_every_verdict_has_an_exit_code_and_some_is_violated(
         return SimpleNamespace(verdict=VIOLATED_FOR_SOME, to_html=str, to_json=str, to_markdown=str)
 
     monkeypatch.setattr("pucboost._auditing.run.audit", audited)
-    assert audit(folder, "fair.txt", "--fail-on", "violated", "--justified", "age,income", "--quiet") == 1
+    options = ("--justified", "age,income", "--margin-set-by", "the board, 3 May 2026", "--quiet")
+    assert audit(folder, "fair.txt", "--fail-on", "violated", *options) == 1
     assert asked["justified"] == ["age", "income"]
+    assert asked["margin_set_by"] == "the board, 3 May 2026"
     assert audit(folder, "fair.txt", "--fail-on", "inconclusive", "--quiet") == 0
 
 

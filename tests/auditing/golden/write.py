@@ -52,7 +52,7 @@ def variants(shown: AuditReport) -> dict[str, AuditReport]:
         "all sets pass": {"verdict": CERTIFIED, "penalties": passing},
         "quantiles": {"unit": quantile, "mean_prediction": 2500.0},
         "exposure, higher is better": {"exposure": 1234.5, "favourable": "higher"},
-        "a relative margin": {"relative_margin": 0.1},
+        "a relative margin, of whom nothing is known": {"relative_margin": 0.1, "margin_set_by": None},
         "a gain from silence": {"inference_from_silence": better, "non_degradation": (better,)},
         "sharing changes nothing": {"sharing_effect": replace(shown.sharing_effect, mean=0.0, histogram=flat)},
         "little is known": {
