@@ -11,7 +11,6 @@ declared. Where it is declared and the way back through the steps is unknown, th
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +22,8 @@ from .._common import Array
 from .._consent import Consent, declares_something
 from .._engines import boosters_of, is_booster
 from .._losses import per_unit
-from .._models.anchored import AnchoredModel, is_tree_model, trees_of
-from .._models.files import consent_of, summary_of
+from .._models.anchored import is_tree_model, trees_of
+from .._models.files import model_hash, summary_of
 from .._prediction.balance import without_loading
 from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people
 from .._prediction.predictor import MaskedPredictor, predict_tables, subset_name
@@ -460,7 +459,7 @@ class AuditedModel:
             self.kind = type(model).__module__.split(".")[0] + " " + type(model).__name__
         else:
             self._call, self.kind = _callable_of(model)
-        self.fingerprint = _model_hash(model)
+        self.fingerprint = model_hash(model)
         self._booster, self.loading = _loading_of(model)
         self.given = self._checked(self._as_given(), len(people))
 
@@ -571,27 +570,6 @@ def _check_booster_columns(model: Any, source: RowSource) -> None:
                     f"Column {j} is {here!r}, the model expects {there!r} there. Select the columns in the order used "
                     "for training."
                 )
-
-
-def _model_hash(model: Any) -> str | None:
-    """Return a hash of a model and its consent schema: what is optional decides what is audited. None if unknown."""
-    if isinstance(model, AnchoredModel):
-        parts = [_model_hash(model.anchor.model), _model_hash(model.booster), repr(model.objective), model.consent]
-        return None if None in parts else _hash_of(*parts)
-    if is_booster(model):
-        return _hash_of(boosters_of(model).to_text(model), consent_of(model))
-    import pickle
-
-    try:
-        return hashlib.sha256(pickle.dumps(model)).hexdigest()
-    except Exception:  # a callable may hold anything; its hash is then unknown
-        return None
-
-
-def _hash_of(*parts: Any) -> str:
-    """Return a hash of texts and schemas; groups count in their order, which is that of the bits in masks."""
-    plain = [part.to_dict() | {"order": part.group_names} if isinstance(part, Consent) else part for part in parts]
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def _loading_of(model: Any) -> tuple[Any, float]:

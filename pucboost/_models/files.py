@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +21,7 @@ from .anchored import (
     anchor_from_dict,
     booster_from_dict,
     entries_of_file,
+    is_tree_model,
     objective_from_dict,
 )
 from .schema import TREES_ARE_OTHERS, TrainingSummary, check_names, kept_of, model_schema, read_schema, valid_in
@@ -166,6 +170,35 @@ def _inner(model: Any) -> Any:
 def summary_of(model: Any) -> TrainingSummary | None:
     """Return what a booster or an anchored model keeps of its training, however it was loaded or copied."""
     return kept_of(model)[1]
+
+
+def model_hash(model: Any) -> str | None:
+    """Return a hash of a model and its consent schema, which files, pickles and copies keep; None if it has none.
+
+    An estimator has that of its trees, a search that of its best model. What is not ours is hashed as it is pickled.
+    """
+    if isinstance(model, AnchoredModel):
+        parts = [model_hash(model.anchor.model), model_hash(model.booster), repr(model.objective), model.consent]
+        return None if None in parts else hash_of(*parts)
+    if is_booster(model):
+        return hash_of(boosters_of(model).to_text(model), consent_of(model))
+    if isinstance(getattr(model, "consent_", None), Consent) and is_tree_model(getattr(model, "booster_", None)):
+        return model_hash(model.booster_)
+    if getattr(model, "best_estimator_", None) is not None:
+        return model_hash(model.best_estimator_)
+    if isinstance(getattr(model, "steps", None), list):
+        parts = [model_hash(step) for _, step in model.steps]
+        return None if None in parts else hash_of(*parts)
+    try:
+        return hashlib.sha256(pickle.dumps(model)).hexdigest()
+    except Exception:  # a callable may hold anything; its hash is then unknown
+        return None
+
+
+def hash_of(*parts: Any) -> str:
+    """Return a hash of texts and schemas; groups count in their order, which is that of the bits in masks."""
+    plain = [part.to_dict() | {"order": part.group_names} if isinstance(part, Consent) else part for part in parts]
+    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
 
 
 def _anchored_from_dict(kept: dict[str, Any], where: str, trusted: Sequence[str]) -> AnchoredModel:

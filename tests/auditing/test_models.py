@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +15,15 @@ import pytest
 import xgboost as xgb
 from audit_tools import PAPER, TEASER, audit, numbers
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tools import QUIET
 
 import pucboost as puc
 from pucboost._auditing.nuisance import EVENT, CrossFitter
-from pucboost._auditing.people import Loss, _model_hash, read_audit_people
+from pucboost._auditing.people import Loss, read_audit_people
 from pucboost._auditing.settings import FittingOptions
+from pucboost._models.files import model_hash
 
 # Models of every kind -----------------------------------------------------------------------------------------------
 
@@ -62,13 +66,22 @@ def test_the_hash_of_a_model_covers_its_consent(kind: str) -> None:
     X, y = np.random.default_rng(0).normal(size=(300, 3)), np.arange(300) % 2
     engine = {"engine": kind} if kind != "anchored" else {"anchor": "base"}
     model: Any = puc.train({"optional": {"p": [1], "q": [2]}, "objective": "binary", **engine, **QUIET}, (X, y), 3)
-    assert _model_hash(copy.deepcopy(model)) == _model_hash(model)
+    assert model_hash(copy.deepcopy(model)) == model_hash(model)
     for groups in ({"p": (1,)}, {"q": (2,), "p": (1,)}):  # a group less, and another order
         consent = puc.Consent(groups, model.consent.feature_names)
         other: Any = replace(model, consent=consent) if kind == "anchored" else copy.deepcopy(model)
         if kind != "anchored":
             other.consent = consent
-        assert _model_hash(other) != _model_hash(model)
+        assert model_hash(other) != model_hash(model)
+
+
+def test_the_hash_of_an_estimator_is_that_of_its_trees() -> None:
+    X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 2
+    model = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1).fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), model)
+    assert model_hash(model) == model_hash(pickle.loads(pickle.dumps(model))) == model_hash(model.booster_)
+    assert model_hash(pipeline) not in (model_hash(model), model_hash(make_pipeline(model)))
+    assert model_hash(lambda table: table) is None
 
 
 @pytest.mark.parametrize("container", ["numpy", "pandas", "polars"])

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pucboost as puc
-from pucboost._auditing.people import _hash_of
+from pucboost._models.files import hash_of
 
 NAMES = ["age", "steps", "pulse", "gps"]
 OPTIONAL = {"app": ["steps"], "heart": puc.Needs("app", ["pulse"]), "place": puc.Needs("heart", ["gps"])}
@@ -58,7 +58,7 @@ def test_files_and_pickles_keep_the_relation(kit: EngineKit, anchor: dict[str, A
 def test_the_hash_of_a_schema_covers_what_is_needed() -> None:
     consent = puc.Consent.declare(OPTIONAL, NAMES)
     free = puc.Consent(consent.groups, consent.feature_names)
-    assert _hash_of(consent) != _hash_of(free)
+    assert hash_of(consent) != hash_of(free)
 
 
 def test_estimators_pipelines_and_skops(tmp_path: Path) -> None:
