@@ -1,20 +1,22 @@
-"""What every room uses: the type of arrays, warnings at the user's line, and a progress bar."""
+"""What every room uses: the type of arrays, warnings at the user's line, words for errors, and a progress bar."""
 
 from __future__ import annotations
 
+import difflib
 import html
 import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-Array: TypeAlias = np.ndarray[Any, Any]
-"""A numpy array, whatever it holds."""
+Array: TypeAlias = "np.ndarray[Any, Any]"
+"""A numpy array, whatever it holds. As text, because the command line starts without numpy."""
 
 BETWEEN = ("pucboost", "sklearn", "functools")
 """Packages whose frames lie between the user's line and a warning: pipelines call our estimators."""
@@ -29,6 +31,56 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in BETWEEN:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+MAX_QUOTED = 20
+"""How many characters of a value an error shows."""
+
+
+def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the end of an error about an unknown name: the most similar known one, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("copys", ["copies", "compact"])
+    " Did you mean 'copies'?"
+    >>> did_you_mean("blorb", ["copies", "compact"])
+    ''
+    """
+    by_lower = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, 1, cutoff)
+    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def quoted(value: object) -> str:
+    """Return the value of a cell for an error that names its row and column: as much as helps to recognise it.
+
+    Errors end up in logs, and values are people's.
+
+    Examples
+    --------
+    >>> quoted("1,5"), quoted("Jane Doe, 7 Elm Street, Springfield")
+    ("'1,5'", "'Jane Doe, 7 Elm Stre…'")
+    """
+    if isinstance(value, (str, bytes)) and len(value) > MAX_QUOTED:
+        return f"{value[:MAX_QUOTED]!r}"[:-1] + "…'"
+    text = repr(value)
+    return text if len(text) <= 2 * MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
+
+
+def similar(column: str, columns: Sequence[str]) -> str:
+    """Return the end of an error about an unknown column: those with a similar name, or else the first ten.
+
+    Examples
+    --------
+    >>> similar("Age", ["age", "income"])
+    "; did you mean 'age'?"
+    """
+    by_lower = {name.lower(): name for name in columns}
+    close = [by_lower[name] for name in difflib.get_close_matches(column.lower(), by_lower)]
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    return f"; its columns are {', '.join(columns[:10])}{', …' if len(columns) > 10 else ''}"
 
 
 STEPS = 100

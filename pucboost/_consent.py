@@ -18,14 +18,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ._common import Array, warn
+from ._common import Array, did_you_mean, warn
 from ._kernels.compiling import run_in_ranges, thread_count
 from ._kernels.masks import count_ideals, count_shared, largest_ideals, pack_shared
 from ._kernels.rows import gather_masked_columns, gather_masked_rows
 from ._persistence import is_whole, pickled
-from ._tables.containers import row_source
-from ._tables.names import did_you_mean
-from ._tables.sources import RowSource, are_default_names, check_no_mask
+from ._tables.sources import RowSource, are_default_names, check_no_mask, row_source
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""

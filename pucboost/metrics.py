@@ -24,7 +24,7 @@ from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 from sklearn.utils import check_consistent_length, column_or_1d, get_tags
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from ._common import Array
+from ._common import Array, did_you_mean
 from ._consent import JOINED_BY, NOTHING, Consent, declares_something
 from ._losses import per_unit
 from ._models.anchored import is_tree_model
@@ -37,9 +37,7 @@ from ._prediction.people import (
     shares_of_masks,
 )
 from ._prediction.predictor import MaskedPredictor, mask_of, predict_tables
-from ._tables.containers import as_exposure, eager
-from ._tables.names import did_you_mean
-from ._tables.sources import RowSource, check_no_mask
+from ._tables.sources import RowSource, as_exposure, check_no_mask, eager
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 

@@ -11,7 +11,7 @@ from pucboost._engines.native.kernels.codes import encode_columns
 from pucboost._engines.native.kernels.growth import CodeTree
 from pucboost._engines.native.people import BinParams, Bins, ColumnSample, Layout, find_bins
 from pucboost._engines.native.pool import Pool
-from pucboost._tables.containers import SourceTable, row_source
+from pucboost._tables.sources import SourceTable, row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows, VirtualTable
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import pucboost as puc
 from pucboost import Consent
 from pucboost._persistence import pickled
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows
 

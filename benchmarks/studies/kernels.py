@@ -23,7 +23,7 @@ from pucboost._kernels import losses as objectives
 from pucboost._kernels import masks, rows
 from pucboost._kernels import rows as cells
 from pucboost._kernels.compiling import run_in_ranges
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 from pucboost._virtual.plan import SCHEMES, plan_masks
 from tests.twins import losses as naive_objectives
 from tests.twins import masks as naive

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from .._common import Array
-from .._tables.containers import SourceTable
+from .._tables.sources import SourceTable
 from .._virtual.plan import child_seed, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
 from .people import AuditPeople, Loss

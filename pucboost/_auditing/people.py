@@ -27,8 +27,17 @@ from .._models.files import model_hash, summary_of
 from .._prediction.balance import without_loading
 from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people
 from .._prediction.predictor import MaskedPredictor, predict_tables, subset_name
-from .._tables.containers import as_exposure, as_vector, eager, rows_of
-from .._tables.sources import Categories, RowSource, SubsetSource, are_default_names, check_no_mask
+from .._tables.sources import (
+    Categories,
+    RowSource,
+    SubsetSource,
+    are_default_names,
+    as_exposure,
+    as_vector,
+    check_no_mask,
+    eager,
+    rows_of,
+)
 from .settings import counted
 
 MAX_SUBGROUPS = 200

@@ -31,10 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from .._common import Array
+from .._common import Array, did_you_mean
 from .._consent import Consent
-from .._tables.containers import SourceTable
-from .._tables.names import did_you_mean
+from .._tables.sources import SourceTable
 from .._virtual.plan import child_seed, plan_masks
 from .._virtual.rows import MaskedRows
 from .findings import CERTIFIED, GIVEN_AWAY, INCONCLUSIVE, BaseFeature, Penalty, RecognisedPeople, Recognition

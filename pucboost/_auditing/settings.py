@@ -12,9 +12,9 @@ from dataclasses import MISSING, Field, dataclass, fields
 from numbers import Real
 from typing import Any, TypedDict, TypeVar
 
+from .._common import did_you_mean
 from .._consent import OptionalColumns
 from .._prediction.predictor import Favourable, favourable_sign
-from .._tables.names import did_you_mean
 
 MIN_COUNT = 10
 SIMULTANEOUS = {

@@ -43,8 +43,7 @@ from .._models.anchored import is_tree_model
 from .._models.files import summary_of
 from .._models.schema import TrainingSummary, categories_of
 from .._prediction.people import Wrapped, models_within, transformed
-from .._tables.containers import SourceTable, as_vector, eager, row_source
-from .._tables.sources import RowSource
+from .._tables.sources import RowSource, SourceTable, as_vector, eager, row_source
 from .._virtual.merging import RowSketch, hash_again, hash_people
 from .._virtual.plan import common_masks
 from .._virtual.rows import shown_table

@@ -14,9 +14,9 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .._common import similar
 from .._pages import printable
 from .._tables.files import DataError, check_can_be_read, check_can_be_written, ending_of, table_writer
-from .._tables.names import similar
 
 if TYPE_CHECKING:
     from .._tables.columns import Column

@@ -16,8 +16,7 @@ from distributed import Client, Future, wait
 
 from .._common import Array
 from .._silence.detector import warn_of_encoded_silence
-from .._tables.containers import row_source, rows_of
-from .._tables.sources import Categories, RowSource, StackedSource
+from .._tables.sources import Categories, RowSource, StackedSource, row_source, rows_of
 from .._training.datasets import Dataset
 from .._virtual.shared_plan import PlanPart, SharedPlan, is_empty
 

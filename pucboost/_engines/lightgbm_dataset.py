@@ -17,7 +17,7 @@ import numpy as np
 
 from .._common import Array
 from .._kernels.rows import append_nonzero_columns, count_nonzero_columns
-from .._tables.containers import SourceTable
+from .._tables.sources import SourceTable
 from .._virtual.plan import BinSample
 from .._virtual.rare_categories import RareCategories, RowsPerPerson
 from .._virtual.rows import MaskedRows, VirtualTable

@@ -11,9 +11,8 @@ from typing import Any
 import lightgbm as lgb
 
 from .._persistence import pickled
-from .._tables.containers import column_names, is_frame
 from .._tables.files import write_whole
-from .._tables.sources import without_mask
+from .._tables.sources import column_names, is_frame, without_mask
 from .lightgbm_dataset import VirtualDataset
 from .lightgbm_text import sealed, with_schema
 

@@ -37,8 +37,7 @@ from .._prediction.predictor import (
     quote_subsets,
 )
 from .._prediction.sharing import SharingEffects, compare_with_less, sharing_values
-from .._tables.containers import as_exposure, row_source, rows_of
-from .._tables.sources import RowSource
+from .._tables.sources import RowSource, as_exposure, row_source, rows_of
 from .._training.request import OWN_KEYS, check_known
 from .._virtual.plan import Augmentation
 from .fitting import (

@@ -15,7 +15,7 @@ from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation import loss_name
 from .._losses import per_unit
 from .._prediction.predictor import Favourable, Sharing
-from .._tables.containers import as_exposure
+from .._tables.sources import as_exposure
 from .._virtual.plan import Augmentation
 from .base import PUCModel
 from .fitting import eval_pairs

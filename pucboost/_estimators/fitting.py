@@ -15,8 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, validate_da
 from .._common import Array
 from .._consent import Consent
 from .._engines.base import Engine, Hooks
-from .._tables.containers import SourceTable, eager, is_frame
-from .._tables.sources import RowSource, check_no_mask
+from .._tables.sources import RowSource, SourceTable, check_no_mask, eager, is_frame
 from .._training.datasets import Dataset, check_categories
 from .._training.request import TrainingRequest, check_validation, split_params
 from .._training.train import train, train_request

@@ -26,14 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from .._common import Array
+from .._common import Array, did_you_mean
 from .._consent import Consent, Nesting
 from .._engines import boosters_of
 from .._models.anchored import AnchoredModel
 from .._pages import deliver, printable, templates
 from .._prediction.predictor import MaskedPredictor, favourable_sign, people_by_mask, who_has_too_many
 from .._prediction.sharing import shapley_weights
-from .._tables.names import did_you_mean
 from .text import PERCENT, LetterNumber, LetterText, amount_like
 
 MAX_SHARED = 10

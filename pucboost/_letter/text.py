@@ -11,9 +11,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, Self
 
+from .._common import did_you_mean
 from .._pages import decimals_for, deliver
 from .._tables.files import DataError
-from .._tables.names import did_you_mean
 
 MOST_DECIMALS = 8
 

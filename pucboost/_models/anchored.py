@@ -25,9 +25,8 @@ from .._consent import Consent
 from .._engines import all_boosters, boosters_of, is_booster
 from .._losses import LOSSES, Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
-from .._tables.containers import eager, row_source
 from .._tables.files import write_whole
-from .._tables.sources import RowSource
+from .._tables.sources import RowSource, eager, row_source
 from .anchors import (
     CONTAINERS,
     METHODS,

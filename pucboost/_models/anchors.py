@@ -24,8 +24,17 @@ from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._losses import Objective
 from .._persistence import pickled
-from .._tables.containers import SourceTable, erase_columns, fill_columns, is_frame, row_source, rows_of, select_columns
-from .._tables.sources import Categories, are_default_names
+from .._tables.sources import (
+    Categories,
+    SourceTable,
+    are_default_names,
+    erase_columns,
+    fill_columns,
+    is_frame,
+    row_source,
+    rows_of,
+    select_columns,
+)
 from .schema import categories_of, kept_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from .._consent import Consent
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
 from .._persistence import NotValidError, is_whole, pickled, whole_numbers
-from .._tables.containers import SourceTable
-from .._tables.sources import Categories
+from .._tables.sources import Categories, SourceTable
 from .._virtual.merging import RowSketch
 from .._virtual.plan import PlanSummary, check_augmentation, common_masks
 from .._virtual.rows import VirtualTable

@@ -18,8 +18,7 @@ from .._engines.trees import Leaf, MaskTree
 from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.anchored import loss_of
 from .._models.schema import attach_schema, kept_of
-from .._tables.containers import as_exposure, as_weight, eager, read_label, rows_of
-from .._tables.sources import Categories
+from .._tables.sources import Categories, as_exposure, as_weight, eager, read_label, rows_of
 from .._training.calibration import FARTHEST, ScoredRows, mask_constants
 from .predictor import Favourable, Sharing, predict
 

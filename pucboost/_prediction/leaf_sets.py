@@ -36,7 +36,7 @@ from .._kernels.leaf_sets import (
 )
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.anchors import AnchorScores
-from .._tables.containers import row_source
+from .._tables.sources import row_source
 
 LEAVES_PER_MASK, MOST_LEAVES = 256, 2_048
 """Sets of leaves cost time in proportion to the leaves, the engine's walk to their logarithm: it wins from here on."""

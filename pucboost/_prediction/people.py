@@ -18,8 +18,7 @@ from .._common import Array
 from .._consent import Consent
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of, summary_of
-from .._tables.containers import as_weight, eager, erase_columns, row_source, rows_of
-from .._tables.sources import Categories, RowSource
+from .._tables.sources import Categories, RowSource, as_weight, eager, erase_columns, row_source, rows_of
 
 INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_")
 """Where scikit-learn's wrappers keep the one estimator they have fitted."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from .._common import Array, warn
+from .._common import Array, similar, warn
 from .._consent import FREE, JOINED_BY, NOTHING, Consent, Nesting, shared_counts
 from .._engines import boosters_of, is_booster
 from .._kernels.compiling import engine_threads, run_in_ranges, thread_count
@@ -25,10 +25,19 @@ from .._kernels.rows import scatter_cells
 from .._models.anchored import AnchoredModel, is_tree_model, trees_of
 from .._models.anchors import AnchorScores
 from .._models.schema import categories_of, kept_of
-from .._tables.containers import column_names, eager, erase_columns, is_frame, named_columns, row_source, rows_of
-from .._tables.names import similar
-from .._tables.sources import Categories, RowSource, are_default_names
-from .._tables.table_files import is_stored, load_as_trained, stored_table
+from .._tables.sources import (
+    Categories,
+    RowSource,
+    are_default_names,
+    column_names,
+    eager,
+    erase_columns,
+    is_frame,
+    is_stored,
+    named_columns,
+    row_source,
+    rows_of,
+)
 from .._virtual.rows import BATCH_BYTES
 from .leaf_sets import Block, SubsetScores, beat_engine, subset_scores
 from .people import consent_within, pipeline_parts, transformed
@@ -780,6 +789,8 @@ def read_stored(consent: Consent, X: Any, categories: Categories | None) -> RowS
 
     It is read once, in pieces, into a matrix that may be a temporary file.
     """
+    from .._tables.table_files import load_as_trained, stored_table
+
     file = stored_table(X)
     names = consent.feature_names
     if are_default_names(names):

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._common import Array, warn
+from .._common import Array, quoted, warn
 from ..warnings import IdentifyingTextWarning
-from .names import quoted
-from .sources import RowSource
+from .sources import Categories, ColumnTypes, RowSource, check_unique, has_other_integer_labels
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -581,6 +580,113 @@ def _looks_like_number(value: str) -> bool:
 
 def _some(values: Sequence[Any]) -> str:
     return ", ".join(quoted(value) for value in values[:3]) + (", …" if len(values) > 3 else "")
+
+
+# DataFrames and Arrow tables ------------------------------------------------------------------------------------------
+
+
+class FrameSource(RowSource):
+    """A table of pandas, polars, Arrow or another library narwhals reads, with numbers, booleans, text and categories.
+
+    Missing values (NaN, null or None) become NaN. Text and categories become codes: their positions among the
+    ``categories`` of the training table, where any other value is missing. In a training table these are
+
+    - the declared ones, in their order: those of pandas categories (also in an Arrow table made from a pandas one), of
+      polars Enums and of ordered Arrow dictionaries (see :func:`has_order`);
+    - the sorted distinct values of everything else: text, polars Categoricals, other Arrow dictionaries.
+    """
+
+    def __init__(self, frame: Any, categories: Categories | None = None) -> None:
+        n_rows, n_columns = frame.shape
+        named = _columns_of(frame)
+        kinds = [kind_of(name, series) for name, series in named]
+        coded = [j for j, kind in enumerate(kinds) if kind == CATEGORIES]
+        ordered = {j for j in coded if has_order(named[j][1])}
+        if categories is None:
+            from_pandas = pandas_categories(getattr(frame, "schema", None))
+            found = {j: _own_categories(*named[j], named[j][0] in from_pandas) for j in coded}
+            # Text without a single value could be anything.
+            lists = {j: values for j, values in found.items() if values is not None}
+        else:
+            lists = {j: list(values) for j, values in categories.by_column(coded).items() if j < n_columns}
+        self._series = [series for _, series in named]
+        self._readers = [reader_of(name, kinds[j], lists.get(j)) for j, (name, _) in enumerate(named)]
+        categorical = [j for j in sorted(lists) if j not in ordered]
+        columns = ColumnTypes(
+            names=tuple(name for name, _ in named),
+            coded=tuple(sorted(lists)),
+            categorical=tuple(categorical),
+            never_numbers=tuple(j for j in categorical if not is_pandas_category(named[j][1])),
+            # Plain LightGBM keeps a list for every pandas DataFrame, even an empty one, and none for others.
+            pandas_categorical=[list(lists[j]) for j in sorted(lists)] if lists or hasattr(frame, "iloc") else None,
+            has_other_integer_labels=has_other_integer_labels(frame.columns),
+        )
+        # LightGBM's rule for DataFrames: the smallest float type that holds every column, at least float32.
+        numbers = [s for s, reader in zip(self._series, self._readers, strict=True) if isinstance(reader, Numbers)]
+        dtype = np.dtype(np.result_type(np.float32, *map(_numpy_type, numbers)))
+        super().__init__((n_rows, n_columns), dtype, columns)
+
+    def _encode(self, n_rows: int, pick: Callable[[nw.Series[Any]], nw.Series[Any]]) -> Array:
+        out = np.empty((n_rows, self.n_columns), dtype=self.dtype, order="F")
+        for j, (series, reader) in enumerate(zip(self._series, self._readers, strict=True)):
+            n_unknown = reader.n_unknown
+            out[:, j] = reader.encode(pick(series))
+            if reader.n_unknown and not n_unknown:
+                warn_of_unknown_values(reader.name)
+        return out
+
+    def window(self, lo: int, hi: int) -> Array:
+        return self._encode(hi - lo, lambda series: series[lo:hi])
+
+    def take(self, rows: Array) -> Array:
+        return self._encode(len(rows), lambda series: series[rows])
+
+
+def _own_categories(name: str, series: nw.Series[Any], from_pandas: bool) -> list[Any] | None:
+    """Return the categories of a category column, declared or found in it; None if there are none."""
+    import narwhals as nw
+
+    if is_pandas_category(series):
+        return list(native_dtype(series).categories)
+    if isinstance(series.dtype, nw.Enum):
+        return list(series.dtype.categories)
+    declares = (from_pandas or has_order(series)) and hasattr(native_dtype(series), "value_type")
+    learned = Learned(name, declares=declares, ordered=has_order(series))
+    for chunk in series.to_native().chunks if declares else ():
+        learned.declare(chunk.dictionary.tolist())
+    if learned.declared is not None:
+        return learned.declared
+    for lo, hi in blocks_of(len(series)):
+        learned.encode(series[lo:hi])
+    return learned.categories or None
+
+
+def _numpy_type(series: nw.Series[Any]) -> Any:
+    kind = getattr(getattr(series.to_native(), "dtype", None), "type", None)  # pandas dtypes name a type of numpy
+    if not (isinstance(kind, type) and issubclass(kind, np.generic)):
+        kind = getattr(np, str(series.dtype).lower().replace("boolean", "bool_"), np.float64)
+    return np.float64 if kind is np.object_ else kind
+
+
+def _columns_of(frame: Any) -> list[tuple[str, nw.Series[Any]]]:
+    """Return the columns of a table with their names; Arrow columns inside a pandas table as Arrow."""
+    import narwhals as nw
+    import narwhals.dependencies as nwd
+
+    if not nwd.is_pandas_dataframe(frame):
+        names = list(getattr(frame, "column_names", frame.columns))
+        check_unique(names)
+        table = nw.from_native(frame, eager_only=True)
+        return [(name, table.get_column(name)) for name in table.columns]
+    import pandas as pd
+
+    check_unique(list(frame.columns))
+    natives = [frame.iloc[:, j] for j in range(frame.shape[1])]
+    natives = [s.array.__arrow_array__() if isinstance(s.dtype, pd.ArrowDtype) else s for s in natives]
+    return [
+        (str(label), nw.from_native(native, series_only=True))
+        for label, native in zip(frame.columns, natives, strict=True)
+    ]
 
 
 # Text that hardly anybody shares with others --------------------------------------------------------------------------

@@ -1,24 +1,26 @@
-"""Sources of rows: blocks of numbers, whatever holds them.
+"""Any table in memory as a source of rows: blocks of numbers, whatever holds them.
 
 A :class:`RowSource` returns numeric blocks of a table as the engine would see it, without ever converting the whole
-table: memory stays bounded by the block, whatever the container. Here are the sources of matrices and of what LightGBM
-takes besides; those of DataFrames are in ``containers``. :class:`GrowingMatrix` collects what is read from files.
+table: memory stays bounded by the block, whatever the container. :func:`row_source` returns the source of a table; that
+of DataFrames with columns of several kinds is in ``columns``, and files are read by ``table_files``.
+:class:`SourceTable` holds labels, weights, exposures and initial scores beside the rows. The last section makes
+copies of a table in the container that it came in.
 """
 
 from __future__ import annotations
 
 import abc
 import copy
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from .._common import Array
 from .._persistence import pickled
-from .files import DataError
+from .files import PARQUET
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""
@@ -253,6 +255,150 @@ def are_default_names(names: Sequence[str | None]) -> bool:
     return all(name in (None, default) for name, default in zip(names, default_names(len(names)), strict=True))
 
 
+# The source of any table ----------------------------------------------------------------------------------------------
+
+
+def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | None = None) -> RowSource:
+    """Return the :class:`RowSource` of a table; with the ``categories`` of training, the same ones get the same codes.
+
+    Tables that are not in memory are read whole. Arrays hold categories as codes; what a masked array masks is missing.
+    """
+    if categories is not None and not isinstance(categories, Categories):
+        categories = Categories(categories)
+    source = _dispatch(data, categories)
+    if source.n_rows == 0:
+        raise ValueError("The feature table has no rows.")
+    if source.n_columns == 0:
+        raise ValueError("The feature table has no columns.")
+    return source
+
+
+def _dispatch(data: Any, categories: Categories | None) -> RowSource:
+    if isinstance(data, RowSource):
+        return data
+    if isinstance(data, (str, Path)) and not is_stored(data):
+        raise ValueError(
+            f"The dataset is a text or binary file ({str(data)!r}); optional features need the table itself. Give a "
+            "Parquet file or a folder of them, or read the file, for example with polars.scan_csv or pandas.read_csv."
+        )
+    data = without_mask(data)
+    if isinstance(data, np.ndarray):
+        return _array_source(data)
+    if hasattr(data, "tocsr"):
+        return SparseSource(data)
+    if isinstance(data, list) and data and (isinstance(data[0], np.ndarray) or _is_sequence(data[0])):
+        return StackedSource([_dispatch(part, None) for part in data])
+    if _is_sequence(data):
+        return SequenceSource(data)
+    if isinstance(data, (list, tuple)):
+        return _array_source(np.asarray(data, dtype=np.float64))
+    data = eager(data)
+    if is_frame(data):
+        if 0 in data.shape:
+            raise ValueError(f"The feature table has no {'rows' if data.shape[0] == 0 else 'columns'}.")
+        source: RowSource | None = one_block(data, categories)
+        if source is None:
+            from .columns import FrameSource
+
+            source = FrameSource(data, categories)
+        return source
+    raise TypeError(
+        f"Cannot read a feature table from {type(data).__name__}; pass a numpy array, a scipy CSR matrix, or a "
+        "pandas, polars or Arrow table."
+    )
+
+
+def _array_source(array: Array) -> RowSource:
+    if array.ndim != 2:
+        raise ValueError(f"The feature table must have 2 dimensions, got an array of shape {array.shape}.")
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"The feature table must be numeric, got an array of dtype {array.dtype}. Encode text columns as "
+            "numbers, or pass a pandas, polars or Arrow table with text or category columns."
+        )
+    return ArraySource(array) if is_plain(array) else OtherArraySource(array)
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether a table has names and types: a DataFrame of any library, or an Arrow table."""
+    import narwhals.dependencies as nwd
+
+    return bool(nwd.is_into_dataframe(data))
+
+
+def eager(data: Any) -> Any:
+    """Return a table in memory as it is, except RecordBatches (a table) and masked arrays (NaN); read any other."""
+    import narwhals as nw
+
+    data = nw.to_native(without_mask(data), pass_through=True)
+    if is_frame(data):
+        return data
+    if is_stored(data):
+        from .table_files import read_whole
+
+        return read_whole(data)
+    if hasattr(data, "__arrow_c_array__") and hasattr(data, "schema"):
+        import pyarrow as pa
+
+        return pa.table(data)
+    return data
+
+
+def _is_sequence(data: Any) -> bool:
+    import lightgbm as lgb
+
+    return isinstance(data, lgb.Sequence)
+
+
+def is_stored(data: Any) -> bool:
+    """Return whether a table is not in memory.
+
+    That holds for names of Parquet files and folders, objects of ``pyarrow.dataset`` and lazy frames of polars. Nothing
+    is opened. Other names are left to LightGBM, which reads text files by rules of its own.
+    """
+    import narwhals as nw
+    import narwhals.dependencies as nwd
+
+    if isinstance(data, (str, Path)):
+        path = Path(data)
+        return path.name.lower().endswith(PARQUET) or path.is_dir()
+    if hasattr(data, "read_whole") or type(data).__module__.startswith("pyarrow._dataset"):
+        return True
+    return bool(nwd.is_polars_lazyframe(nw.to_native(data, pass_through=True)))
+
+
+def one_block(frame: Any, categories: Categories | None) -> ArraySource | None:
+    """Return a pandas table that is one block of floats in memory without a copy; None for any other table."""
+    if not hasattr(frame, "iloc") or (categories is not None and categories.values):
+        return None
+    kinds = set(frame.dtypes)
+    if len(kinds) != 1 or next(iter(kinds)) not in (np.dtype(np.float32), np.dtype(np.float64)):
+        return None
+    if not np.shares_memory(frame.iloc[:1].to_numpy(copy=False), frame.iloc[:1, 0].to_numpy(copy=False)):
+        return None  # several blocks, which pandas would copy into one
+    array = frame.to_numpy(copy=False)
+    if not is_plain(array):
+        return None
+    check_unique(list(frame.columns))
+    columns = ColumnTypes(
+        names=tuple(str(label) for label in frame.columns),
+        pandas_categorical=[],
+        has_other_integer_labels=has_other_integer_labels(frame.columns),
+    )
+    return ArraySource(array, columns)
+
+
+def check_unique(names: list[Any]) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"Column {twice!r} appears more than once in the table; rename one of them.")
+
+
+def has_other_integer_labels(labels: Any) -> bool:
+    integers = [(j, x) for j, x in enumerate(labels) if isinstance(x, (int, np.integer)) and not isinstance(x, bool)]
+    return any(label != position for position, label in integers)
+
+
 # The containers LightGBM takes besides plain matrices and DataFrames --------------------------------------------------
 
 
@@ -401,82 +547,311 @@ def check_no_mask(values: Any, name: str) -> None:
         )
 
 
-# A matrix that grows row by row and may become larger than memory -----------------------------------------------------
+# What belongs to each row ---------------------------------------------------------------------------------------------
 
 
-MEMORY_BYTES = 64 << 20
-"""A larger matrix is kept in a temporary file."""
-
-_COPIED_VALUES = 1 << 20
-"""How many values are copied at a time when the numbers turn out to need more bytes."""
+LARGEST = float(np.finfo(np.float32).max)
+"""The engines keep labels and weights in single precision."""
 
 
-class GrowingMatrix:
-    """Rows of numbers as they arrive: in memory while there are few, then in a temporary file without a name.
-
-    A table in a file becomes one matrix, not a stream of rows: plan, bins and the sketch of people need rows at random,
-    XGBoost reads all rows four times, and decoding Parquet costs more than reading a matrix that is mapped into memory.
-
-    Numbers are kept as float32 as long as every one of them is the same in float32 as in float64, as category codes
-    are, whole numbers up to 2²⁴, and whatever was float32 in a file. The first one that would be rounded makes the
-    matrix float64 for good. So a table takes half the room where its values allow it, and never loses a digit. Types
-    would not tell: integers and floats of pandas are 64 bits wide whatever they hold.
-    """
-
-    def __init__(self, n_columns: int) -> None:
-        self._n_rows, self._n_columns = 0, n_columns
-        self._dtype: np.dtype[Any] = np.dtype(np.float32)
-        self._blocks: list[Array] = []
-        self._file: Any = None
-
-    def append(self, block: Array) -> None:
-        """Add rows of float64 at the end."""
-        narrow = _as_float32(block) if self._dtype == np.float32 else None
-        if narrow is None and self._dtype == np.float32:
-            self._widen()
-        self._n_rows += len(block)
-        self._blocks.append(block if narrow is None else narrow)
-        if self._file is None and self._n_rows * self._n_columns * self._dtype.itemsize > MEMORY_BYTES:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115
-        if self._file is not None:
-            _write(self._file, self._blocks)
-            self._blocks = []
-
-    def matrix(self) -> Array:
-        """Return all rows; a temporary file is mapped into memory."""
-        if self._file is None:
-            return np.concatenate(self._blocks)
-        self._file.flush()
-        mapped = np.memmap(self._file, self._dtype, "r+", shape=(self._n_rows, self._n_columns))
-        self._file.close()  # the mapping keeps the file alive, and takes it along when it goes
-        return np.asarray(mapped)
-
-    def _widen(self) -> None:
-        self._dtype = np.dtype(np.float64)
-        self._blocks = [block.astype(np.float64) for block in self._blocks]
-        if self._file is None:
-            return
-        with self._file as narrow:
-            narrow.seek(0)
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115
-            parts = iter(lambda: narrow.read(4 * _COPIED_VALUES), b"")
-            _write(self._file, (np.frombuffer(part, np.float32).astype(np.float64) for part in parts))
+def as_weight(values: Any, name: str, n_rows: int) -> Array:
+    """Return weights as a vector of finite, non-negative float64; errors name the row."""
+    vector = as_vector(values, name, n_rows, np.float64)
+    bad = np.flatnonzero(~((vector >= 0) & (vector <= LARGEST)))
+    if len(bad):
+        raise ValueError(
+            f"The {name} is {vector[bad[0]]} in row {bad[0]}; weights must be finite and not negative, and at most "
+            f"{LARGEST:.2g}."
+        )
+    return vector
 
 
-def _as_float32(block: Array) -> Array | None:
-    """Return a block as float32; None if a number would be rounded."""
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and so another number
-        narrow = block.astype(np.float32)
-    same = (narrow == block) | np.isnan(block)
-    return narrow if bool(same.all()) else None
+def as_exposure(values: Any, name: str, n_rows: int) -> Array:
+    """Return exposures as a vector of finite, positive float64; errors name the row."""
+    vector = as_vector(values, name, n_rows, np.float64)
+    rule = "exposures must be finite and above 0. Leave out rows without exposure."
+    return _valid(vector, np.isfinite(vector) & (vector > 0), name, rule)
 
 
-def _write(file: Any, blocks: Any) -> None:
+def _valid(vector: Array, is_valid: Array, name: str, rule: str) -> Array:
+    bad = np.flatnonzero(~is_valid)
+    if len(bad):
+        raise ValueError(f"The {name} is {vector[bad[0]]} in row {bad[0]} ({len(bad)} such rows); {rule}")
+    return vector
+
+
+def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> Array:
+    """Return labels, weights or the like as a vector of the right length; errors mention ``name``."""
+    import narwhals.dependencies as nwd
+
+    check_no_mask(values, name)
+    if nwd.is_into_dataframe(values) or nwd.is_into_series(values):
+        import narwhals as nw
+
+        native = nw.from_native(values, eager_only=True, allow_series=True)
+        if isinstance(native, nw.DataFrame):
+            if native.shape[1] != 1:
+                raise ValueError(f"{name} must be one column, got a table with {native.shape[1]} columns.")
+            native = native.get_column(native.columns[0])
+        values = native.to_numpy()
     try:
-        for block in blocks:
-            file.write(block.data)
-    except OSError as error:
-        raise DataError(
-            f"the table does not fit into {tempfile.gettempdir()} ({error.strerror}); set TMPDIR to a directory with "
-            "more room"
-        ) from None
+        vector = np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be numeric: {error}") from error
+    if vector.ndim == 2 and vector.shape[1] == 1:
+        vector = vector[:, 0]
+    if vector.ndim != 1 or len(vector) != n_rows:
+        raise ValueError(f"{name} must have one value for each of the {n_rows} rows, got shape {vector.shape}.")
+    return vector
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """People before anything is augmented: one entry per person, everything checked."""
+
+    source: RowSource
+    label: Array
+    weight: Array | None = None
+    exposure: Array | None = None
+    """What the labels add up over; None without exposure, and once the labels are rates."""
+    init_score: Array | None = None
+    """One value per row, or per row and class: as a matrix, or flat, class after class, as LightGBM has it."""
+    group: Any = None
+    feature_name: Any = "auto"
+    categorical_feature: Any = "auto"
+    pandas_categorical: list[list[Any]] | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    """Parameters that were given with the table."""
+    optional: Any = None
+    available: Array | None = None
+    data: Any = None
+    """The user's own container, if a model can predict from it or it can be read whole."""
+
+    @classmethod
+    def of(
+        cls,
+        source: RowSource,
+        label: Any,
+        weight: Any = None,
+        *,
+        name: str,
+        exposure: Any = None,
+        feature_name: Any = "auto",
+        categorical_feature: Any = "auto",
+        data: Any = None,
+        **more: Any,
+    ) -> SourceTable:
+        """Return the table of a source with its labels, weights and exposures, checked; errors call it ``name``.
+
+        ``feature_name`` and ``categorical_feature`` are as in ``lgb.Dataset``, ``data`` is the user's container.
+        """
+        names = _names_of(source, feature_name, name)
+        return cls(
+            source,
+            read_label(label, name, source.n_rows, total=exposure is not None),
+            read_weight(weight, name, source.n_rows),
+            read_exposure(exposure, name, source.n_rows),
+            feature_name=names,
+            categorical_feature=_categorical_columns(source, categorical_feature, names),
+            pandas_categorical=source.pandas_categorical,
+            data=data if hasattr(data, "shape") or is_stored(data) else None,
+            **more,
+        )
+
+    def container(self) -> Any:
+        """Return the table for another model: the user's own container, or the numbers in it."""
+        if self.data is None:
+            return self.source.matrix_of(np.arange(self.source.n_rows))
+        if not is_stored(self.data):
+            return self.data
+        import narwhals as nw
+
+        from .table_files import read_whole
+
+        return nw.from_native(read_whole(self.data), eager_only=True).select(self.names).to_native()
+
+    @property
+    def names(self) -> list[str]:
+        """Column names; LightGBM's own where the table has none."""
+        if isinstance(self.feature_name, list):
+            return [str(name) for name in self.feature_name]
+        return default_names(self.source.n_columns)
+
+    def subset(self, rows: Array) -> SourceTable:
+        scores = self.init_score
+        if scores is not None:
+            scores = scores[rows] if scores.ndim == 2 else scores.reshape(-1, self.source.n_rows)[:, rows].ravel()
+        return replace(
+            self,
+            source=SubsetSource(self.source, rows),
+            label=self.label[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            exposure=None if self.exposure is None else self.exposure[rows],
+            init_score=scores,
+            group=None,
+            available=None if self.available is None else np.asarray(self.available)[rows],
+            data=None,
+        )
+
+
+def _names_of(source: RowSource, given: Any, name: str) -> Any:
+    """Return the column names: those given, else the table's own, else ``"auto"``."""
+    if given == "auto" or given is None:
+        return given if source.feature_names is None else source.feature_names
+    if isinstance(given, (list, tuple)):
+        given = list(given)
+        if len(given) != source.n_columns:
+            raise ValueError(f"{name} has {source.n_columns} columns, but feature_name lists {len(given)} names.")
+    return given
+
+
+def _categorical_columns(source: RowSource, given: Any, names: Any) -> Any:
+    """Return the category columns: those given and those that cannot be numbers, else those the table declares."""
+    if given == "auto" or given is None:
+        return list(source.categorical) if source.pandas_categorical is not None else "auto"
+    if isinstance(given, (list, tuple)):
+        known = {names.index(c) if isinstance(names, list) and c in names else c for c in given}
+        return [*given, *(j for j in source.never_numbers if j not in known)]
+    return given
+
+
+def read_label(label: Any, name: str, n: int, *, total: bool = False) -> Array:
+    """Return labels as a vector of finite numbers, or raise; totals are float64, since they are yet to be divided."""
+    if label is None:
+        raise ValueError(f"{name} has no label.")
+    vector = as_vector(label, f"label of {name}", n, np.float64 if total else np.float32)
+    return _valid(vector, np.isfinite(vector), f"label of {name}", "labels must be finite. Drop or fill these rows.")
+
+
+def read_weight(weight: Any, name: str, n: int) -> Array | None:
+    """Return weights as a vector, None if all are 1."""
+    if weight is None:
+        return None
+    vector = as_weight(weight, f"weight of {name}", n)
+    return None if bool((vector == 1).all()) else vector
+
+
+def read_exposure(exposure: Any, name: str, n: int) -> Array | None:
+    return None if exposure is None else as_exposure(exposure, f"exposure of {name}", n)
+
+
+def read_init_score(init_score: Any, name: str, n: int) -> Array | None:
+    """Return initial scores as float64, one per row or per row and class."""
+    if init_score is None:
+        return None
+    check_no_mask(init_score, f"init_score of {name}")
+    if hasattr(init_score, "to_numpy"):
+        init_score = init_score.to_numpy()
+    elif hasattr(init_score, "to_pandas"):
+        init_score = init_score.to_pandas().to_numpy()
+    scores = np.asarray(init_score, dtype=np.float64)
+    if scores.ndim not in (1, 2) or scores.size == 0 or scores.size % n or (scores.ndim == 2 and len(scores) != n):
+        raise ValueError(
+            f"init_score of {name} must have one value per row and class for {n} rows, got shape {scores.shape}."
+        )
+    bad = np.flatnonzero(~(np.abs(scores) <= LARGEST))
+    if len(bad):
+        # Flat scores come class after class.
+        row = bad[0] % n if scores.ndim == 1 else bad[0] // scores.shape[1]
+        raise ValueError(f"init_score of {name} is {scores.flat[bad[0]]} in row {row}; initial scores must be finite.")
+    return scores
+
+
+# Copies with some columns erased, left out or put in order, in the container they came in -----------------------------
+
+
+def rows_of(table: Any, rows: Array) -> Any:
+    """Return a copy of some rows in the table's own container, or as numbers if its rows cannot be indexed."""
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    if is_frame(table):
+        import narwhals as nw
+
+        return nw.from_native(table, eager_only=True)[rows.tolist()].to_native()
+    return table[rows] if hasattr(table, "shape") else row_source(table).take(rows)
+
+
+def erase_columns(X: Any, columns: list[int]) -> Any:
+    """Return a copy of a table with all values of some columns missing; DataFrames stay DataFrames of their kind."""
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        erased = {X.columns[j]: _all_missing(X.iloc[:, j]) for j in columns}
+        out = X.copy(deep=False)
+        for name, values in erased.items():
+            out[name] = values
+        return out
+    if is_frame(X):
+        import narwhals as nw
+
+        frame = nw.from_native(X, eager_only=True)
+        missing = [nw.lit(None, dtype=frame.schema[frame.columns[j]]).alias(frame.columns[j]) for j in columns]
+        return frame.with_columns(*missing).to_native()
+    source = row_source(X)
+    table = np.array(source.window(0, source.n_rows), dtype=source.dtype)
+    table[:, columns] = np.nan
+    return table
+
+
+def fill_columns(X: Any, columns: list[int], values: list[Any]) -> Any:
+    """Return a copy of a table with one value for everybody in some columns; columns of another kind are erased."""
+    X = eager(X)
+    if hasattr(X, "iloc"):
+        out = erase_columns(X, columns)
+        for j, value in zip(columns, values, strict=True):
+            if getattr(X.dtypes.iloc[j], "kind", "O") in "iufb":
+                out[X.columns[j]] = value
+            elif isinstance(value, str):
+                import pandas as pd
+
+                out[X.columns[j]] = pd.Series([value] * len(X), index=X.index, dtype=X.dtypes.iloc[j])
+        return out
+    if is_frame(X):
+        import narwhals as nw
+
+        frame, filled = nw.from_native(X, eager_only=True), []
+        for j, value in zip(columns, values, strict=True):
+            dtype = frame.schema[frame.columns[j]]
+            fits = dtype.is_numeric() != isinstance(value, str)
+            filled.append((nw.lit(value).cast(dtype) if fits else nw.lit(None, dtype=dtype)).alias(frame.columns[j]))
+        return frame.with_columns(*filled).to_native()
+    table = erase_columns(X, columns)
+    table[:, columns] = values
+    return table
+
+
+def select_columns(frame: Any, columns: list[int]) -> Any:
+    if hasattr(frame, "iloc"):
+        return frame.iloc[:, columns]
+    import narwhals as nw
+
+    return nw.from_native(frame, eager_only=True)[:, columns].to_native()
+
+
+def named_columns(frame: Any, names: Sequence[str]) -> Any:
+    """Return the columns of a DataFrame or Arrow table with these names, in this order; those it lacks are missing."""
+    if hasattr(frame, "iloc"):
+        import pandas as pd
+
+        place = {str(label): j for j, label in enumerate(frame.columns)}
+        nothing = pd.Series(np.full(len(frame), np.nan), index=frame.index)
+        columns = [frame.iloc[:, place[name]] if name in place else nothing for name in names]
+        return pd.concat(columns, axis=1, keys=list(names))
+    import narwhals as nw
+
+    table = nw.from_native(frame, eager_only=True)
+    absent = [nw.lit(None, dtype=nw.Float64).alias(name) for name in names if name not in table.columns]
+    return table.with_columns(*absent).select(*names).to_native() if absent else table.select(*names).to_native()
+
+
+def column_names(frame: Any) -> list[str]:
+    return [str(name) for name in getattr(frame, "column_names", frame.columns)]
+
+
+def _all_missing(column: Any) -> Any:
+    """Return a column without values: of the same type if that can be missing, otherwise of floats."""
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, pd.SparseDtype) or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
+        return pd.Series(np.full(len(column), np.nan), index=column.index)
+    return pd.Series([None] * len(column), index=column.index, dtype=dtype)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._common import Array
+from .._common import Array, quoted, similar
 from .columns import (
     CATEGORIES,
     Absent,
@@ -46,8 +46,7 @@ from .columns import (
     without_missing,
 )
 from .files import DELIMITERS, PARQUET, DataError, check_can_be_read, ending_of
-from .names import quoted, similar
-from .sources import ArraySource, Categories, ColumnTypes, GrowingMatrix
+from .sources import ArraySource, Categories, ColumnTypes
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -543,23 +542,6 @@ def check_columns(file: TableFile, wanted: Iterable[str | None], option: str) ->
             raise DataError(f"{file.path} has no column {column!r} ({option}){similar(column, file.columns)}")
 
 
-def is_stored(data: Any) -> bool:
-    """Return whether a table is not in memory.
-
-    That holds for names of Parquet files and folders, objects of ``pyarrow.dataset`` and lazy frames of polars. Nothing
-    is opened. Other names are left to LightGBM, which reads text files by rules of its own.
-    """
-    import narwhals as nw
-    import narwhals.dependencies as nwd
-
-    if isinstance(data, (str, Path)):
-        path = Path(data)
-        return path.name.lower().endswith(PARQUET) or path.is_dir()
-    if isinstance(data, TableFile) or type(data).__module__.startswith("pyarrow._dataset"):
-        return True
-    return bool(nwd.is_polars_lazyframe(nw.to_native(data, pass_through=True)))
-
-
 def stored_table(data: Any) -> TableFile:
     """Open a table that is not in memory, without reading it."""
     import narwhals as nw
@@ -706,3 +688,84 @@ def load_as_trained(
         if column.n_unknown:
             warn_of_unknown_values(column.name)
     return table
+
+
+# A matrix that grows row by row and may become larger than memory -----------------------------------------------------
+
+
+MEMORY_BYTES = 64 << 20
+"""A larger matrix is kept in a temporary file."""
+
+_COPIED_VALUES = 1 << 20
+"""How many values are copied at a time when the numbers turn out to need more bytes."""
+
+
+class GrowingMatrix:
+    """Rows of numbers as they arrive: in memory while there are few, then in a temporary file without a name.
+
+    A table in a file becomes one matrix, not a stream of rows: plan, bins and the sketch of people need rows at random,
+    XGBoost reads all rows four times, and decoding Parquet costs more than reading a matrix that is mapped into memory.
+
+    Numbers are kept as float32 as long as every one of them is the same in float32 as in float64, as category codes
+    are, whole numbers up to 2²⁴, and whatever was float32 in a file. The first one that would be rounded makes the
+    matrix float64 for good. So a table takes half the room where its values allow it, and never loses a digit. Types
+    would not tell: integers and floats of pandas are 64 bits wide whatever they hold.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self._n_rows, self._n_columns = 0, n_columns
+        self._dtype: np.dtype[Any] = np.dtype(np.float32)
+        self._blocks: list[Array] = []
+        self._file: Any = None
+
+    def append(self, block: Array) -> None:
+        """Add rows of float64 at the end."""
+        narrow = _as_float32(block) if self._dtype == np.float32 else None
+        if narrow is None and self._dtype == np.float32:
+            self._widen()
+        self._n_rows += len(block)
+        self._blocks.append(block if narrow is None else narrow)
+        if self._file is None and self._n_rows * self._n_columns * self._dtype.itemsize > MEMORY_BYTES:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+        if self._file is not None:
+            _write(self._file, self._blocks)
+            self._blocks = []
+
+    def matrix(self) -> Array:
+        """Return all rows; a temporary file is mapped into memory."""
+        if self._file is None:
+            return np.concatenate(self._blocks)
+        self._file.flush()
+        mapped = np.memmap(self._file, self._dtype, "r+", shape=(self._n_rows, self._n_columns))
+        self._file.close()  # the mapping keeps the file alive, and takes it along when it goes
+        return np.asarray(mapped)
+
+    def _widen(self) -> None:
+        self._dtype = np.dtype(np.float64)
+        self._blocks = [block.astype(np.float64) for block in self._blocks]
+        if self._file is None:
+            return
+        with self._file as narrow:
+            narrow.seek(0)
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115
+            parts = iter(lambda: narrow.read(4 * _COPIED_VALUES), b"")
+            _write(self._file, (np.frombuffer(part, np.float32).astype(np.float64) for part in parts))
+
+
+def _as_float32(block: Array) -> Array | None:
+    """Return a block as float32; None if a number would be rounded."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and so another number
+        narrow = block.astype(np.float32)
+    same = (narrow == block) | np.isnan(block)
+    return narrow if bool(same.all()) else None
+
+
+def _write(file: Any, blocks: Any) -> None:
+    try:
+        for block in blocks:
+            file.write(block.data)
+    except OSError as error:
+        raise DataError(
+            f"the table does not fit into {tempfile.gettempdir()} ({error.strerror}); set TMPDIR to a directory with "
+            "more room"
+        ) from None

@@ -15,24 +15,26 @@ from typing import Any, Literal, Never, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from .._common import Array
+from .._common import Array, did_you_mean, similar
 from .._consent import OptionalColumns, declares_something
-from .._tables.containers import (
+from .._tables.files import DataError
+from .._tables.sources import (
+    Categories,
+    RowSource,
     SourceTable,
+    check_no_mask,
     column_names,
     eager,
     is_frame,
+    is_stored,
     named_columns,
     read_exposure,
     read_init_score,
     read_label,
     read_weight,
     row_source,
+    without_mask,
 )
-from .._tables.files import DataError
-from .._tables.names import did_you_mean, similar
-from .._tables.sources import Categories, RowSource, check_no_mask, without_mask
-from .._tables.table_files import is_stored
 from ..warnings import ProtectionLostWarning
 
 

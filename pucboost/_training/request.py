@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from .._common import Array, warn
+from .._common import Array, did_you_mean, warn
 from .._consent import Consent, declares_something
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster, prepare
 from .._engines.base import Engine, EngineParams, Hooks, RunOptions
@@ -27,14 +27,12 @@ from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective, Quantile, check_takes_exposure
 from .._models.schema import categories_of, kept_of
 from .._silence.detector import warn_of_encoded_silence
-from .._tables.columns import warn_of_identifying_text
-from .._tables.containers import (
+from .._tables.sources import (
+    RowSource,
     SourceTable,
     eager,
     row_source,
 )
-from .._tables.names import did_you_mean
-from .._tables.sources import RowSource
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
 from .datasets import is_read_by_us, read_dataset, whole_of
 
@@ -316,7 +314,9 @@ class TrainingRequest:
         threads, available = self.options.num_threads, self.table.available
         self.consent.warn_of_lacking(self.table.source, available, zero_as_missing=zero, num_threads=threads)
         warn_of_encoded_silence(self.table.source, self.consent, self._shared, expected, zero_as_missing=zero)
-        if self.consent.n_groups:
+        if self.consent.n_groups and self.table.source.coded:
+            from .._tables.columns import warn_of_identifying_text
+
             warn_of_identifying_text(self.table.source)
 
     @classmethod

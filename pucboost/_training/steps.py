@@ -27,7 +27,7 @@ from .._engines.names import value_of
 from .._kernels.compiling import thread_count
 from .._losses import Objective, check_takes_exposure, per_unit
 from .._models.schema import TrainingSummary, attach_schema, unprotected
-from .._tables.containers import SourceTable, as_exposure, read_label, read_weight
+from .._tables.sources import SourceTable, as_exposure, read_label, read_weight
 from .._virtual.merging import RowSketch, mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, MaskPlan, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, SelectedTable, VirtualTable, erased_table, shown_table

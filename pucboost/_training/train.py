@@ -13,7 +13,7 @@ from .._common import Array, warn
 from .._engines import boosters_of, engine_named
 from .._engines.base import EngineParams, FoldOptions, Hooks, RunOptions
 from .._models.schema import categories_of, kept_of, log_unprotected, unprotected
-from .._tables.containers import SourceTable, eager, row_source
+from .._tables.sources import SourceTable, eager, row_source
 from .._virtual.plan import ENGINE_MAX_ROWS, check_augmentation, check_copies, child_seed
 from .._virtual.rows import VirtualTable
 from .datasets import Dataset, TrainingSet, as_dataset, as_datasets, read_dataset

@@ -10,8 +10,7 @@ import numpy as np
 from .._common import Array
 from .._consent import Consent, OptionalColumns
 from .._silence.detector import warn_of_encoded_silence
-from .._tables.containers import as_weight, eager, is_frame, row_source
-from .._tables.sources import RowSource, check_no_mask
+from .._tables.sources import RowSource, as_weight, check_no_mask, eager, is_frame, row_source
 from .plan import Augmentation, check_augmentation, plan_masks
 from .rows import MaskedRows
 

@@ -20,8 +20,7 @@ from .._kernels.compiling import run_in_ranges, thread_count
 from .._kernels.rows import assign_cells, hash_rows
 from .._losses import Objective, Softmax
 from .._persistence import pickled
-from .._tables.containers import SourceTable
-from .._tables.sources import SubsetSource
+from .._tables.sources import SourceTable, SubsetSource
 from .plan import seed_bits
 from .rows import MergedTable, SelectedRows, VirtualTable
 

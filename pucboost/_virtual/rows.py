@@ -14,8 +14,7 @@ from .._common import Array
 from .._consent import Consent
 from .._kernels.compiling import thread_count
 from .._kernels.rows import mask_indicators
-from .._tables.containers import SourceTable
-from .._tables.sources import ArraySource, RowSource
+from .._tables.sources import ArraySource, RowSource, SourceTable
 from .plan import BinSample, MaskPlan, plan_masks
 
 BATCH_BYTES = 4 << 20
@@ -46,7 +45,7 @@ class MaskedRows:
     --------
     >>> import numpy as np
     >>> from pucboost._virtual.plan import plan_masks
-    >>> from pucboost._tables.containers import row_source
+    >>> from pucboost._tables.sources import row_source
     >>> X = np.array([[1.0, 5.0], [2.0, np.nan]])
     >>> consent = Consent.declare([1], ["b", "z"])
     >>> rows = MaskedRows(row_source(X), consent, plan_masks(consent.availability(X), "exhaustive"))

@@ -25,8 +25,7 @@ from .._common import Array
 from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.compiling import run_in_ranges, thread_count
-from .._tables.containers import as_vector, as_weight, eager, row_source
-from .._tables.sources import Categories, ColumnTypes, RowSource
+from .._tables.sources import Categories, ColumnTypes, RowSource, as_vector, as_weight, eager, row_source
 from .augment import augmented, checked_labels
 from .plan import (
     ENGINE_MAX_ROWS,

@@ -88,7 +88,7 @@ def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int, optiona
 def _without_lacking(X: Table, optional: Any) -> Table:
     """Return a table without groups that are not shared without another one, which is withheld."""
     from .._consent import Consent
-    from .._tables.containers import row_source
+    from .._tables.sources import row_source
 
     source = row_source(X)
     consent = Consent.of(optional, source)
@@ -260,7 +260,7 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
     ([0.0, -1.0], [[False], [True]])
     """
     from .._prediction.predictor import TABLE_VALUES, best_subsets
-    from .._tables.containers import rows_of
+    from .._tables.sources import rows_of
 
     consent = _consent_for(optional, model, X)
     factor = _sign(favourable)
@@ -288,7 +288,7 @@ def _consent_for(optional: Any, model: Any, X: Any) -> Consent:
     """Return what may be withheld: as declared, or the model's own schema."""
     from .._consent import Consent
     from .._models.files import consent_of
-    from .._tables.containers import row_source
+    from .._tables.sources import row_source
 
     require(_is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
     if optional is None:
@@ -310,7 +310,7 @@ def _consent_for(optional: Any, model: Any, X: Any) -> Consent:
 
 def _check_complete(X: Any, consent: Consent) -> None:
     """Raise unless everybody has a value in every group: nobody can withhold what they do not have."""
-    from .._tables.containers import row_source
+    from .._tables.sources import row_source
 
     lacking = consent.presence(row_source(X), num_threads=1) ^ np.uint64(2**consent.n_groups - 1)
     if lacking.any():

@@ -20,7 +20,7 @@ from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLA
 from pucboost._auditing.training_data import estimate_overlap, judge_overlap, on_people_seen
 from pucboost._consent import Consent, shared_counts
 from pucboost._models.schema import model_schema, read_schema
-from pucboost._tables.containers import SourceTable, row_source
+from pucboost._tables.sources import SourceTable, row_source
 from pucboost._virtual.merging import RowSketch, hash_people
 from pucboost._virtual.rows import VirtualTable, shown_table
 

@@ -24,7 +24,7 @@ from cli_tools import (
 )
 
 import pucboost as puc
-from pucboost._tables import sources, table_files
+from pucboost._tables import table_files
 
 
 def test_the_real_commands(tmp_path: Path, people: Path) -> None:
@@ -98,10 +98,10 @@ def test_small_batches_and_temporary_files_change_nothing(
     assert outs["p.csv"][0].read_bytes() == outs["p.csv"][1].read_bytes()
     pd.testing.assert_frame_equal(*map(read, outs["q.parquet"]))
 
-    monkeypatch.setattr(sources, "MEMORY_BYTES", 5_000)
+    monkeypatch.setattr(table_files, "MEMORY_BYTES", 5_000)
     mapped = []
-    matrix = sources.GrowingMatrix.matrix
-    monkeypatch.setattr(sources.GrowingMatrix, "matrix", lambda rows: mapped.append(matrix(rows)) or mapped[-1])
+    matrix = table_files.GrowingMatrix.matrix
+    monkeypatch.setattr(table_files.GrowingMatrix, "matrix", lambda rows: mapped.append(matrix(rows)) or mapped[-1])
     assert run(*train_arguments(people, tmp_path / "model.txt"), "--quiet") == 0
     assert isinstance(mapped[0].base, np.memmap)
     assert (tmp_path / "model.txt").read_bytes() == models["lightgbm"].read_bytes()

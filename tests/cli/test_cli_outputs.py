@@ -16,7 +16,7 @@ from cli_tools import GROUPS, PEOPLE, run, start, train_arguments, unchanged, wr
 
 import pucboost as puc
 from pucboost._cli.shared import people_in_batches
-from pucboost._tables import files, sources, table_files
+from pucboost._tables import files, table_files
 from pucboost._tables.columns import Numbers
 from pucboost._tables.table_files import open_table
 
@@ -120,8 +120,8 @@ def test_full_temporary_directory(
         def write(self, _: Any) -> int:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sources, "MEMORY_BYTES", 5_000)
-    monkeypatch.setattr(sources.tempfile, "TemporaryFile", Full)
+    monkeypatch.setattr(table_files, "MEMORY_BYTES", 5_000)
+    monkeypatch.setattr(table_files.tempfile, "TemporaryFile", Full)
     monkeypatch.setattr("pucboost._cli.train.check_can_be_written", lambda *_: None)
     with unchanged(tmp_path):
         assert run(*train_arguments(people, tmp_path / "model.txt")) == 3

@@ -23,7 +23,7 @@ from pucboost._engines.lightgbm import sample_rows
 from pucboost._engines.lightgbm_dataset import VirtualDataset, _nonzero_sample_columns
 from pucboost._engines.lightgbm_text import members_of, spelt_out, words_of
 from pucboost._engines.names import PARAMETERS, aliases
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rare_categories import PooledColumn, RareCategories
 from pucboost._virtual.rows import MaskedRows

@@ -28,8 +28,8 @@ import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._engines import lightgbm_boosters, xgboost_boosters
 from pucboost._models.schema import model_schema, read_schema
-from pucboost._tables.containers import row_source
 from pucboost._tables.files import DataError
+from pucboost._tables.sources import row_source
 from pucboost._tables.table_files import open_table
 
 few = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

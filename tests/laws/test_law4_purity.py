@@ -15,7 +15,7 @@ from tools import make_table
 
 import pucboost as puc
 from pucboost._consent import Consent
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows
 

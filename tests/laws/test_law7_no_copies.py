@@ -21,7 +21,7 @@ import numpy as np
 from pucboost._consent import Consent
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 
 X = np.random.default_rng(0).normal(size=(3_000, 14))
 consent = Consent.declare(list(range(2, 14)), [f"c{j}" for j in range(14)])

@@ -17,7 +17,7 @@ from twins import ideals as naive_ideals
 
 import pucboost as puc
 from pucboost._consent import Consent, Nesting
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 from pucboost._virtual.plan import plan_masks
 from pucboost._virtual.rows import MaskedRows
 from pucboost.simulate import DiscreteFamily, squared_puc_gap

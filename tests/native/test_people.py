@@ -27,7 +27,7 @@ from pucboost._engines.native.people import (
 )
 from pucboost._engines.native.pool import Pool
 from pucboost._kernels.rows import ZERO_THRESHOLD
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 
 NAN = np.nan
 

@@ -14,7 +14,7 @@ from sklearn.impute import SimpleImputer
 from pucboost._consent import Consent
 from pucboost._silence.detector import find_encoded_silence
 from pucboost._silence.signs import EncodedSilence
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 
 
 def people(n: int = 600, share: float = 0.3, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:

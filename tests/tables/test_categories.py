@@ -33,8 +33,7 @@ from tools import table_training
 
 import pucboost as puc
 from pucboost._models.schema import categories_of
-from pucboost._tables.containers import row_source
-from pucboost._tables.sources import Categories
+from pucboost._tables.sources import Categories, row_source
 
 
 def test_text_is_what_lightgbm_makes_of_pandas_categories() -> None:

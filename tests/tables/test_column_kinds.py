@@ -13,7 +13,7 @@ import pytest
 from container_tools import ENGINES
 
 import pucboost as puc
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 
 DATE = datetime.date(2020, 2, 29)
 NEITHER: list[tuple[Any, str]] = [

@@ -32,10 +32,9 @@ from container_tools import (
 
 import pucboost as puc
 from pucboost._prediction import predictor
-from pucboost._tables import columns, containers, sources
-from pucboost._tables.containers import row_source
-from pucboost._tables.sources import OtherArraySource
-from pucboost._tables.table_files import is_stored, read_whole
+from pucboost._tables import columns, sources
+from pucboost._tables.sources import OtherArraySource, is_stored, row_source
+from pucboost._tables.table_files import read_whole
 from pucboost._virtual import rows as stream
 
 
@@ -235,13 +234,13 @@ def test_tables_are_read_in_blocks(monkeypatch: Any) -> None:
     monkeypatch.setattr(stream, "BATCH_BYTES", 2_000)
     monkeypatch.setattr(predictor, "BATCH_BYTES", 1_000)
     sizes = []
-    encode = containers.FrameSource._encode
+    encode = columns.FrameSource._encode
 
     def record(self: Any, n_rows: int, pick: Any) -> Any:
         sizes.append(n_rows)
         return encode(self, n_rows, pick)
 
-    monkeypatch.setattr(containers.FrameSource, "_encode", record)
+    monkeypatch.setattr(columns.FrameSource, "_encode", record)
     for container in ("pandas, objects", "pandas, categories", "polars, Categorical", "Arrow, chunks"):
         booster = train("lightgbm", CONTAINERS[container](DATA))
         assert trees(booster) == trees(reference("lightgbm")[0])
@@ -260,9 +259,9 @@ def test_float_tables_are_not_copied() -> None:
         (X[:, 1:], OtherArraySource, np.float64),
         ((10 * X).astype(np.int8), OtherArraySource, np.float32),
         (X > 0, OtherArraySource, np.float32),
-        (pd.DataFrame(X).iloc[10:, 1:], containers.FrameSource, np.float64),
-        (pd.DataFrame(X).assign(more=1.0), containers.FrameSource, np.float64),
-        (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), containers.FrameSource, np.float32),
+        (pd.DataFrame(X).iloc[10:, 1:], columns.FrameSource, np.float64),
+        (pd.DataFrame(X).assign(more=1.0), columns.FrameSource, np.float64),
+        (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), columns.FrameSource, np.float32),
     ]
     for table, kind, dtype in in_blocks:
         source = row_source(table)

@@ -14,7 +14,7 @@ from tools import QUIET
 
 import pucboost as puc
 from pucboost._tables.columns import warn_of_identifying_text
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 
 N = 400
 PEOPLE = [f"person {i}" for i in range(N)]

@@ -11,7 +11,7 @@ import pytest
 from engine_kits import EngineKit, every_engine
 
 import pucboost as puc
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 
 N = 400
 RNG = np.random.default_rng(0)

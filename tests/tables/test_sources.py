@@ -13,8 +13,7 @@ import pytest
 import scipy.sparse
 
 import pucboost as puc
-from pucboost._tables.containers import row_source
-from pucboost._tables.sources import ColumnTypes, RowSource, SubsetSource, are_default_names, default_names
+from pucboost._tables.sources import ColumnTypes, RowSource, SubsetSource, are_default_names, default_names, row_source
 
 X = np.arange(12.0).reshape(4, 3)
 MIXED = {"a": [1.0, 2.0, 3.0, 4.0], "grade": ["low", "high", "low", None], "text": ["x", "y", "x", None]}

@@ -17,11 +17,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from pucboost._tables import files, sources, table_files
+from pucboost._tables import files, table_files
 from pucboost._tables.columns import ColumnError, Learned
 from pucboost._tables.files import DataError
-from pucboost._tables.sources import GrowingMatrix
-from pucboost._tables.table_files import is_stored, open_table, stored_table
+from pucboost._tables.sources import is_stored
+from pucboost._tables.table_files import GrowingMatrix, open_table, stored_table
 
 
 def test_how_csv_is_read(tmp_path: Path) -> None:
@@ -262,9 +262,9 @@ EXACT = [[1.0, np.nan], [-(2.0**24), np.inf], [np.float32(0.1), -0.0]]
 
 
 def test_numbers_are_float32_until_one_would_be_rounded(monkeypatch: Any) -> None:
-    monkeypatch.setattr(sources, "_COPIED_VALUES", 3)
+    monkeypatch.setattr(table_files, "_COPIED_VALUES", 3)
     for limit in (0, 16, 1 << 20):  # in a file, later in a file, in memory
-        monkeypatch.setattr(sources, "MEMORY_BYTES", limit)
+        monkeypatch.setattr(table_files, "MEMORY_BYTES", limit)
         narrow = grown(EXACT, EXACT)
         assert narrow.dtype == np.float32
         np.testing.assert_array_equal(narrow, EXACT + EXACT)

@@ -19,7 +19,7 @@ from sklearn.linear_model import LinearRegression
 import pucboost as puc
 from pucboost._engines import boosters_of
 from pucboost._losses import Logistic, Objective, Poisson, Softmax, SquaredError
-from pucboost._tables.containers import row_source
+from pucboost._tables.sources import row_source
 from pucboost._training import calibration as module
 from pucboost._training.calibration import PEOPLE_TRUSTED, ScoredRows, mask_constants
 

@@ -20,7 +20,7 @@ from tools import QUIET, make_table, skip_without_peak_memory
 
 import pucboost as puc
 from pucboost._engines import boosters_of, engine_named
-from pucboost._tables import sources, table_files
+from pucboost._tables import table_files
 
 PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
 
@@ -205,7 +205,7 @@ STORED = {
 @pytest.mark.parametrize("on_disk", [False, True], ids=["small", "mapped"])
 def test_columns_may_be_named(on_disk: bool, folder: Path, monkeypatch: Any) -> None:
     if on_disk:
-        monkeypatch.setattr(sources, "MEMORY_BYTES", 1_000)
+        monkeypatch.setattr(table_files, "MEMORY_BYTES", 1_000)
     reference = puc.train(POISSON, in_memory(), 5, valid_sets=[in_memory(OTHERS)])
     stored = folder.parent / "others.parquet"
     OTHERS.sample(frac=1.0, axis=1, random_state=0).to_parquet(stored)
@@ -341,7 +341,7 @@ with pq.ParquetWriter(path, schema) as file:
     for _ in range(n // 20_000):
         part = [rng.normal(size=20_000).astype(np.float32) for _ in range(columns)] + [rng.integers(0, 2, 20_000)]
         file.write_table(pa.table(dict(zip(schema.names, part)), schema))
-sources.MEMORY_BYTES = 1 << 20
+table_files.MEMORY_BYTES = 1 << 20
 from pucboost._training.datasets import read_dataset
 small = puc.Dataset(pa.table({name: [0.0] * 50 for name in schema.names}), "y", optional=["c1"])
 read_dataset(small, "small")

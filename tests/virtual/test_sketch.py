@@ -13,7 +13,7 @@ from tools import QUIET, make_table
 import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._tables import sources
-from pucboost._tables.containers import SourceTable, row_source
+from pucboost._tables.sources import SourceTable, row_source
 from pucboost._virtual import rows as virtual_rows
 from pucboost._virtual.merging import SKETCH_SIZE, RowSketch, hash_people
 from pucboost._virtual.rows import VirtualTable, shown_table

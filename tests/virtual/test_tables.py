@@ -11,8 +11,7 @@ from twins import masks as naive
 
 from pucboost._consent import Consent
 from pucboost._losses import Softmax
-from pucboost._tables.containers import SourceTable, row_source
-from pucboost._tables.sources import SubsetSource
+from pucboost._tables.sources import SourceTable, SubsetSource, row_source
 from pucboost._virtual import rows as rows_module
 from pucboost._virtual.merging import merge_people, merge_virtual_rows
 from pucboost._virtual.plan import plan_masks

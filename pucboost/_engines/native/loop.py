@@ -20,8 +20,7 @@ import numpy as np
 
 from ..._common import Array
 from ..._losses import Objective
-from ..._tables.containers import SourceTable
-from ..._tables.sources import RowSource
+from ..._tables.sources import RowSource, SourceTable
 from ..._virtual.rare_categories import RareCategories
 from ..._virtual.rows import MaskedRows, VirtualTable
 from ..base import EngineParams, FoldBuilder, FoldOptions, OwnGradient, Validation
