@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,9 @@ def insurance_family() -> LogisticFamily:
     )
 
 
-def run(n_rows: int, seed: int, on_step: Callable[[str], None] = lambda _: None) -> list[Outcome]:
+def run(
+    n_rows: int, seed: int, on_step: Callable[[str], None] = lambda _: None, num_threads: int | None = None
+) -> list[Outcome]:
     """Train plain LightGBM, a base-features model and pucboost; compare each with the truth on held-out people."""
     import lightgbm as lgb
 
@@ -55,7 +58,7 @@ def run(n_rows: int, seed: int, on_step: Callable[[str], None] = lambda _: None)
     family = insurance_family()
     people, test = family.sample(n_rows, seed), family.sample(TEST_ROWS, seed + 1)
     base = list(range(family.n_base))
-    params = {**PARAMS, "seed": seed}
+    params = {**PARAMS, "seed": seed, **({} if num_threads is None else {"num_threads": num_threads})}
     on_step("compiling")
     train({**params, "optional": family.optional}, lgb.Dataset(people.X[:500], people.y[:500]), 1)
 
@@ -92,7 +95,7 @@ def _compare(name: str, prediction: Array, family: LogisticFamily, test: Sample,
     )
 
 
-def main(n_rows: int = 50_000, seed: int = 0) -> None:
+def main(n_rows: int = 50_000, seed: int = 0, num_threads: int | None = None) -> None:
     """Run the demo and print its table; progress is shown on a terminal only."""
     from rich.console import Console
     from rich.table import Table
@@ -104,19 +107,11 @@ def main(n_rows: int = 50_000, seed: int = 0) -> None:
         "The justified prediction for each of them is known exactly: the average outcome of everybody with the same "
         "base features and the same disclosures, whatever else those people share.\n"
     )
-    if console.is_terminal:
-        with console.status("starting") as status:
-            outcomes = run(n_rows, seed, lambda step: status.update(step))
-    else:
-        outcomes = run(n_rows, seed)
+    with console.status("starting") if console.is_terminal else nullcontext() as status:
+        outcomes = run(n_rows, seed, status.update if status else lambda _: None, num_threads=num_threads)
     table = Table()
     table.add_column("model")
-    for heading in (
-        "squared\nPUC-gap ×10⁴",
-        "shift of the\nsilent, points",
-        "log loss",
-        "seconds",
-    ):
+    for heading in ("squared\nPUC-gap ×10⁴", "shift of the\nsilent, points", "log loss", "seconds"):
         table.add_column(heading, justify="right")
     for o in outcomes:
         table.add_row(

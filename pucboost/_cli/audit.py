@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._tables.files import DataError, check_can_be_written, write_whole
-from .shared import TABLE_FILES, Commands, add_quiet, features_of, flat, load, names, note, read_people, roles_of, say
+from .shared import Commands, add_command, features_of, flat, load, names, note, read_people, roles_of, say
 from .train import declaration, read_groups
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "violated for some": 1, "inconclusive": 2}
 
-_EPILOG = f"""\
+_EPILOG = """\
 example:
   Test a model against a margin of two percentage points on people it was not
   trained on, and write a report for people and one for machines:
@@ -29,10 +29,9 @@ example:
   In a build that too few data should not fail:
 
     pucboost audit model.txt held_out.csv --label claim --margin 0.02 \\
-        --fail-on violated
+        --fail-on violated"""
 
-{TABLE_FILES}
-
+_EXIT_CODES = """\
 exit codes:
   0    certified: nobody's average penalty for withholding exceeds the margin
   1    violated: somebody's does, on average or for some of them
@@ -44,13 +43,16 @@ exit codes:
   With --fail-on, verdicts not named there exit with 0."""
 
 
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
+def add_parsers(commands: Commands) -> None:
+    parser = add_command(
+        commands,
         "audit",
+        run,
         help="test whether people who withhold data are treated as their remaining data justify",
         description="Test on held-out people whether those who withhold data are treated as their\nremaining data "
         "justify.",
         epilog=_EPILOG,
+        exit_codes=_EXIT_CODES,
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="model file written by 'pucboost train'")
     parser.add_argument("data", type=Path, metavar="DATA", help="table file with people the model was not trained on")
@@ -98,8 +100,6 @@ def add_parser(commands: Commands) -> None:
         metavar="VERDICT",
         help="verdicts that fail: violated, inconclusive (default: both)",
     )
-    add_quiet(parser)
-    parser.set_defaults(run=run)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -167,6 +167,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         level=given.level,
         justified=flat(given.justified),
         seed=given.seed,
+        num_threads=given.threads,
         progress=False if given.quiet else None,
     )
 

@@ -1,4 +1,7 @@
-"""``pucboost doctor``: what a report of a problem should contain, and whether the main jobs work on this machine."""
+"""``pucboost demo`` and ``pucboost doctor``: the package on simulated people, for newcomers and for bug reports.
+
+The doctor prints what a report should contain, and tries the main jobs on this machine.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .shared import EXIT_ERROR, Commands, complain, one_line
+from .shared import EXIT_ERROR, Commands, add_command, complain, one_line, whole_number
 
 PACKAGES = ("numpy", "numba", "scikit-learn", "pandas", "pyarrow", "scipy", "narwhals", "matplotlib", "jinja2", "rich")
 OPTIONAL_PACKAGES = ("polars", "skops", "shap", "optuna", "fairlearn", "glum", "statsmodels")
@@ -31,24 +34,45 @@ KNOWN_HASHES = {(0, 1, 0, 0): 2391539541053276776, (42, 2, 10**9, 7): 1378252542
 
 _EPILOG = """\
 example:
-    pucboost doctor > doctor.txt
+    pucboost doctor > doctor.txt"""
 
+_EXIT_CODES = """\
 exit codes:
   0    everything works
   3    a check failed
   130  interrupted (Ctrl-C)"""
 
 
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
+def add_parsers(commands: Commands) -> None:
+    demo = add_command(
+        commands,
+        "demo",
+        run_demo,
+        help="compare plain LightGBM, a base-features model and pucboost on simulated data with known truth",
+        description="Train three models on simulated data and print how each treats people who\ndo not share.",
+        reads_tables=False,
+    )
+    demo.add_argument("--rows", type=whole_number(1_000), default=50_000, help="people to train on (default 50000)")
+    demo.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
+    doctor = add_command(
+        commands,
         "doctor",
+        run,
         help="print versions, threads, memory and cache, and try the main jobs; for reports of problems",
         description="Print what a report of a problem should contain, and try the main jobs on\nsimulated people. "
         "No data are read, and nothing is sent anywhere.",
         epilog=_EPILOG,
+        exit_codes=_EXIT_CODES,
+        reads_tables=False,
     )
-    parser.add_argument("--no-test", action="store_true", help="try nothing, which takes up to a minute")
-    parser.set_defaults(run=run)
+    doctor.add_argument("--no-test", action="store_true", help="try nothing, which takes up to a minute")
+
+
+def run_demo(given: argparse.Namespace) -> int:
+    from ..demo import main
+
+    main(given.rows, given.seed, given.threads)
+    return 0
 
 
 def run(given: argparse.Namespace) -> int:
@@ -58,7 +82,7 @@ def run(given: argparse.Namespace) -> int:
         return 0
     sys.stdout.flush()
     failed, started = 0, time.perf_counter()
-    for what, attempt in _checks():
+    for what, attempt in _checks(given.threads):
         trouble = _tried(attempt)
         print(f"{what:<24}{'FAILED: ' + trouble if trouble else 'works'}", flush=True)
         failed += bool(trouble)
@@ -121,12 +145,12 @@ class _WrongResultError(Exception):
     """A result differs from what is known."""
 
 
-def _checks() -> Iterator[tuple[str, Callable[[], None]]]:
+def _checks(threads: int | None) -> Iterator[tuple[str, Callable[[], None]]]:
     from .._engines import ENGINES
 
     yield "kernels", _kernels
     for engine in ENGINES:
-        world = _World(engine)
+        world = _World(engine, threads)
         for attempt in (world.training, world.files, world.quotes, world.audit):
             yield f"{engine}: {attempt.__name__}", attempt
 
@@ -160,10 +184,10 @@ def _kernels() -> None:
 class _World:
     """Simulated people whose justified predictions are known, and a model of one engine."""
 
-    def __init__(self, engine: str) -> None:
+    def __init__(self, engine: str, threads: int | None = None) -> None:
         from ..demo import insurance_family
 
-        self._engine = engine
+        self._engine, self._threads = engine, threads
         self._family = insurance_family()
         self._test = self._family.sample(OTHER_PEOPLE, 2)
 
@@ -174,12 +198,13 @@ class _World:
 
         people = self._family.sample(TRAINING_PEOPLE, 1)
         params = {"engine": self._engine, "objective": "binary", "verbosity": -1, "optional": self._family.optional}
+        params |= {} if self._threads is None else {"num_threads": self._threads}
         return train({**params, "learning_rate": 0.1, "num_leaves": 8}, Dataset(people.X, people.y), ROUNDS)
 
     def _predictions(self, model: Any) -> Any:
         from .._prediction.predictor import predict
 
-        return predict(model, self._test.X)
+        return predict(model, self._test.X, num_threads=self._threads)
 
     def training(self) -> None:
         """Predictions are near the known truth."""
@@ -204,13 +229,13 @@ class _World:
 
         silent = self._test.X.copy()
         silent[:, self._family.optional] = float("nan")
-        quoted = quote(self._model, self._test.X, subsets=["nothing"])["nothing"].to_numpy()
-        same = bool((quoted == predict(self._model, silent)).all())
+        quoted = quote(self._model, self._test.X, subsets=["nothing"], num_threads=self._threads)["nothing"].to_numpy()
+        same = bool((quoted == predict(self._model, silent, num_threads=self._threads)).all())
         _require(same, "quotes for sharing nothing depend on what is shared")
 
     def audit(self) -> None:
         """A protected model is not found to be unprotected."""
         from .._auditing.run import audit
 
-        report = audit(self._model, self._test.X, self._test.y, margin=MARGIN)
+        report = audit(self._model, self._test.X, self._test.y, margin=MARGIN, num_threads=self._threads)
         _require(report.passed, f"the verdict of the audit is {report.verdict}, expected certified")

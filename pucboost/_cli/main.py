@@ -1,12 +1,14 @@
-"""The command line: ``pucboost`` or ``python -m pucboost``. Each command is a module beside this one.
+"""The command line: ``pucboost`` or ``python -m pucboost``.
 
-Such a module has ``add_parser(commands)``, which adds its arguments to the command line, and ``run(given)``, which does
-the work and returns the exit code. It imports whatever is slow to load inside ``run``.
+The modules beside this one hold the commands. Each has ``add_parsers(commands)``, which adds the commands with their
+options and with a function that does the work and returns the exit code. What is slow to load is imported inside such
+functions, so that ``--help`` is quick.
 """
 
 from __future__ import annotations
 
-import importlib
+import argparse
+import os
 import signal
 import sys
 import threading
@@ -14,26 +16,17 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
-from .shared import (
-    EXIT_BROKEN_PIPE,
-    EXIT_CODES,
-    EXIT_ERROR,
-    EXIT_INTERRUPTED,
-    EXIT_TERMINATED,
-    STANDARD_OUTPUT,
-    Parser,
-    complain,
-    ensure_streams,
-    forget_output,
-    one_line,
-    writing_output,
-)
+from . import audit, doctor, predict, train
+from .shared import EXIT_CODES, EXIT_ERROR, STANDARD_OUTPUT, complain, one_line, writing_output
 
-COMMANDS = ("train", "predict", "quote", "letter", "audit", "demo", "doctor")
+COMMANDS = (train, predict, audit, doctor)
 """In the order of the help."""
 
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+EXIT_BROKEN_PIPE = 141
 _EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 _ENGINE_ERRORS = {"LightGBMError", "XGBoostError"}
 
@@ -42,16 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     from .. import __version__
 
-    ensure_streams()
-    parser = Parser(
+    _ensure_streams()
+    parser = _Parser(
         prog="pucboost",
         description="Gradient-boosted trees on data that people may decline to share.",
         epilog=f"'pucboost COMMAND --help' explains a command, with an example.\n\n{EXIT_CODES}",
     )
     parser.add_argument("--version", action="version", version=f"pucboost {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        importlib.import_module(f".{name}", __package__).add_parser(commands)
+    for module in COMMANDS:
+        module.add_parsers(commands)
     given = parser.parse_args(arguments)
     try:
         with _warnings_in_one_line(), _unwound_on_termination():
@@ -60,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader has closed the output
-        forget_output()
+        _forget_output()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         complain("pucboost: interrupted")
@@ -75,8 +68,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with suppress(OSError):
                 traceback.print_exc()
         if isinstance(error, OSError) and error.filename == STANDARD_OUTPUT:
-            forget_output()
+            _forget_output()
         return EXIT_ERROR
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose usage errors have the exit code of all other errors."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_ERROR, f"{self.prog}: error: {message}\n")
+
+
+def _ensure_streams() -> None:
+    """Open standard streams that the caller has closed, on the null device.
+
+    Otherwise the next file to be opened would get the number of a closed stream, and with it what the engines print.
+    Characters that the terminal cannot show are written as escapes.
+    """
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+        if getattr(sys, name) is None and number:
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """Drop what is still to be written: Python would complain again when it closes the stream itself."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

@@ -1,19 +1,63 @@
-"""``pucboost predict``."""
+"""``pucboost predict``, ``quote`` and ``letter``: a model and a table file, read in batches, to a table or to pages.
+
+All three read people as the model knows them. ``predict`` and ``quote`` write one row per person; ``letter`` writes one
+page per person.
+"""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._tables.files import DataError
-from .shared import EXIT_CODES, TABLE_FILES, Commands, add_inputs_and_output, map_file
+from .._tables.files import (
+    DataError,
+    check_can_be_written,
+    ending_of,
+    folder_written_whole,
+    table_writer,
+    write_whole,
+)
+from .shared import (
+    Commands,
+    add_command,
+    features_of,
+    flat,
+    load,
+    names,
+    note,
+    output_was_closed,
+    progress,
+    writing_output,
+)
 
 if TYPE_CHECKING:
+    from .._letter.letters import Letter
+    from .._letter.text import LetterText
+    from .._tables.columns import Column
     from .._tables.sources import ArraySource
+    from .._tables.table_files import Block, TableFile
 
 
-_EPILOG = f"""\
+def add_parsers(commands: Commands) -> None:
+    _add_predict(commands)
+    _add_quote(commands)
+    _add_letter(commands)
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="model file, as written by train or puc.save_model")
+    parser.add_argument(
+        "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, and others are ignored"
+    )
+
+
+# predict and quote: one row per person --------------------------------------------------------------------------------
+
+_PREDICT_EPILOG = """\
 example:
   What everybody is told as they share now, and under a bonus system in which
   sharing never hurts:
@@ -25,21 +69,33 @@ example:
 output:
   The kept columns, then prediction (with several classes prediction_0,
   prediction_1, …), then with --subset one column used_GROUP per group, true
-  or false. If DATA has no column of a group, everybody withholds it.
+  or false. If DATA has no column of a group, everybody withholds it."""
 
-{TABLE_FILES}
+_QUOTE_EPILOG = """\
+example:
+  What everybody would be told if they shared nothing, each group alone, or
+  two groups:
 
-{EXIT_CODES}"""
+    pucboost quote model.txt people.csv --keep id \\
+        --subsets nothing,alone,fitness+glucose --out quotes.csv
+
+output:
+  The kept columns, then one column per subset, such as "nothing", "glucose",
+  "fitness + glucose" (with several classes one per subset and class:
+  "nothing_0", …), empty where a person does not share all of the subset. If
+  DATA has no column of a group, everybody withholds it."""
 
 
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
+def _add_predict(commands: Commands) -> None:
+    parser = add_command(
+        commands,
         "predict",
+        partial(_write_rows, _predictions, "predicting"),
         help="predict for the people in a table file",
         description="Predict for the people in a table file, from what they share.",
-        epilog=_EPILOG,
+        epilog=_PREDICT_EPILOG,
     )
-    add_inputs_and_output(parser)
+    _add_rows(parser)
     parser.add_argument(
         "--sharing",
         choices=("as_given", "withheld", "best"),
@@ -64,11 +120,69 @@ def add_parser(commands: Commands) -> None:
     parser.add_argument(
         "--max-subsets", type=int, default=4096, metavar="N", help="most subsets to try for a person (default 4096)"
     )
-    parser.set_defaults(run=run)
 
 
-def run(given: argparse.Namespace) -> int:
-    return map_file(given, partial(_predictions, given), "predicting")
+def _add_quote(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "quote",
+        partial(_write_rows, _quotes, "quoting"),
+        help="predict for every subset of what people share",
+        description="Say what each person in a table file would be told for every subset of\nwhat they share.",
+        epilog=_QUOTE_EPILOG,
+    )
+    _add_rows(parser)
+    parser.add_argument(
+        "--subsets",
+        type=names,
+        action="append",
+        metavar="SUBSET,SUBSET",
+        help="nothing, alone (each group), all_but_one (each), all, or groups joined by +; by default all subsets, "
+        "for up to 6 groups",
+    )
+
+
+def _add_rows(parser: argparse.ArgumentParser) -> None:
+    _add_inputs(parser)
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
+    )
+    parser.add_argument(
+        "--keep", type=names, action="append", metavar="COL,COL", help="columns of DATA to copy, such as an id"
+    )
+    parser.add_argument("--raw-score", action="store_true", help="raw scores instead of predictions")
+
+
+def _write_rows(
+    compute: Callable[[argparse.Namespace, Any, ArraySource, int], dict[str, Any]], what: str, given: argparse.Namespace
+) -> int:
+    """Write the kept columns and the computed ones, batch by batch.
+
+    ``compute`` takes the options, the model, some people and the number of their first row, and returns columns.
+    """
+    from .._tables.table_files import check_columns, open_table
+
+    out = None if given.out == "-" else Path(given.out)
+    if out is not None:
+        ending_of(out)
+        check_can_be_written(out, given.model, given.data)
+    elif output_was_closed():
+        raise DataError("--out -: standard output is closed")
+    file = open_table(given.data)
+    model = load(given.model)
+    kept = flat(given.keep)
+    check_columns(file, kept, "--keep")
+    features = features_of(model, file, given.quiet)
+    with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
+        for block, people in blocks:
+            columns = {name: block.as_stored(name) for name in kept}
+            for name, values in compute(given, model, people, block.first_row).items():
+                if name in columns:
+                    raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
+                columns[name] = values
+            with nullcontext() if out is not None else writing_output():
+                write(columns)
+    return 0
 
 
 def _predictions(given: argparse.Namespace, model: Any, people: ArraySource, first_row: int) -> dict[str, Any]:
@@ -84,6 +198,7 @@ def _predictions(given: argparse.Namespace, model: Any, people: ArraySource, fir
         sharing=given.sharing,
         favourable=given.favourable,
         raw_score=given.raw_score,
+        num_threads=given.threads,
         return_subset=True,
         max_subsets=given.max_subsets,
         search=given.search,
@@ -109,3 +224,194 @@ def _check_number_of_subsets(given: argparse.Namespace, model: Any, people: Arra
             f"{given.data}, row {first_row + row}: this person shares {groups} groups, {subsets} subsets, "
             f"more than --max-subsets {given.max_subsets}. Raise it, or allow --search greedy"
         )
+
+
+def _quotes(given: argparse.Namespace, model: Any, people: ArraySource, _: int) -> dict[str, Any]:
+    from .._prediction.predictor import FAMILIES, quote, subset_masks, subset_names
+
+    def groups(text: str) -> Any:
+        if text in FAMILIES:
+            return text
+        return [text] if text in model.consent.groups else [group.strip() for group in text.split("+")]
+
+    subsets = None if given.subsets is None else [groups(text) for some in given.subsets for text in some]
+    columns = subset_names(subset_masks(model.consent, subsets), model.consent)
+    # Everybody shares "nothing", so even a batch in which nobody shares the other subsets has all classes.
+    asked = None if subsets is None else ["nothing", *subsets]
+    table = quote(model, people, subsets=asked, raw_score=given.raw_score, num_threads=given.threads)
+    if table.columns.nlevels == 1:
+        return {name: table[name].to_numpy() for name in columns}
+    return {f"{name}_{k}": table[name][k].to_numpy() for name in columns for k in table[name].columns}
+
+
+# letter: one page per person ------------------------------------------------------------------------------------------
+
+_LETTER_EPILOG = """\
+example:
+  A page for the one person in person.csv, and one for each person in
+  people.csv, named after the column id:
+
+    pucboost letter model.txt person.csv --out quote.html
+    pucboost letter model.txt people.csv --name-by id --text letter.toml \\
+        --out letters/
+
+output:
+  HTML pages that load nothing and send nothing. Each says what the person is
+  told now, and what they would be told for every choice among the groups they
+  share (at most 10). Give each page only to the person it is about.
+
+--text:
+  A TOML file with what is to be worded differently; the rest keeps its
+  default:
+
+    quantity = "yearly price"
+    [groups]
+    blood = "your blood test"
+    [number]
+    prefix = "€"
+    decimals = 0
+
+  In Python, puc.letters.LetterText().to_toml("letter.toml") writes all texts."""
+
+
+def _add_letter(commands: Commands) -> None:
+    parser = add_command(
+        commands,
+        "letter",
+        _write_letters,
+        help="write pages that tell people what their choices of what to share would give",
+        description="Write a page for a person, or for each in a table file: what they would be told\nfor every choice "
+        "among the data they share.",
+        epilog=_LETTER_EPILOG,
+    )
+    _add_inputs(parser)
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="FILE", help="page to write; with --name-by, a folder for the pages"
+    )
+    parser.add_argument(
+        "--name-by", metavar="COL", help="write a page for each person, named after this column, which it also shows"
+    )
+    parser.add_argument("--text", type=Path, metavar="FILE", help="words, names of groups and look of numbers")
+    parser.add_argument(
+        "--sharing",
+        choices=("as_given", "best"),
+        default="as_given",
+        help="what people are told: the prediction from everything they share (default), or the most favourable one "
+        "over all subsets of it",
+    )
+    parser.add_argument(
+        "--favourable", choices=("lower", "higher"), help="which predictions people prefer; needed for --sharing best"
+    )
+    parser.add_argument(
+        "--target-class", type=int, metavar="N", help="number of the class to tell people about, if there are several"
+    )
+
+
+def _write_letters(given: argparse.Namespace) -> int:
+    from .._kernels.compiling import engine_threads
+    from .._letter.text import LetterText
+    from .._tables.table_files import check_columns, open_table
+
+    _check_letter_options(given)
+    text = LetterText() if given.text is None else LetterText.from_toml(given.text)
+    file = open_table(given.data)
+    further = [] if given.name_by is None else [given.name_by]
+    check_columns(file, further, "--name-by")
+    model = load(given.model)
+    features = features_of(model, file, given.quiet)
+    reading = people_in_batches(features, file, further, "writing letters", given.quiet)
+    with engine_threads(given.threads), reading as batches:
+        letters = _letters(given, model, batches, text)
+        written = _write_one(given, letters) if given.name_by is None else _write_each(given, letters)
+    note(f"wrote {written}", given.quiet)
+    return 0
+
+
+def _check_letter_options(given: argparse.Namespace) -> None:
+    """Raise for options that do not go together, and for what cannot be written, before anything is read."""
+    if given.sharing == "best" and given.favourable is None:
+        raise DataError("--sharing best needs --favourable lower (a price) or --favourable higher (an approval)")
+    if given.sharing != "best" and given.favourable is not None:
+        raise DataError("--favourable only goes with --sharing best")
+    if given.name_by is None:
+        if given.out.is_dir():
+            raise DataError(f"{given.out} is a directory; name the pages in it with --name-by, or write to one file")
+        check_can_be_written(given.out, given.model, given.data)
+    elif given.out.exists() and not given.out.is_dir():
+        raise DataError(f"{given.out} is not a directory; with --name-by, pages are written to a directory")
+    else:
+        check_can_be_written(given.out / "page.html" if given.out.exists() else given.out)
+
+
+def _letters(
+    given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText
+) -> Iterator[tuple[int, Letter]]:
+    """Yield the number of each row and its letter."""
+    from .._letter.letters import each_letter, no_room
+    from .._prediction.predictor import MaskedPredictor
+
+    for block, people in blocks:
+        if given.name_by is None and (block.first_row > 1 or len(block) > 1):
+            raise DataError(
+                f"{given.data} has more than one row, and a page is about one person; --name-by COL writes one for each"
+            )
+        predictor = MaskedPredictor(model, people, target_class=given.target_class, num_threads=given.threads)
+        too_many = no_room(predictor.shared, predictor.consent.nesting)
+        if too_many is not None:  # puc.letters would not give the row number in the file
+            raise DataError(f"{given.data}, row {block.first_row + too_many[0]}: this person {too_many[1]}")
+        references = [None] * len(block) if given.name_by is None else block.text(given.name_by).to_pylist()
+        for row, letter in each_letter(predictor, text, references, sharing=given.sharing, favourable=given.favourable):
+            yield block.first_row + row, letter
+
+
+def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
+    [(_, letter)] = letters
+    write_whole(given.out, letter.to_html().encode("utf-8"))
+    return str(given.out)
+
+
+def _write_each(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:
+    from .._letter.letters import file_name
+
+    rows: dict[str, int] = {}
+    with folder_written_whole(given.out) as folder:
+        for row, letter in letters:
+            where = f"{given.data}, row {row}, column {given.name_by!r}"
+            if letter.reference is None:
+                raise DataError(f"{where} is missing, so the page of this person has no name")
+            name = file_name(letter.reference)
+            if not name:
+                raise DataError(f"{where}: {letter.reference!r} has nothing that can stand in the name of a file")
+            # Some systems do not distinguish upper and lower case.
+            other = rows.setdefault(name.casefold(), row)
+            if other != row:
+                raise DataError(f"{where}: {letter.reference!r} gives the same file {name}.html as row {other}")
+            (folder / f"{name}.html").write_text(letter.to_html(), encoding="utf-8")
+    return f"{len(rows):,} pages to {given.out}"
+
+
+# People in batches ----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def people_in_batches(
+    features: list[Column], file: TableFile, further: Sequence[str], what: str, quiet: bool
+) -> Iterator[Iterator[tuple[Block, ArraySource]]]:
+    """Yield blocks of a file, each with its people as the model sees them; ``further`` columns are read, too.
+
+    Values that the model does not know are noted at the end.
+    """
+    from .._tables.columns import Absent, Codes
+    from .._tables.sources import ArraySource, ColumnTypes
+
+    columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
+    wanted = [feature.name for feature in features if not isinstance(feature, Absent)]
+    with progress(what, quiet) as report, closing(file.blocks([*wanted, *further], report)) as blocks:
+        yield ((block, ArraySource(block.matrix(features), columns_of_model)) for block in blocks)
+    for feature in features:
+        if isinstance(feature, Codes) and feature.n_unknown:
+            note(
+                f"column {feature.name!r} has {feature.n_unknown:,} values that the model does not know, the first "
+                f"{feature.first_unknown}; they were read as missing",
+                quiet,
+            )

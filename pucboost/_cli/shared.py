@@ -6,31 +6,26 @@ Everything here that takes long to load is imported within the functions that ne
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from .._common import similar
 from .._pages import printable
-from .._tables.files import DataError, check_can_be_read, check_can_be_written, ending_of, table_writer
+from .._tables.files import DataError, check_can_be_read
 
 if TYPE_CHECKING:
     from .._tables.columns import Column
-    from .._tables.sources import ArraySource
-    from .._tables.table_files import Block, LoadedTable, TableFile
+    from .._tables.table_files import LoadedTable, TableFile
 
 
 # Parser and exit codes ------------------------------------------------------------------------------------------------
 
 # 1 and 2 are reserved for verdicts of an audit, so wrong usage and crashes exit with 3.
 EXIT_ERROR = 3
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
-EXIT_BROKEN_PIPE = 141
 
 EXIT_CODES = """\
 exit codes:
@@ -50,40 +45,24 @@ table files:
 Commands = Any  # argparse has no public name for the type of its sub-parsers
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser whose usage errors have the exit code of all other errors."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, **kwargs)
-
-    def error(self, message: str) -> NoReturn:
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_ERROR, f"{self.prog}: error: {message}\n")
-
-
-def add_quiet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
-
-
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", type=Path, metavar="MODEL", help="model file, as written by train or puc.save_model")
-    parser.add_argument(
-        "data", type=Path, metavar="DATA", help="table file; its columns may be in any order, and others are ignored"
-    )
-
-
-def add_inputs_and_output(parser: argparse.ArgumentParser) -> None:
-    """Add what :func:`map_file` reads."""
-    add_inputs(parser)
-    parser.add_argument(
-        "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
-    )
-    parser.add_argument(
-        "--keep", type=names, action="append", metavar="COL,COL", help="columns of DATA to copy, such as an id"
-    )
-    parser.add_argument("--raw-score", action="store_true", help="raw scores instead of predictions")
-    add_quiet(parser)
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    epilog: str = "",
+    exit_codes: str = EXIT_CODES,
+    reads_tables: bool = True,
+    **texts: str,
+) -> Any:
+    """Add a command with the options that all have, and return its parser."""
+    epilogs = [text for text in (epilog, TABLE_FILES if reads_tables else "", exit_codes) if text]
+    parser = commands.add_parser(name, epilog="\n\n".join(epilogs), **texts)
+    parser.add_argument("--threads", type=whole_number(1), metavar="N", help="threads to use (default: all cores)")
+    if reads_tables:
+        parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
+    parser.set_defaults(run=run, fail=parser.error)
+    return parser
 
 
 def names(text: str) -> list[str]:
@@ -146,32 +125,8 @@ def writing_output() -> Iterator[None]:
         raise OSError(error.errno, error.strerror, STANDARD_OUTPUT) from error
 
 
-def ensure_streams() -> None:
-    """Open standard streams that the caller has closed, on the null device.
-
-    Otherwise the next file to be opened would get the number of a closed stream, and with it what the engines print.
-    Characters that the terminal cannot show are written as escapes.
-    """
-    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
-        if getattr(sys, name) is None and number:
-            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def output_was_closed() -> bool:
-    return getattr(sys.stdout, "name", None) == 1  # only a stream opened by ensure_streams is named by its number
-
-
-def forget_output() -> None:
-    """Drop what is still to be written: Python would complain again when it closes the stream itself."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return getattr(sys.stdout, "name", None) == 1  # only a stream opened by main is named by its number
 
 
 def one_line(error: BaseException) -> str:
@@ -263,57 +218,3 @@ def read_people(given: argparse.Namespace, file: TableFile, features: Sequence[C
 
     with progress(f"reading {file.path}", given.quiet) as report:
         return load_table(file, features, roles_of(given), report)
-
-
-def map_file(given: argparse.Namespace, compute: Callable[[Any, ArraySource, int], dict[str, Any]], what: str) -> int:
-    """Write the kept columns and the computed ones, batch by batch.
-
-    ``compute`` takes the model, some people and the number of their first row, and returns columns.
-    """
-    from .._tables.table_files import check_columns, open_table
-
-    out = None if given.out == "-" else Path(given.out)
-    if out is not None:
-        ending_of(out)
-        check_can_be_written(out, given.model, given.data)
-    elif output_was_closed():
-        raise DataError("--out -: standard output is closed")
-    file = open_table(given.data)
-    model = load(given.model)
-    kept = flat(given.keep)
-    check_columns(file, kept, "--keep")
-    features = features_of(model, file, given.quiet)
-    with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
-        for block, people in blocks:
-            columns = {name: block.as_stored(name) for name in kept}
-            for name, values in compute(model, people, block.first_row).items():
-                if name in columns:
-                    raise DataError(f"the output would have two columns {name!r}; rename the one that --keep names")
-                columns[name] = values
-            with nullcontext() if out is not None else writing_output():
-                write(columns)
-    return 0
-
-
-@contextmanager
-def people_in_batches(
-    features: list[Column], file: TableFile, further: Sequence[str], what: str, quiet: bool
-) -> Iterator[Iterator[tuple[Block, ArraySource]]]:
-    """Yield blocks of a file, each with its people as the model sees them; ``further`` columns are read, too.
-
-    Values that the model does not know are noted at the end.
-    """
-    from .._tables.columns import Absent, Codes
-    from .._tables.sources import ArraySource, ColumnTypes
-
-    columns_of_model = ColumnTypes(names=tuple(feature.name for feature in features))
-    wanted = [feature.name for feature in features if not isinstance(feature, Absent)]
-    with progress(what, quiet) as report, closing(file.blocks([*wanted, *further], report)) as blocks:
-        yield ((block, ArraySource(block.matrix(features), columns_of_model)) for block in blocks)
-    for feature in features:
-        if isinstance(feature, Codes) and feature.n_unknown:
-            note(
-                f"column {feature.name!r} has {feature.n_unknown:,} values that the model does not know, the first "
-                f"{feature.first_unknown}; they were read as missing",
-                quiet,
-            )

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 from .._engines import DEFAULT_ENGINE, ENGINE_NAMES
 from .._tables.files import DataError, check_can_be_written
 from .shared import (
-    EXIT_CODES,
-    TABLE_FILES,
     Commands,
-    add_quiet,
+    add_command,
     flat,
     names,
     note,
@@ -37,12 +35,13 @@ if TYPE_CHECKING:
 
 EARLY_STOPPING = 50
 """How many rounds without improvement training waits by default."""
+VALID = "validation"
 HOLD_OUT = 1 << 32
 """Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
 
 _HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "calibrate_masks", "seed")
 
-_EPILOG = f"""\
+_EPILOG = """\
 example:
   People may decline to share the data of a fitness app (two columns, shared
   or withheld together) and a blood value:
@@ -54,23 +53,20 @@ example:
   features, except label, weight, exposure and ignored ones. Text columns
   are categories. In a CSV file the first value of a column decides whether it
   is text; a column that mixes text and numbers is an error unless
-  --categorical names it.
-
-{TABLE_FILES}
-
-{EXIT_CODES}"""
+  --categorical names it."""
 
 
-def add_parser(commands: Commands) -> None:
-    parser = commands.add_parser(
+def add_parsers(commands: Commands) -> None:
+    parser = add_command(
+        commands,
         "train",
+        run,
         help="train a model on a table file",
         description="Train a model on people who may decline to share some of their data, and write\nit into a file "
         "that LightGBM or XGBoost can read, too.",
         epilog=_EPILOG,
     )
     _add_options(parser)
-    parser.set_defaults(run=run, fail=parser.error)
 
 
 def run(given: argparse.Namespace) -> int:
@@ -87,18 +83,23 @@ def run(given: argparse.Namespace) -> int:
     table = read_people(given, file, features)
     train_set, valid_set = _datasets(given, table)
     params = _params(given, optional, table.label)
+    engine, scores = engine_named(given.engine), dict[str, Any]()
     with progress("training", given.quiet) as report, _rows_from_zero(given):
         booster = train(
             params,
             train_set,
             given.rounds,
             valid_sets=None if valid_set is None else [valid_set],
-            callbacks=[engine_named(given.engine).progress_callback(report, given.rounds)],
+            valid_names=None if valid_set is None else [VALID],
+            callbacks=[
+                engine.progress_callback(report, given.rounds),
+                *([] if valid_set is None else [engine.recording_callback(scores)]),
+            ],
         )
     save_model(booster, given.out)
     if not given.quiet:
-        n_valid = 0 if valid_set is None else len(valid_set.label)
-        say(_summary(given, booster, table, params["objective"], n_valid, time.perf_counter() - start))
+        validated = [] if valid_set is None else _validated(len(valid_set.label), scores, booster)
+        say(_summary(given, booster, table, params["objective"], validated, time.perf_counter() - start))
     return 0
 
 
@@ -181,11 +182,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"with validation: stop after N rounds without improvement (default {EARLY_STOPPING}; 0 never stops)",
     )
-    add_quiet(parser)
 
 
 def _check_options(given: argparse.Namespace) -> None:
     """Exit with a usage error if options do not fit together."""
+    from .._engines.names import MAIN_NAME
+
     if not given.optional:
         given.fail(
             "argument --optional: name at least one column or group that people may withhold; if nothing is optional, "
@@ -194,6 +196,8 @@ def _check_options(given: argparse.Namespace) -> None:
     for name, _ in given.param:
         if name in _HAS_OPTION:
             given.fail(f"argument --param: there is an option for {name}: --{name.replace('_', '-')}")
+        if given.threads is not None and MAIN_NAME.get(name, name) in ("num_threads", "nthread"):
+            given.fail(f"argument --param: {name} and --threads are the same; give one of them")
     if given.early_stopping and given.valid is None and given.valid_fraction is None:
         given.fail("argument --early-stopping: needs --valid or --valid-fraction")
 
@@ -384,6 +388,8 @@ def _params(given: argparse.Namespace, optional: dict[str, Any], label: Array) -
         "verbosity": -1,
         **dict(given.param),
     }
+    if given.threads is not None:
+        params["num_threads"] = given.threads
     if given.copies is not None:
         params["copies"] = given.copies
     if given.calibrate_masks is not None:
@@ -407,11 +413,28 @@ def _rows_from_zero(given: argparse.Namespace) -> Iterator[None]:
         raise DataError(f"{error} (Here rows are counted from 0{within}.)") from error
 
 
-def _summary(
-    given: argparse.Namespace, booster: Any, table: LoadedTable, objective: str, n_valid: int, seconds: float
-) -> str:
+def _validated(n_people: int, scores: dict[str, Any], booster: Any) -> list[str]:
+    """Return the lines about validation: how many people, and the metrics of the round that the model ends with."""
+    facts = _facts(booster)
+    used = (facts.best_round or facts.rounds) - 1
+    metrics = {name: values[min(used, len(values) - 1)] for name, values in scores.get(VALID, {}).items()}
+    told = ", ".join(f"{name} {value:.6g}" for name, value in metrics.items())
+    return [
+        f"validated on {n_people:,} people{': ' if told else ''}{told}",
+        *([f"the best round is {facts.best_round}"] if facts.best_round else []),
+    ]
+
+
+def _facts(booster: Any) -> Any:
     from .._engines import boosters_of
 
+    trees = getattr(booster, "booster", booster)
+    return boosters_of(trees).facts(trees)
+
+
+def _summary(
+    given: argparse.Namespace, booster: Any, table: LoadedTable, objective: str, validated: list[str], seconds: float
+) -> str:
     shared = booster.consent.availability(table.source)
     width = max(len(group) for group in booster.consent.group_names)
     lines = [f"{len(table.label):,} people, {table.source.n_columns} features, objective {objective}", "shared by"]
@@ -420,14 +443,11 @@ def _summary(
         inside = "" if members == [group] else f"  ({', '.join(members)})"
         inside += f"  needs {booster.consent.needs[group]}" if group in booster.consent.needs else ""
         lines.append(f"  {group:{width}}  {(shared >> g & 1).mean():6.1%}{inside}")
-    trees = getattr(booster, "booster", booster)
-    facts = boosters_of(trees).facts(trees)
     plan = booster.puc_summary
     lines += [
         f"{plan.virtual_rows:,} virtual rows of {plan.source_rows:,} people ({plan.augmentation})",
-        f"{facts.rounds} rounds, {seconds:.1f} seconds",
-        *([f"validated on {n_valid:,} people"] if n_valid else []),
-        *([f"the best round is {facts.best_round}"] if facts.best_round else []),
+        f"{_facts(booster).rounds} rounds, {seconds:.1f} seconds",
+        *validated,
         f"model in {given.out}",
     ]
     return "\n".join(lines)

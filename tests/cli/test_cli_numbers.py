@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
+from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pyarrow.csv as pa_csv
@@ -137,16 +140,19 @@ def test_weights_validation_and_early_stopping(
     assert run(*arguments, "--valid", valid, "--early-stopping", 5) == 0
     told = capsys.readouterr().out
     assert "300 people" in told
-    assert "validated on 100 people" in told
     held_out = features(PEOPLE.iloc[300:])
     held_out["region"] = held_out["region"].where(held_out["region"] != "east")
     params = {"objective": "binary", "seed": 0, "verbosity": -1, "optional": GROUPS, "early_stopping_round": 5}
+    scores: dict[str, Any] = {}
     booster = puc.train(
         {**params, **ENGINES["lightgbm"]},
         puc.Dataset(features(PEOPLE.iloc[:300]), PEOPLE["claim"][:300], weight=weighted["weight"][:300]),
         300,
         valid_sets=[puc.Dataset(held_out, PEOPLE["claim"][300:], weight=weighted["weight"][300:])],
+        callbacks=[lgb.record_evaluation(scores)],
     )
+    best = scores["valid_0"]["binary_logloss"][booster.best_iteration - 1]
+    assert f"validated on 100 people: binary_logloss {best:.6g}\n" in told
     assert f"the best round is {booster.best_iteration}\n" in told
     np.testing.assert_array_equal(
         puc.predict(puc.load_model(model), features()), puc.predict(booster, features(), num_threads=2)
@@ -160,7 +166,7 @@ def test_weights_validation_and_early_stopping(
             assert run(*train_arguments(people, out, engine), *fraction) == 0
             told = capsys.readouterr().out
             assert "virtual rows of 300 people" in told
-            assert "validated on 100 people" in told
+            assert re.search(r"validated on 100 people: (binary_)?logloss 0\.\d+\n", told)
             assert "the best round is" in told
             again.append(out.read_bytes())
         assert again[0] == again[1]
@@ -192,6 +198,30 @@ def test_objectives_and_classes(tmp_path: Path, people: Path, capsys: pytest.Cap
     got = read(out)
     assert list(got) == [f"fitness + glucose + diet_{k}" for k in range(3)]
     np.testing.assert_array_equal(got, quotes)
+
+
+def test_threads_reach_every_command(
+    tmp_path: Path, people: Path, models: dict[str, Path], capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    def asked(params: Any, *_: Any, num_threads: int | None = None, **more: Any) -> Any:
+        raise ValueError(f"{num_threads or params['num_threads']} threads")
+
+    out, model = ["--out", tmp_path / "out.csv"], models["lightgbm"]
+    for place, arguments in (
+        ("_training.train.train", ["train", people, "--label", "claim", "--ignore", "id", *OPTIONAL, *out]),
+        ("_prediction.predictor.predict", ["predict", model, people, *out]),
+        ("_prediction.predictor.quote", ["quote", model, people, *out]),
+        (
+            "_prediction.predictor.MaskedPredictor",
+            ["letter", model, people, "--name-by", "id", "--out", tmp_path / "l"],
+        ),
+        ("_auditing.run.audit", ["audit", model, people, "--label", "claim", "--margin", 1]),
+        ("demo.run", ["demo"]),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"pucboost.{place}", asked)
+            assert run(*arguments, "--threads", 3) == 3
+            assert capsys.readouterr().err.endswith("pucboost: error: 3 threads\n")
 
 
 def test_parameters_reach_the_engine(tmp_path: Path, people: Path) -> None:

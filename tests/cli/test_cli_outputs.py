@@ -15,7 +15,7 @@ import pytest
 from cli_tools import GROUPS, PEOPLE, run, start, train_arguments, unchanged, write_table
 
 import pucboost as puc
-from pucboost._cli.shared import people_in_batches
+from pucboost._cli.predict import people_in_batches
 from pucboost._tables import files, table_files
 from pucboost._tables.columns import Numbers
 from pucboost._tables.table_files import open_table

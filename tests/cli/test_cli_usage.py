@@ -19,6 +19,7 @@ USAGE: list[tuple[list[str], str]] = [
     ([*TRAIN, "--rounds", "0"], "at least 1, got '0'"),
     ([*TRAIN, "--param", "x"], "KEY=VALUE, got 'x'"),
     ([*TRAIN, "--param", "seed=1"], "for seed: --seed"),
+    ([*TRAIN, "--threads", "2", "--param", "nthread=1"], "nthread and --threads are the same; give one"),
     ([*TRAIN, "--valid-fraction", "1"], "0 and 1, got"),
     ([*TRAIN, "--early-stopping", "5"], "needs --valid"),
     (["predict", "m", "a.csv"], "required: --out"),
