@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from ._estimators.estimators import PUCClassifier, PUCRegressor
     from ._letter.letters import letter
     from ._models.files import consent_of, load_model, save_model
-    from ._prediction.balance import load_to_balance
     from ._prediction.predictor import predict, quote
-    from ._prediction.sharing import sharing_effects, sharing_value
+    from ._prediction.sharing import load_to_balance, sharing_effects, sharing_value
     from ._training.datasets import Dataset
     from ._training.train import cv, refit, train
     from ._virtual.augment import augment
@@ -37,7 +36,7 @@ _HOME = {
     "cv": "_training.train",
     "letter": "_letter.letters",
     "load_model": "_models.files",
-    "load_to_balance": "_prediction.balance",
+    "load_to_balance": "_prediction.sharing",
     "predict": "_prediction.predictor",
     "quote": "_prediction.predictor",
     "refit": "_training.train",

@@ -24,9 +24,9 @@ from .._engines import boosters_of, is_booster
 from .._losses import per_unit
 from .._models.anchored import is_tree_model, trees_of
 from .._models.files import model_hash, summary_of
-from .._prediction.balance import without_loading
 from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people
 from .._prediction.predictor import MaskedPredictor, predict_tables, subset_name
+from .._prediction.sharing import without_loading
 from .._tables.sources import (
     Categories,
     RowSource,
