@@ -8,19 +8,20 @@ never does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
 
 from .._common import Array
 from .._consent import Consent, OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named
-from .._engines.base import Engine
+from .._engines.base import Engine, Hooks
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._models.files import save_model
@@ -37,19 +38,20 @@ from .._prediction.predictor import (
     quote_subsets,
 )
 from .._prediction.sharing import SharingEffects, compare_with_less, sharing_values
-from .._tables.sources import RowSource, as_exposure, row_source, rows_of
-from .._training.request import OWN_KEYS, check_known
-from .._virtual.plan import Augmentation
-from .fitting import (
-    EvalPair,
-    FitPeople,
-    read_both,
-    read_table,
-    read_weight,
-    rows_with_weight,
-    times_class_weight,
-    train_people,
+from .._tables.sources import (
+    RowSource,
+    SourceTable,
+    as_exposure,
+    check_no_mask,
+    eager,
+    is_frame,
+    row_source,
+    rows_of,
 )
+from .._training.datasets import Dataset, check_categories
+from .._training.request import OWN_KEYS, TrainingRequest, check_known, check_validation, split_params
+from .._training.train import train, train_request
+from .._virtual.plan import Augmentation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,19 +168,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-        container, target = read_both(self, X, y)
-        weight = None
-        units = None if exposure is None else as_exposure(exposure, "exposure", len(target))
-        if sample_weight is not None:
-            weight = read_weight(sample_weight, target)
-            keep = rows_with_weight(weight)
-            if keep is not None:
-                container, target, weight = rows_of(container, keep), target[keep], weight[keep]
-                units = None if units is None else units[keep]
-        label = self._learn_target(target)
-        weight = times_class_weight(weight, getattr(self, "class_weight", None), target)
-        source = row_source(container)
-        consent = Consent.of(self.optional, source)
+        people = self._read(X, y, sample_weight, exposure, getattr(self, "class_weight", None))
+        consent = Consent.of(self.optional, people.source)
         consent.warn_without_base()
 
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
@@ -191,21 +182,53 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             engine,
             params,
             consent,
-            FitPeople(container, source, label, weight, units),
-            [None if one.X is X and one.y is y else self._read_validation(one, source) for one in evals],
+            people,
+            [None if one.X is X and one.y is y else self._read_validation(one, people.source) for one in evals],
             categorical=categorical,
             rounds=int(self.n_estimators),
             callbacks=[*(callbacks or ()), *([engine.recording_callback(record)] if evals else [])],
             classes=getattr(self, "classes_", None),
         )
         self.consent_ = consent
-        self._categories = source.categories
+        self._categories = people.source.categories
         if evals:
             self.evals_result_ = record
         trees = trees_of(booster)
         self.best_iteration_ = boosters_of(trees).facts(trees).used_rounds
         self.booster_ = booster
         return self
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        exposure: Any,
+        class_weight: Any,
+        trained_on: RowSource | None = None,
+    ) -> FitPeople:
+        """Return people to train on, or others, with the labels and codes of those in ``trained_on``."""
+        container, target = read_both(self, X, y, reset=trained_on is None)
+        units = None if exposure is None else as_exposure(exposure, "exposure", len(target))
+        weight = None if sample_weight is None else read_weight(sample_weight, target)
+        if trained_on is None and weight is not None and not weight.all():
+            keep = np.flatnonzero(weight)
+            if not len(keep):  # older versions of scikit-learn do not check this
+                raise ValueError("Sample weights must contain at least one non-zero number.")
+            container, target, weight = rows_of(container, keep), target[keep], weight[keep]
+            units = None if units is None else units[keep]
+        label = self._learn_target(target) if trained_on is None else self._encode(target)
+        if class_weight is not None:
+            by_class = np.asarray(compute_sample_weight(class_weight, target))
+            weight = by_class if weight is None else weight * by_class
+        source = row_source(container, None if trained_on is None else trained_on.categories)
+        return FitPeople(container, source, label, weight, units)
+
+    def _read_validation(self, one: EvalPair, trained_on: RowSource) -> FitPeople:
+        try:
+            return self._read(one.X, one.y, one.weight, one.exposure, one.class_weight, trained_on)
+        except ValueError as error:
+            raise ValueError(f"{one.name}: {error}") from error
 
     def _learn_target(self, y: Array) -> Array:
         """Return labels as the engine expects them; keep what :meth:`_encode` needs."""
@@ -218,19 +241,6 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     def _objective(self) -> dict[str, Any]:
         """Return the parameters that name the loss."""
         raise NotImplementedError
-
-    def _read_validation(self, one: EvalPair, trained_on: RowSource) -> FitPeople:
-        """Return one validation set, with the codes of the training table."""
-        try:
-            container, target = read_both(self, one.X, one.y, reset=False)
-            weight = None if one.weight is None else read_weight(one.weight, target)
-            label = self._encode(target)
-            weight = times_class_weight(weight, one.class_weight, target)
-            exposure = None if one.exposure is None else as_exposure(one.exposure, "exposure", len(target))
-            source = row_source(container, trained_on.categories)
-        except ValueError as error:
-            raise ValueError(f"{one.name}: {error}") from error
-        return FitPeople(container, source, label, weight, exposure)
 
     def _train_params(self, engine: Engine, consent: Consent, patience: int | None) -> tuple[dict[str, Any], Any]:
         """Return the parameters of :func:`pucboost.train`, and the categorical columns, checked."""
@@ -445,6 +455,216 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         gain = boosters_of(trees).importance(trees, "gain")
         total = gain.sum()
         return gain / total if total > 0 else gain
+
+
+# ----- the arguments of ``fit``, read and checked as scikit-learn does
+
+
+def read_table(model: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Return a table, checked as scikit-learn does.
+
+    scikit-learn checks and converts arrays and sparse matrices. Of DataFrames only names and sizes are checked, because
+    a conversion would destroy categories.
+    """
+    least = 2 if reset else 1
+    X = eager(X)
+    if is_frame(X):
+        import narwhals as nw
+
+        shape = nw.from_native(X, eager_only=True).shape
+        for size, minimum, what in ((shape[0], least, "sample"), (shape[1], 1, "feature")):
+            if size < minimum:
+                raise ValueError(
+                    f"Found array with {size} {what}(s) (shape={shape}) while a minimum of {minimum} is required by "
+                    f"{type(model).__name__}."
+                )
+        validate_data(model, _names_only(X), reset=reset, skip_check_array=True)
+        return X
+    return validate_data(
+        model,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=least,
+    )
+
+
+def _names_only(X: Any) -> Any:
+    """Return a DataFrame whose names every version of scikit-learn sees; older versions see only pandas names."""
+    import narwhals.dependencies as nwd
+
+    if nwd.is_pandas_dataframe(X):
+        return X
+    import narwhals as nw
+    import pandas as pd
+
+    return pd.DataFrame(columns=list(nw.from_native(X, eager_only=True).columns))
+
+
+def read_both(model: BaseEstimator, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, Array]:
+    if y is None:
+        raise ValueError(f"This {type(model).__name__} estimator requires y to be passed, but the target y is None.")
+    check_no_mask(y, "y")
+    table = read_table(model, X, reset=reset)
+    target = _check_y(y, y_numeric=isinstance(model, RegressorMixin), estimator=model)
+    check_consistent_length(table, target)
+    return table, np.asarray(target)
+
+
+def read_weight(weight: Any, target: Array) -> Array:
+    check_no_mask(weight, "sample_weight")
+    return np.asarray(_check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True))
+
+
+class EvalPair(NamedTuple):
+    """One validation set as given, and its name in errors."""
+
+    X: Any
+    y: Any
+    weight: Any
+    exposure: Any
+    class_weight: Any
+    name: str
+
+
+def eval_pairs(
+    eval_set: Any,
+    eval_X: Any,
+    eval_y: Any,
+    *,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    class_weight: Any = None,
+) -> list[EvalPair]:
+    """Return the validation sets, from the arguments of ``fit`` about them."""
+    vectors = {"eval_sample_weight": sample_weight, "eval_exposure": exposure}
+    if eval_set is not None:
+        if eval_X is not None or eval_y is not None:
+            raise ValueError("Give eval_set, or eval_X and eval_y, but not both.")
+        a_pair = isinstance(eval_set, tuple) and not (eval_set and isinstance(eval_set[0], tuple))
+        pairs = [eval_set] if a_pair else list(eval_set)
+        for i, pair in enumerate(pairs):
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                got = f"a sequence of length {len(pair)}" if isinstance(pair, (tuple, list)) else type(pair).__name__
+                raise ValueError(f"eval_set must be a pair (X, y) or a list of pairs; item {i} is {got}.")
+        names = [f"eval_set[{i}]" for i in range(len(pairs))]
+    elif eval_X is not None or eval_y is not None:
+        if eval_X is None or eval_y is None:
+            raise ValueError("eval_X and eval_y belong together; one of them is missing.")
+        tables = eval_X if isinstance(eval_X, tuple) else (eval_X,)
+        targets = eval_y if isinstance(eval_y, tuple) else (eval_y,)
+        if len(tables) != len(targets):
+            raise ValueError(f"eval_X holds {len(tables)} tables, but eval_y holds outcomes for {len(targets)}.")
+        pairs = list(zip(tables, targets, strict=True))
+        names = [f"eval_X[{i}]" for i in range(len(pairs))]
+    else:
+        for name, values in {**vectors, "eval_class_weight": class_weight}.items():
+            if values is not None:
+                raise ValueError(f"{name} needs eval_set.")
+        return []
+    weights, exposures = (_one_each(values, name, len(pairs)) for name, values in vectors.items())
+    if isinstance(class_weight, (str, Mapping)):
+        class_weight = [class_weight] * len(pairs)
+    by_class = _one_each(class_weight, "eval_class_weight", len(pairs))
+    return [EvalPair(*pair, *others) for pair, *others in zip(pairs, weights, exposures, by_class, names, strict=True)]
+
+
+def _one_each(vectors: Any, name: str, n_sets: int) -> list[Any]:
+    """Return one vector for each validation set; a vector by itself is that of a single set."""
+    if vectors is None:
+        return [None] * n_sets
+    if not isinstance(vectors, (list, tuple)) or (vectors and isinstance(vectors[0], Real)):
+        vectors = [vectors]
+    if len(vectors) != n_sets:
+        raise ValueError(f"{name} has {len(vectors)} items for {n_sets} validation sets.")
+    return list(vectors)
+
+
+# ----- training on what was read
+
+
+class FitPeople(NamedTuple):
+    """A table as given, with its row source, outcomes, weights and exposures."""
+
+    container: Any
+    source: RowSource
+    label: Array
+    weight: Array | None
+    exposure: Array | None = None
+
+    def table(self, name: str, **more: Any) -> SourceTable:
+        return SourceTable.of(
+            self.source, self.label, self.weight, name=name, exposure=self.exposure, data=self.container, **more
+        )
+
+
+def train_people(
+    engine: Engine,
+    params: dict[str, Any],
+    consent: Consent,
+    people: FitPeople,
+    others: list[FitPeople | None],
+    *,
+    categorical: Any,
+    rounds: int,
+    callbacks: list[Any],
+    classes: Array | None,
+) -> Any:
+    """Return the booster that :func:`pucboost.train` would return, without reading the tables again.
+
+    Parameters
+    ----------
+    params
+        Parameters of :func:`pucboost.train`.
+    others
+        People to validate on; None stands for those to train on.
+    categorical
+        The categorical columns, as in ``lgb.Dataset``.
+    classes
+        The labels of a classifier; its outcomes are their numbers.
+    """
+    if engine.trains_plain_datasets and consent.n_groups == 0:  # the engine reads the tables itself
+        engine.check_labels(engine.objective(params), people.label, "y")
+        train_set = _plain_dataset(people, categorical)
+        plain = [train_set if other is None else _plain_dataset(other, None) for other in others]
+        return train(params, train_set, rounds, plain or None, callbacks=callbacks or None)
+    settings, engine_params = split_params(params)
+    check_categories(people.source, "X")
+    table = people.table("X", categorical_feature=categorical)
+    request = TrainingRequest.of(
+        engine, settings, engine_params, table, consent, rounds, label_name="y", classes=classes
+    )
+    valid: list[tuple[SourceTable | None, str]] = []
+    for i, other in enumerate(others):
+        if other is None:
+            valid.append((None, "training"))
+            continue
+        one = other.table(f"eval_set[{i}]")
+        check_validation(request, one, f"eval_set[{i}]")
+        valid.append((one, f"valid_{i}"))
+    return train_request(request, valid or None, Hooks(callbacks=callbacks or None))
+
+
+def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
+    """Return a Dataset that LightGBM can read: pandas numbers and categories unchanged, other DataFrames as codes.
+
+    ``categorical`` is None for a validation set, which takes names and types from the training set.
+    """
+    import narwhals.dependencies as nwd
+
+    container, source = people.container, people.source
+    rows: dict[str, Any] = {"label": people.label, "weight": people.weight, "exposure": people.exposure}
+    if not is_frame(container) or (nwd.is_pandas_dataframe(container) and not source.never_numbers):
+        named = {} if categorical is None else {"categorical_feature": categorical}
+        return Dataset(container, **rows, **named)
+    numbers, names = source.window(0, source.n_rows), source.feature_names or []
+    if categorical is None:
+        return Dataset(numbers, **rows)
+    declared = [] if categorical == "auto" else [names.index(c) if isinstance(c, str) else c for c in categorical]
+    columns = sorted({*declared, *source.categorical})
+    return Dataset(numbers, **rows, feature_name=names, categorical_feature=columns)
 
 
 # ----- keywords, checked and translated into parameters of train

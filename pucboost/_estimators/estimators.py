@@ -17,8 +17,7 @@ from .._losses import per_unit
 from .._prediction.predictor import Favourable, Sharing
 from .._tables.sources import as_exposure
 from .._virtual.plan import Augmentation
-from .base import PUCModel
-from .fitting import eval_pairs
+from .base import PUCModel, eval_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
