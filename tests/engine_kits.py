@@ -21,8 +21,8 @@ import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._engines import ENGINES, engine_named
 from pucboost._engines.base import Hooks
-from pucboost._engines.native import loop as beginning
-from pucboost._engines.native.people import People
+from pucboost._engines.native import engine as beginning
+from pucboost._engines.native.pool import People
 from pucboost._tables.sources import ArraySource
 from pucboost._training.request import TrainingRequest
 from pucboost._training.steps import TABLE_STEPS, VIRTUAL_STEPS, Training, plan, run

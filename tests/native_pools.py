@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from pucboost._consent import Consent
+from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, Layout, find_bins
 from pucboost._engines.native.kernels.codes import encode_columns
-from pucboost._engines.native.kernels.growth import CodeTree
-from pucboost._engines.native.people import BinParams, Bins, ColumnSample, Layout, find_bins
+from pucboost._engines.native.kernels.gradients import CodeTree
 from pucboost._engines.native.pool import Pool
 from pucboost._tables.sources import SourceTable, row_source
 from pucboost._virtual.plan import plan_masks

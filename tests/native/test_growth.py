@@ -11,13 +11,13 @@ import pytest
 from native_pools import ALL, people_table, virtual_table
 from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 
+from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, find_bins, find_layout
+from pucboost._engines.native.booster import bins_in
+from pucboost._engines.native.engine import read_growth_params
 from pucboost._engines.native.grower import Crew, Grower
 from pucboost._engines.native.kernels import histograms
 from pucboost._engines.native.kernels.growth import Tree
 from pucboost._engines.native.losses import Filler, Picks
-from pucboost._engines.native.model_text import bins_in
-from pucboost._engines.native.parameters import GrowthParams
-from pucboost._engines.native.people import BinParams, Bins, ColumnSample, find_bins, find_layout
 from pucboost._engines.native.pool import Pool
 from pucboost._virtual.rows import VirtualTable
 
@@ -110,7 +110,7 @@ def grown(
     table = virtual.rows.materialise()
     gradients = RandomGradients(pool, table)
     with Crew(threads) as crew:
-        grower = Grower(pool, bins, layout, GrowthParams.read({**SMALL, **params}), gradients, share, crew)
+        grower = Grower(pool, bins, layout, read_growth_params({**SMALL, **params}), gradients, share, crew)
         (tree,) = grower.step(0)
     return Grown(tree, grower, bins, gradients, table)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from native_pools import random_tree
 
+from pucboost._engines.native.booster import ModelText, bins_in
 from pucboost._engines.native.kernels.growth import Tree
-from pucboost._engines.native.model_text import ModelText, bins_in
 
 NAN = float("nan")
 ZERO = 1e-35

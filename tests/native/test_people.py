@@ -13,9 +13,8 @@ from native_pools import ALL, encoded, masked_codes, people_table, virtual_table
 from twins import codes as naive
 
 from pucboost._consent import Consent
-from pucboost._engines.native import people as sampling
-from pucboost._engines.native.kernels import codes as kernel
-from pucboost._engines.native.people import (
+from pucboost._engines.native import bins as sampling
+from pucboost._engines.native.bins import (
     MOST_BINS,
     BinParams,
     Bins,
@@ -25,6 +24,7 @@ from pucboost._engines.native.people import (
     find_bins,
     find_layout,
 )
+from pucboost._engines.native.kernels import codes as kernel
 from pucboost._engines.native.pool import Pool
 from pucboost._kernels.rows import ZERO_THRESHOLD
 from pucboost._tables.sources import row_source

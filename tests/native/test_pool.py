@@ -9,8 +9,7 @@ import pytest
 from native_pools import bins_and_layout, encoded, masked_codes, people_table, pool_of, random_tree, virtual_table
 from twins import scores as naive
 
-from pucboost._engines.native.kernels.gradients import leaf_ranges
-from pucboost._engines.native.kernels.growth import CodeTree
+from pucboost._engines.native.kernels.gradients import CodeTree, leaf_ranges
 from pucboost._engines.native.pool import Pool, add_tree, leaves_of
 from pucboost._losses import Logistic
 from pucboost._virtual.merging import merge_virtual_rows

@@ -17,16 +17,15 @@ from ..._common import Array
 from ..._kernels.compiling import reported_if_compiled_now
 from ..._kernels.masks import counter_hash, stream_key
 from ..._virtual.plan import seed_bits
+from .bins import Bins, Layout
 from .kernels import growth as kernel
 from .kernels.codes import PEOPLE_PER_BLOCK, PROBABILITY_BITS
-from .kernels.gradients import PLANE, SOFTMAX, Tests
-from .kernels.growth import CodeTree, Tree
+from .kernels.gradients import SOFTMAX, AddedTree, CodeTree
+from .kernels.growth import Tree
 from .kernels.histograms import CHUNK_ROWS, RELEASED, STRIDE, raise_counter
 from .kernels.splits import FOUND, CategoryRules, Penalties
 from .losses import PICKS, Filler, Picks
-from .parameters import GrowthParams
-from .people import Bins, Layout
-from .pool import Pool
+from .pool import Pool, put_tree, room_for_splits, room_for_tree, whole
 
 _LINE = 8
 """Numbers in a line of the cache: counters of different threads should not share one."""
@@ -39,7 +38,7 @@ class Memory:
     pool: kernel.PoolMemory
     bag: kernel.BagMemory
     growth: kernel.GrowthMemory
-    added: kernel.AddedTree
+    added: AddedTree
     leaves: tuple[Any, ...]
     scratch: tuple[Any, ...]
 
@@ -153,6 +152,39 @@ class Crew:
 _STREAM_BAG, _STREAM_FEATURES, _STREAM_TREE = np.uint64(11), np.uint64(12), np.uint64(13)
 
 
+@dataclass(frozen=True)
+class GrowthParams:
+    """LightGBM's parameters of trees."""
+
+    num_leaves: int
+    max_depth: int
+    learning_rate: float
+    min_data_in_leaf: int
+    min_sum_hessian_in_leaf: float
+    lambda_l1: float
+    lambda_l2: float
+    min_gain_to_split: float
+    max_delta_step: float
+    path_smooth: float
+    feature_fraction: float
+    feature_fraction_bynode: float
+    bagging_fraction: float
+    bagging_freq: int
+    extra_trees: bool
+    monotone_constraints: tuple[int, ...]
+    intermediate: bool
+    """Whether monotone constraints are less strict than LightGBM's basic ones."""
+    interaction_constraints: tuple[tuple[int, ...], ...] | None
+    cat_smooth: float
+    cat_l2: float
+    max_cat_threshold: int
+    max_cat_to_onehot: int
+    min_data_per_group: int
+    bagging_seed: int
+    feature_seed: int
+    extra_seed: int
+
+
 class Grower:
     """Grows the trees of one training.
 
@@ -186,7 +218,7 @@ class Grower:
             pool=self._pool_memory(),
             bag=self._bag_memory(0),
             growth=self._growth_memory(),
-            added=self._added_memory(4 * params.num_leaves, 4 * params.num_leaves),
+            added=self._room_for_tree(4 * params.num_leaves, 4 * params.num_leaves),
             leaves=tuple(_leaves(params.num_leaves, len(layout.column), params.intermediate) for _ in threads),
             scratch=tuple(_scratch(len(layout.column)) for _ in threads),
         )
@@ -223,8 +255,8 @@ class Grower:
     def _grow(self, number: int, class_index: int) -> Tree:
         signals, bag, n = self.crew.signals, self._memory.bag, self._n
         tree_number = number * len(self.pool.scores) + class_index
-        whole = signals.whole
-        whole[kernel.BAG_ROWS], whole[kernel.CLASS], whole[kernel.LOSS] = n, class_index, self.filler.loss
+        job = signals.whole
+        job[kernel.BAG_ROWS], job[kernel.CLASS], job[kernel.LOSS] = n, class_index, self.filler.loss
         if self.filler.loss < 0:
             # The second half of the packed gradients is not in use before the tree grows.
             floats = bag.other_packed.view(np.float32)
@@ -237,22 +269,26 @@ class Grower:
                 "Gradients are not finite: scores or labels are too large for the objective. Check the labels, the "
                 "initial scores and a custom objective, or lower learning_rate."
             )
-        return self._tree(self._memory.growth.tree, int(whole[kernel.LEAVES]))
+        return self._tree(self._memory.growth.tree, int(job[kernel.LEAVES]))
 
     def _add(self, tree: Tree, class_index: int) -> None:
         n = len(tree.feature)
         if n == 0:
             self.pool.scores[class_index] += np.float32(tree.leaf_value[0])
             return
-        added, whole = self._memory.added, self.crew.signals.whole
-        for room, part in zip((*added.code, added.values), (*tree.code, tree.leaf_value), strict=True):
-            room[: len(part)] = part
-        whole[kernel.CLASS], whole[kernel.NODES] = class_index, n
+        added, job = self._memory.added, self.crew.signals.whole
+        put_tree(added, tree.code, tree.leaf_value)
+        job[kernel.CLASS], job[kernel.NODES] = class_index, n
         self.crew.run(kernel.ADD, self._memory)
-        tests, parts = int(whole[kernel.N_TESTS]), int(whole[kernel.N_PARTS])
+        tests, parts = int(job[kernel.N_TESTS]), int(job[kernel.N_PARTS])
         if tests > len(added.tests.node) or parts + 2 > added.sets.shape[1]:  # it did not fit, so nothing was added
-            self._memory = replace(self._memory, added=self._added_memory(2 * tests, 2 * max(parts, tests)))
+            self._memory = replace(self._memory, added=self._room_for_tree(2 * tests, 2 * max(parts, tests)))
             self._add(tree, class_index)
+
+    def _room_for_tree(self, tests: int, parts: int) -> AddedTree:
+        has_sets = bool(self._features.categorical.any() or self._features.bundled.any())
+        leaves, threads = self.params.num_leaves, self.crew.size
+        return room_for_tree(self.layout, leaves, tests, has_sets=has_sets, parts=parts, threads=threads)
 
     def _used_features(self, tree_number: int) -> Array:
         """Return which features a tree may use: a share ``feature_fraction``, those with the smallest hashes."""
@@ -341,10 +377,10 @@ class Grower:
                 float(params.min_data_per_group),
             ),
             shared=kernel.Shared(
-                counts=_whole(threads, 2),
-                spans=_whole(threads, 2),
+                counts=whole(threads, 2),
+                spans=whole(threads, 2),
                 poured=np.zeros(threads, dtype=np.bool_),
-                narrow=_whole(threads, cells),
+                narrow=whole(threads, cells),
                 poured_g=np.zeros((threads, cells)),
                 poured_h=np.zeros((threads, cells)),
                 wide_g=np.zeros((leaves, int(starts[-1]))),
@@ -353,24 +389,6 @@ class Grower:
                 found_sets=np.zeros((threads, 2, 4), dtype=np.uint64),
             ),
             tree=_empty_tree(leaves),
-        )  # fmt: skip
-
-    def _added_memory(self, tests: int, parts: int) -> kernel.AddedTree:
-        n, layout, threads = self.params.num_leaves, self.layout, self.crew.size
-        planes, groups = (n - 1) // PLANE + 1, layout.n_groups + 1
-        parts = min(parts, planes * groups)
-        has_sets = bool(self._features.categorical.any() or self._features.bundled.any())
-        return kernel.AddedTree(
-            code=_code_tree(n), values=np.zeros(n), bits=np.zeros((n if has_sets else 0, 256), dtype=np.uint8),
-            group=np.asarray(layout.group), order=_whole(4, n),
-            tests=Tests(
-                plane_start=_whole(planes + 1), part_start=_whole(planes * groups + 1),
-                part_group=_whole(planes * groups), part_missing=np.zeros(planes * groups, dtype=np.uint32),
-                node=_whole(tests), keep=np.zeros(tests, dtype=np.uint32),
-            ),
-            counters=_whole(2 * planes * groups), by_plane=np.zeros((planes, PLANE + 1), dtype=np.float32),
-            sets=np.empty((threads, parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32),
-            value=np.empty((threads, PEOPLE_PER_BLOCK), dtype=np.float32),
         )  # fmt: skip
 
 
@@ -411,44 +429,28 @@ def _features(bins: Bins, layout: Layout, params: GrowthParams) -> kernel.Featur
     )
 
 
-def _whole(*shape: int) -> Array:
-    return np.zeros(shape, dtype=np.int64)
-
-
-def _sets(n: int) -> Array:
-    """Return n sets of codes, 256 bits each."""
-    return np.zeros((n, 4), dtype=np.uint64)
-
-
-def _code_tree(n: int) -> CodeTree:
-    return CodeTree(
-        column=_whole(n), first_right=np.zeros(n, dtype=np.uint8), span=np.zeros(n, dtype=np.uint8),
-        in_set=np.zeros(n, dtype=np.bool_), right_set=_sets(n), left=_whole(n), right=_whole(n),
-    )  # fmt: skip
-
-
 def _empty_tree(leaves: int) -> Tree:
     n = leaves - 1
     return Tree(
-        code=_code_tree(n), feature=_whole(n), bin=_whole(n), left_set=_sets(n),
+        code=room_for_splits(n), feature=whole(n), bin=whole(n), left_set=np.zeros((n, 4), dtype=np.uint64),
         default_left=np.zeros(n, dtype=np.bool_), gain=np.zeros(n), internal_value=np.zeros(n),
-        internal_weight=np.zeros(n), internal_count=_whole(n), leaf_value=np.zeros(leaves),
-        leaf_weight=np.zeros(leaves), leaf_count=_whole(leaves), shrinkage=1.0,
+        internal_weight=np.zeros(n), internal_count=whole(n), leaf_value=np.zeros(leaves),
+        leaf_weight=np.zeros(leaves), leaf_count=whole(leaves), shrinkage=1.0,
     )  # fmt: skip
 
 
 def _leaves(n: int, n_features: int, intermediate: bool) -> kernel.Leaves:
     return kernel.Leaves(
-        first=_whole(n), end=_whole(n), half=_whole(n), depth=_whole(n), parent=_whole(n), rows=_whole(n),
+        first=whole(n), end=whole(n), half=whole(n), depth=whole(n), parent=whole(n), rows=whole(n),
         sum_g=np.zeros(n), sum_h=np.zeros(n), value=np.zeros(n), lowest=np.zeros(n), highest=np.zeros(n),
-        best=np.zeros((n, FOUND)), best_set=_sets(n),
+        best=np.zeros((n, FOUND)), best_set=np.zeros((n, 4), dtype=np.uint64),
         path=np.zeros((n, n_features), dtype=np.uint8), barren=np.zeros((n, n_features), dtype=np.uint8),
-        born=_whole(n), sign=_whole(n), side=_whole(n, n if intermediate else 0), changed=np.zeros(n, dtype=np.bool_),
+        born=whole(n), sign=whole(n), side=whole(n, n if intermediate else 0), changed=np.zeros(n, dtype=np.bool_),
     )  # fmt: skip
 
 
 def _scratch(n_features: int) -> kernel.Scratch:
     return kernel.Scratch(
-        allowed=_whole(n_features), below_g=np.zeros(256), below_h=np.zeros(256), gains=np.zeros(256),
-        order=_whole(256), left_set=np.zeros(4, dtype=np.uint64), right_set=np.zeros(4, dtype=np.uint64),
+        allowed=whole(n_features), below_g=np.zeros(256), below_h=np.zeros(256), gains=np.zeros(256),
+        order=whole(256), left_set=np.zeros(4, dtype=np.uint64), right_set=np.zeros(4, dtype=np.uint64),
     )  # fmt: skip

@@ -23,9 +23,9 @@ from ..._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, S
 from ..._virtual.rows import VirtualTable
 from ..base import times_rows
 from ..names import MAIN_METRIC, main_objective, number_of, value_of, whole_number
+from .bins import Layout
 from .kernels import gradients as kernel
-from .kernels.growth import CodeTree
-from .people import Layout
+from .kernels.gradients import CodeTree
 from .pool import Pool, leaves_of
 
 PICKS = 1 << 13

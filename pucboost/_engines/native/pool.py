@@ -9,17 +9,19 @@ Scores in single precision leave out the constant that training starts from, so 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from ..._common import Array
 from ..._kernels.compiling import run_in_ranges
-from ..._virtual.rows import VirtualTable
-from .kernels.codes import MISSING, PEOPLE_PER_BLOCK, encode_columns, pack_rows
-from .kernels.gradients import PLANE, Tests, add_leaf_values, leaf_numbers, leaf_ranges, sort_tests
-from .kernels.growth import CodeTree
-from .people import Bins, Layout, People
+from ..._virtual.plan import MaskPlan
+from ..._virtual.rows import SelectedRows, VirtualTable
+from .bins import Bins, Layout
+from .kernels.codes import MISSING, PEOPLE_PER_BLOCK, encode_columns, pack_rows, place_copies
+from .kernels.gradients import PLANE, AddedTree, CodeTree, Tests, add_leaf_values, arrange_tests, leaf_numbers
 
 _TILE_VALUES = 1 << 16
 """Values that are encoded at a time: as doubles they stay in the second-level cache."""
@@ -185,50 +187,59 @@ def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_in
     if n == 0:
         scores += np.float32(values[0])
         return
-    n_planes = n // PLANE + 1
-    bits = _bits(tree)
-    tests, n_parts, by_plane = _sorted_tests(tree, bits, layout, values, n_planes)
+    n_tests, tests, n_parts = 4 * (n + 1), 0, 0
+    while n_tests > tests:
+        tests = n_tests
+        added = room_for_tree(layout, n + 1, tests, has_sets=bool(tree.in_set.any()))
+        put_tree(added, tree, values)
+        n_tests, n_parts = arrange_tests(n, added)
     ranges = pool.people_ranges(threads)
 
     def add(thread: int, _: int) -> None:
         sets = np.empty((n_parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32)
         value = np.empty(PEOPLE_PER_BLOCK, dtype=np.float32)
         add_leaf_values(
-            pool.codes, pool.masks, pool.layer_n, pool.layer_start, tree, bits, tests, n_planes, n_parts, by_plane,
-            sets, value, *ranges[thread], scores,
+            pool.codes, pool.masks, pool.layer_n, pool.layer_start, added.code, added.bits, added.tests,
+            n // PLANE + 1, n_parts, added.by_plane, sets, value, *ranges[thread], scores,
         )  # fmt: skip
 
     run_in_ranges(add, threads, threads, least=1)
 
 
-def _bits(tree: CodeTree) -> Array:
-    """Return for each node its set of codes as 256 bytes of 0 or 1; nothing if no node has one."""
-    if not tree.in_set.any():
-        return np.empty((0, 256), dtype=np.uint8)
-    return np.unpackbits(tree.right_set.astype("<u8").view(np.uint8), bitorder="little").reshape(-1, 256)
+def room_for_tree(
+    layout: Layout, leaves: int, tests: int, *, has_sets: bool, parts: int = 0, threads: int = 0
+) -> AddedTree:
+    """Return room for a tree and its tests, and for the sets of leaves of some threads."""
+    planes, groups = (leaves - 1) // PLANE + 1, layout.n_groups + 1
+    return AddedTree(
+        code=room_for_splits(leaves), values=np.zeros(leaves),
+        bits=np.zeros((leaves if has_sets else 0, 256), dtype=np.uint8),
+        group=np.asarray(layout.group), order=whole(4, leaves),
+        tests=Tests(
+            plane_start=whole(planes + 1), part_start=whole(planes * groups + 1),
+            part_group=whole(planes * groups), part_missing=np.zeros(planes * groups, dtype=np.uint32),
+            node=whole(tests), keep=np.zeros(tests, dtype=np.uint32),
+        ),
+        counters=whole(2 * planes * groups), by_plane=np.zeros((planes, PLANE + 1), dtype=np.float32),
+        sets=np.empty((threads, min(parts, planes * groups) + 2, PEOPLE_PER_BLOCK), dtype=np.uint32),
+        value=np.empty((threads, PEOPLE_PER_BLOCK), dtype=np.float32),
+    )  # fmt: skip
 
 
-def _sorted_tests(
-    tree: CodeTree, bits: Array, layout: Layout, values: Array, n_planes: int
-) -> tuple[Tests, int, Array]:
-    """Return the tests of a tree by plane and group, the number of their parts, and the values of leaves by plane."""
-    n, n_groups = len(tree.column), layout.n_groups + 1
-    memory, first, size, place = (np.empty(n + 1, dtype=np.int64) for _ in range(4))
-    n_tests = leaf_ranges(tree.left, tree.right, memory, first, size, place)
-    most_parts = min(n_tests + n_planes, n_planes * n_groups)
-    tests = Tests(
-        plane_start=np.empty(n_planes + 1, dtype=np.int64),
-        part_start=np.empty(most_parts + 1, dtype=np.int64),
-        part_group=np.empty(most_parts, dtype=np.int64),
-        part_missing=np.empty(most_parts, dtype=np.uint32),
-        node=np.empty(n_tests, dtype=np.int64),
-        keep=np.empty(n_tests, dtype=np.uint32),
-    )
-    next_test = np.zeros(n_planes * n_groups, dtype=np.int64)
-    n_parts = sort_tests(first[:n], size[:n], tree, bits, layout.group, next_test, np.empty_like(next_test), tests)
-    by_plane = np.zeros((n_planes, PLANE + 1), dtype=np.float32)
-    by_plane[place // PLANE, place % PLANE] = values
-    return tests, n_parts, by_plane
+def put_tree(added: AddedTree, tree: CodeTree, values: Array) -> None:
+    for room, part in zip((*added.code, added.values), (*tree, values), strict=True):
+        room[: len(part)] = part
+
+
+def room_for_splits(n: int) -> CodeTree:
+    return CodeTree(
+        column=whole(n), first_right=np.zeros(n, dtype=np.uint8), span=np.zeros(n, dtype=np.uint8),
+        in_set=np.zeros(n, dtype=np.bool_), right_set=np.zeros((n, 4), dtype=np.uint64), left=whole(n), right=whole(n),
+    )  # fmt: skip
+
+
+def whole(*shape: int) -> Array:
+    return np.zeros(shape, dtype=np.int64)
 
 
 def leaves_of(pool: Pool, layout: Layout, tree: CodeTree, rows: Array, people: Array) -> Array:
@@ -237,3 +248,136 @@ def leaves_of(pool: Pool, layout: Layout, tree: CodeTree, rows: Array, people: A
     if len(tree.column):
         leaf_numbers(pool.codes, pool.masks, layout.group, tree, rows, people, leaf)
     return leaf
+
+
+# ----- the people of a virtual table in the order of the pool, and what belongs to them and to their copies
+
+_BLOCK_ROWS = 1 << 18
+"""Virtual rows whose masks are drawn at a time."""
+
+
+class People:
+    """N people, sorted by falling number of copies; those without a copy are left out.
+
+    Layer j are the people 0 … layer_n[j] − 1, who have a copy number j; their copies are the pool rows from
+    layer_start[j] on. ``order`` is the source row of each person.
+    """
+
+    def __init__(self, virtual: VirtualTable) -> None:
+        self.plan: MaskPlan = virtual.rows.plan
+        copies = self.plan.copies
+        how_many = np.bincount(copies)
+        # Small numbers are sorted by radix, in a pass or two.
+        fewer = (len(how_many) - 1 - copies).astype(np.min_scalar_type(len(how_many)))
+        order = np.argsort(fewer, kind="stable")[: len(copies) - how_many[0]]
+        self._set(virtual, order, np.cumsum(how_many[:0:-1])[::-1])
+        self._places = np.full(len(copies), -1, dtype=np.int32)
+        self._places[self.order] = np.arange(len(order), dtype=np.int32)
+
+    def _set(self, virtual: VirtualTable, order: Array, layer_n: Array) -> None:
+        self.virtual, self.order = virtual, order.astype(np.int32)
+        self.layer_n = layer_n.astype(np.int64)
+        self.layer_start = np.concatenate(([0], np.cumsum(self.layer_n)))[:-1]
+        self.n_pool_rows = int(self.layer_n.sum())
+        self._mask_type = np.uint16 if virtual.rows.consent.n_groups <= 16 else np.uint64
+
+    @staticmethod
+    def of(virtual: VirtualTable) -> People:
+        return _SelectedRows(virtual) if isinstance(virtual.rows, SelectedRows) else People(virtual)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        """Yield blocks of source rows, each row with the place of its person in the pool."""
+        source = self.virtual.rows.source
+        for lo, hi in source.blocks():
+            block, places = source.window(lo, hi), self._places[lo:hi]
+            here = places >= 0
+            yield (block, places) if here.all() else (block[here], places[here])
+
+    def label(self) -> Array:
+        return np.asarray(self.virtual.table.label[self.order], dtype=np.float32)
+
+    def weight(self, scale: float) -> Array:
+        """Return user weight × copy weight × ``scale`` of each person's copies (float32)."""
+        weight = np.full(len(self), scale)
+        for factor in (self.virtual.table.weight, self.plan.copy_weight):
+            if factor is not None:
+                weight *= factor[self.order]
+        return weight.astype(np.float32)
+
+    def masks(self, threads: int) -> Array:
+        """Return the mask of each pool row, in 16 bits if they suffice, else in 64."""
+        out = np.empty(self.n_pool_rows, dtype=self._mask_type)
+        for _, pool_rows, masks in self._copies(threads):
+            out[pool_rows] = masks
+        return out
+
+    def pool_rows(self, threads: int) -> Array | slice:
+        """Return the pool row of each row of the virtual table; a slice if the order is the same."""
+        if len(self.layer_n) == 1:
+            return slice(None)
+        out = np.empty(self.n_pool_rows, dtype=np.int32)
+        for start, pool_rows, _ in self._copies(threads):
+            out[start : start + len(pool_rows)] = pool_rows
+        return out
+
+    def _copies(self, threads: int) -> Iterator[tuple[int, Array, Array]]:
+        """Yield (first virtual row, pool rows, masks) of blocks of the virtual table."""
+        for start in range(0, len(self.plan), _BLOCK_ROWS):
+            rows, masks = self.plan.rows_and_masks(start, min(start + _BLOCK_ROWS, len(self.plan)), threads)
+            pool_rows = np.empty(len(rows), dtype=np.int64)
+            where = start, rows, self.plan.offsets, self._places, self.layer_start
+            run_in_ranges(partial(place_copies, *where, pool_row_out=pool_rows), len(rows), threads)
+            yield start, pool_rows, masks
+
+    def scores(self, n_scores: int) -> Array:
+        """Return the initial scores, or zeros, as (scores per row, V) in float32."""
+        given = self._init_score()
+        if given is None:
+            return np.zeros((n_scores, self.n_pool_rows), dtype=np.float32)
+        if len(given) != n_scores:
+            raise ValueError(
+                f"init_score has {len(given)} values per row, but the objective has {n_scores} scores per row."
+            )
+        return np.ascontiguousarray(given, dtype=np.float32)
+
+    def _init_score(self) -> Array | None:
+        """Return the initial scores of each pool row, (classes, V)."""
+        scores = self.virtual.table.init_score
+        if scores is None:
+            return None
+        by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.plan.n_source)
+        of_people = by_class[:, self.order].astype(np.float32)
+        return np.concatenate([of_people[:, :n] for n in self.layer_n], axis=1)
+
+
+class _SelectedRows(People):
+    """The rows of a virtual table that were selected or merged: each is a person with one copy."""
+
+    def __init__(self, virtual: VirtualTable) -> None:
+        rows = virtual.rows
+        assert isinstance(rows, SelectedRows)
+        order, self._masks = rows.plan.rows_and_masks_at(rows.selection, rows.threads)
+        self._set(virtual, order, np.array([len(order)]))
+
+    def blocks(self) -> Iterator[tuple[Array, Array]]:
+        source = self.virtual.rows.source
+        for lo in range(0, len(self), source.rows_per_block):
+            rows = self.order[lo : lo + source.rows_per_block]
+            yield source.take(rows.astype(np.int64)), np.arange(lo, lo + len(rows), dtype=np.int32)
+
+    def label(self) -> Array:
+        return np.asarray(self.virtual.label(), dtype=np.float32)
+
+    def weight(self, scale: float) -> Array:
+        weight = self.virtual.weight(scale)
+        return np.ones(len(self), dtype=np.float32) if weight is None else weight
+
+    def masks(self, threads: int) -> Array:
+        return np.asarray(self._masks, dtype=self._mask_type)
+
+    def _init_score(self) -> Array | None:
+        scores = self.virtual.init_score()
+        return None if scores is None else scores.T

@@ -228,12 +228,30 @@ def fill_gradients(
 # :mod:`pucboost._kernels.leaf_sets` explains how leaves become bits, and why the leaf of person i under the mask s is
 # the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. Here the values are codes of a byte, a word has 32 bits, and a
 # plane of a tree (32 neighbouring leaves) has only the nodes that exclude some of these leaves. The tests of a person
-# are made once for all copies, in blocks that stay in the first-level cache. A ``tree`` is a ``growth.CodeTree``.
+# are made once for all copies, in blocks that stay in the first-level cache.
 
 PLANE = 32
 """Leaves in a plane: the bits of a word."""
 
 _EVERY_LEAF = np.uint32(2**32 - 1)
+
+
+class CodeTree(NamedTuple):
+    """The splits of a tree as tests of codes. Node 0 is the root, and nodes come after their parents.
+
+    A row goes right if uint8(code − first_right) ≤ span, or with ``in_set`` if ``right_set`` has the bit of its code. A
+    withheld column has code 255.
+    """
+
+    column: Array
+    first_right: Array
+    span: Array
+    in_set: Array
+    right_set: Array
+    """(nodes, 4) words of 64 bits."""
+    left: Array
+    right: Array
+    """Children: the number of a node, or ~leaf."""
 
 
 class Tests(NamedTuple):
@@ -249,6 +267,24 @@ class Tests(NamedTuple):
     node: Array
     keep: Array
     """The leaves that remain if a row goes right at the node."""
+
+
+class AddedTree(NamedTuple):
+    """The tree to add, and room for its tests."""
+
+    code: CodeTree
+    values: Array
+    bits: Array
+    """Whether each code goes right, a byte each; without rows if no node has a set."""
+    group: Array
+    """The consent group of each column."""
+    order: Array
+    """Four numbers for each leaf."""
+    tests: Tests
+    counters: Array
+    by_plane: Array
+    sets: Array
+    value: Array
 
 
 @kernel(error_model="numpy")
@@ -285,8 +321,8 @@ def _missing_goes_right(tree: Any, bits: Array, node: int) -> Any:
     return uint8(MISSING - tree.first_right[node]) <= tree.span[node]
 
 
-@kernel(error_model="numpy")
-def sort_tests(
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _sort_tests(
     first: Array, size: Array, tree: Any, bits: Array, group: Array, next_test: Array, part_of: Array, tests_out: Any
 ) -> int:
     """Write the tests of a tree sorted by plane and group, base first, and return the number of parts.
@@ -325,6 +361,30 @@ def sort_tests(
             if missing_right:
                 part_missing_out[part_of[key]] &= keep
     return n_parts
+
+
+@kernel(error_model="numpy")
+def arrange_tests(n: Any, added: Any) -> Any:
+    """Write the tests of a tree of n nodes, and the values of its leaves by plane; return (tests, parts).
+
+    Where there is no room for the tests, nothing is written and there are no parts.
+    """
+    n_planes, n_groups = n // PLANE + 1, len(added.counters) // (2 * len(added.by_plane))
+    order, first, size, place = added.order[0], added.order[1], added.order[2], added.order[3]
+    n_tests = leaf_ranges(added.code.left[:n], added.code.right[:n], order, first, size, place)
+    if n_tests > len(added.tests.node):
+        return n_tests, 0
+    for node in range(n if len(added.bits) else 0):
+        for code in range(256):
+            bit = (added.code.right_set[node, code >> 6] >> np.uint64(code & 63)) & np.uint64(1)
+            added.bits[node, code] = np.uint8(bit)
+    keys = n_planes * n_groups
+    next_test, part_of = added.counters[:keys], added.counters[keys : 2 * keys]
+    next_test[:] = 0
+    n_parts = _sort_tests(first[:n], size[:n], added.code, added.bits, added.group, next_test, part_of, added.tests)
+    for leaf in range(n + 1):
+        added.by_plane[place[leaf] // PLANE, place[leaf] % PLANE] = np.float32(added.values[leaf])
+    return n_tests, n_parts
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)

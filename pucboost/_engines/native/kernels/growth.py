@@ -20,7 +20,7 @@ import numpy as np
 from ...._common import Array
 from ...._kernels.compiling import kernel
 from .codes import count_bag, gather_codes, write_bag
-from .gradients import PLANE, Tests, add_leaf_values, fill_gradients, leaf_ranges, sort_tests
+from .gradients import PLANE, CodeTree, add_leaf_values, arrange_tests, fill_gradients
 from .histograms import (
     CHUNK_ROWS,
     MEAN_LEVELS,
@@ -169,24 +169,6 @@ class Scratch(NamedTuple):
     order: Array
     left_set: Array
     right_set: Array
-
-
-class CodeTree(NamedTuple):
-    """The splits of a tree as tests of codes. Node 0 is the root, and nodes come after their parents.
-
-    A row goes right if uint8(code − first_right) ≤ span, or with ``in_set`` if ``right_set`` has the bit of its code. A
-    withheld column has code 255.
-    """
-
-    column: Array
-    first_right: Array
-    span: Array
-    in_set: Array
-    right_set: Array
-    """(nodes, 4) words of 64 bits."""
-    left: Array
-    right: Array
-    """Children: the number of a node, or ~leaf."""
 
 
 class Tree(NamedTuple):
@@ -574,24 +556,6 @@ class GrowthMemory(NamedTuple):
     tree: Any
 
 
-class AddedTree(NamedTuple):
-    """The tree to add, and room for its tests."""
-
-    code: CodeTree
-    values: Array
-    bits: Array
-    """Whether each code goes right, a byte each; without rows if no node has a set."""
-    group: Array
-    """The consent group of each column."""
-    order: Array
-    """Four numbers for each leaf."""
-    tests: Tests
-    counters: Array
-    by_plane: Array
-    sets: Array
-    value: Array
-
-
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _draw(thread: Any, signals: Any, pool: Any, bag: Any) -> None:
     """Write the size of the bag to ``signals.whole``, and draw it if there is room for it."""
@@ -698,35 +662,11 @@ def _grow(thread: Any, signals: Any, pool: Any, bag: Any, growth: Any, leaves: A
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _sort(signals: Any, added: Any) -> None:
-    """Write the number of tests of the tree to add to ``signals.whole``, and the tests if there is room for them."""
-    n = signals.whole[NODES]
-    n_planes, n_groups = n // PLANE + 1, len(added.counters) // (2 * len(added.by_plane))
-    order, first, size, place = added.order[0], added.order[1], added.order[2], added.order[3]
-    n_tests = leaf_ranges(added.code.left[:n], added.code.right[:n], order, first, size, place)
-    signals.whole[N_TESTS], signals.whole[N_PARTS] = n_tests, 0
-    if n_tests > len(added.tests.node):
-        return
-    for node in range(n if len(added.bits) else 0):
-        for code in range(256):
-            bit = (added.code.right_set[node, code >> 6] >> np.uint64(code & 63)) & np.uint64(1)
-            added.bits[node, code] = np.uint8(bit)
-    keys = n_planes * n_groups
-    next_test, part_of = added.counters[:keys], added.counters[keys : 2 * keys]
-    next_test[:] = 0
-    signals.whole[N_PARTS] = sort_tests(
-        first[:n], size[:n], added.code, added.bits, added.group, next_test, part_of, added.tests
-    )
-    for leaf in range(n + 1):
-        added.by_plane[place[leaf] // PLANE, place[leaf] % PLANE] = np.float32(added.values[leaf])
-
-
-@kernel(error_model="numpy", no_cpython_wrapper=True)
 def _add(thread: Any, signals: Any, pool: Any, added: Any) -> None:
     """Add the value of its leaf to the score of every pool row."""
     whole = signals.whole
     if thread == 0:
-        _sort(signals, added)
+        whole[N_TESTS], whole[N_PARTS] = arrange_tests(whole[NODES], added)
     if not wait_for_all(signals.arrivals, whole[THREADS]):
         return
     n_parts = whole[N_PARTS]

@@ -1,4 +1,4 @@
-"""From a table of people to bytes: a sample, the bins of each feature, the columns of codes, and the order of people.
+"""From values to bytes: a sample of the people, the bins of each feature, and the columns of codes.
 
 Numbers: each distinct value is a bin if there are few enough, else bins hold about as many people each, much as in
 LightGBM. The bounds between bins lie halfway between neighbouring values, in double precision. Categories: one bin
@@ -11,9 +11,9 @@ they cost as much as one column.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -23,10 +23,9 @@ from ..._consent import Consent
 from ..._kernels.compiling import run_in_ranges
 from ..._kernels.rows import ZERO_THRESHOLD, append_nonzero_columns, count_nonzero_columns
 from ..._tables.sources import RowSource
-from ..._virtual.plan import MaskPlan, child_seed
+from ..._virtual.plan import child_seed
 from ..._virtual.rare_categories import are_categories
-from ..._virtual.rows import SelectedRows, VirtualTable
-from .kernels.codes import BOUNDS, MISSING, bin_ends, place_copies, sort_keys
+from .kernels.codes import BOUNDS, MISSING, bin_ends, sort_keys
 
 COUNTED = 1 << 26
 """In a sample with more values than this, those other than 0 are counted before memory for them is allocated."""
@@ -457,136 +456,3 @@ def _rows_without_values(sample: ColumnSample, features: Array) -> int:
     """Return how many sampled people have none of the features."""
     missing = np.concatenate([sample.positions[f][np.isnan(sample.values[f])] for f in features])
     return int(np.count_nonzero(np.bincount(missing, minlength=1) == len(features)))
-
-
-# ----- the people of a virtual table in the order of the pool, and what belongs to them and to their copies
-
-_BLOCK_ROWS = 1 << 18
-"""Virtual rows whose masks are drawn at a time."""
-
-
-class People:
-    """N people, sorted by falling number of copies; those without a copy are left out.
-
-    Layer j are the people 0 … layer_n[j] − 1, who have a copy number j; their copies are the pool rows from
-    layer_start[j] on. ``order`` is the source row of each person.
-    """
-
-    def __init__(self, virtual: VirtualTable) -> None:
-        self.plan: MaskPlan = virtual.rows.plan
-        copies = self.plan.copies
-        how_many = np.bincount(copies)
-        # Small numbers are sorted by radix, in a pass or two.
-        fewer = (len(how_many) - 1 - copies).astype(np.min_scalar_type(len(how_many)))
-        order = np.argsort(fewer, kind="stable")[: len(copies) - how_many[0]]
-        self._set(virtual, order, np.cumsum(how_many[:0:-1])[::-1])
-        self._places = np.full(len(copies), -1, dtype=np.int32)
-        self._places[self.order] = np.arange(len(order), dtype=np.int32)
-
-    def _set(self, virtual: VirtualTable, order: Array, layer_n: Array) -> None:
-        self.virtual, self.order = virtual, order.astype(np.int32)
-        self.layer_n = layer_n.astype(np.int64)
-        self.layer_start = np.concatenate(([0], np.cumsum(self.layer_n)))[:-1]
-        self.n_pool_rows = int(self.layer_n.sum())
-        self._mask_type = np.uint16 if virtual.rows.consent.n_groups <= 16 else np.uint64
-
-    @staticmethod
-    def of(virtual: VirtualTable) -> People:
-        return _SelectedRows(virtual) if isinstance(virtual.rows, SelectedRows) else People(virtual)
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        """Yield blocks of source rows, each row with the place of its person in the pool."""
-        source = self.virtual.rows.source
-        for lo, hi in source.blocks():
-            block, places = source.window(lo, hi), self._places[lo:hi]
-            here = places >= 0
-            yield (block, places) if here.all() else (block[here], places[here])
-
-    def label(self) -> Array:
-        return np.asarray(self.virtual.table.label[self.order], dtype=np.float32)
-
-    def weight(self, scale: float) -> Array:
-        """Return user weight × copy weight × ``scale`` of each person's copies (float32)."""
-        weight = np.full(len(self), scale)
-        for factor in (self.virtual.table.weight, self.plan.copy_weight):
-            if factor is not None:
-                weight *= factor[self.order]
-        return weight.astype(np.float32)
-
-    def masks(self, threads: int) -> Array:
-        """Return the mask of each pool row, in 16 bits if they suffice, else in 64."""
-        out = np.empty(self.n_pool_rows, dtype=self._mask_type)
-        for _, pool_rows, masks in self._copies(threads):
-            out[pool_rows] = masks
-        return out
-
-    def pool_rows(self, threads: int) -> Array | slice:
-        """Return the pool row of each row of the virtual table; a slice if the order is the same."""
-        if len(self.layer_n) == 1:
-            return slice(None)
-        out = np.empty(self.n_pool_rows, dtype=np.int32)
-        for start, pool_rows, _ in self._copies(threads):
-            out[start : start + len(pool_rows)] = pool_rows
-        return out
-
-    def _copies(self, threads: int) -> Iterator[tuple[int, Array, Array]]:
-        """Yield (first virtual row, pool rows, masks) of blocks of the virtual table."""
-        for start in range(0, len(self.plan), _BLOCK_ROWS):
-            rows, masks = self.plan.rows_and_masks(start, min(start + _BLOCK_ROWS, len(self.plan)), threads)
-            pool_rows = np.empty(len(rows), dtype=np.int64)
-            where = start, rows, self.plan.offsets, self._places, self.layer_start
-            run_in_ranges(partial(place_copies, *where, pool_row_out=pool_rows), len(rows), threads)
-            yield start, pool_rows, masks
-
-    def scores(self, n_scores: int) -> Array:
-        """Return the initial scores, or zeros, as (scores per row, V) in float32."""
-        given = self._init_score()
-        if given is None:
-            return np.zeros((n_scores, self.n_pool_rows), dtype=np.float32)
-        if len(given) != n_scores:
-            raise ValueError(
-                f"init_score has {len(given)} values per row, but the objective has {n_scores} scores per row."
-            )
-        return np.ascontiguousarray(given, dtype=np.float32)
-
-    def _init_score(self) -> Array | None:
-        """Return the initial scores of each pool row, (classes, V)."""
-        scores = self.virtual.table.init_score
-        if scores is None:
-            return None
-        by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.plan.n_source)
-        of_people = by_class[:, self.order].astype(np.float32)
-        return np.concatenate([of_people[:, :n] for n in self.layer_n], axis=1)
-
-
-class _SelectedRows(People):
-    """The rows of a virtual table that were selected or merged: each is a person with one copy."""
-
-    def __init__(self, virtual: VirtualTable) -> None:
-        rows = virtual.rows
-        assert isinstance(rows, SelectedRows)
-        order, self._masks = rows.plan.rows_and_masks_at(rows.selection, rows.threads)
-        self._set(virtual, order, np.array([len(order)]))
-
-    def blocks(self) -> Iterator[tuple[Array, Array]]:
-        source = self.virtual.rows.source
-        for lo in range(0, len(self), source.rows_per_block):
-            rows = self.order[lo : lo + source.rows_per_block]
-            yield source.take(rows.astype(np.int64)), np.arange(lo, lo + len(rows), dtype=np.int32)
-
-    def label(self) -> Array:
-        return np.asarray(self.virtual.label(), dtype=np.float32)
-
-    def weight(self, scale: float) -> Array:
-        weight = self.virtual.weight(scale)
-        return np.ones(len(self), dtype=np.float32) if weight is None else weight
-
-    def masks(self, threads: int) -> Array:
-        return np.asarray(self._masks, dtype=self._mask_type)
-
-    def _init_score(self) -> Array | None:
-        scores = self.virtual.init_score()
-        return None if scores is None else scores.T
