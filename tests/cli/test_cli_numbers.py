@@ -207,6 +207,8 @@ def test_threads_reach_every_command(
         raise ValueError(f"{num_threads or params['num_threads']} threads")
 
     out, model = ["--out", tmp_path / "out.csv"], models["lightgbm"]
+    for name in puc.__all__:
+        getattr(puc, name)  # a module that is first loaded below would keep what is patched
     for place, arguments in (
         ("_training.train.train", ["train", people, "--label", "claim", "--ignore", "id", *OPTIONAL, *out]),
         ("_prediction.predictor.predict", ["predict", model, people, *out]),
