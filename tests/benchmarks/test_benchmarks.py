@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import run
 from benchmarks.catalogue import SETS, STUDIES
 from benchmarks.harness import report
 from benchmarks.harness import study as harness
@@ -62,14 +61,3 @@ def test_sets_of_studies() -> None:
     assert SETS["all"] == (*SETS["package"], *SETS["evidence"]) == tuple(STUDIES)
     for name, study in STUDIES.items():
         assert all(list(STUDIES).index(read) < list(STUDIES).index(name) for read in study.reads)
-
-
-def test_lanes_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        run.main(["kernels", "--lanes", "0"])
-    assert "--lanes must be at least 1, not 0" in capsys.readouterr().err
-
-
-def test_unknown_marker() -> None:
-    with pytest.raises(ValueError, match="no markers"):
-        report.between_markers("text", "nothing", "table")

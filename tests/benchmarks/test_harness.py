@@ -90,21 +90,22 @@ def test_quick_study_leaves_nothing(results: Path) -> None:
     assert not list(results.iterdir())
 
 
+@pytest.mark.slow
 def test_side_by_side_as_one_after_the_other() -> None:
     """The same rows in the same order from several processes, which say so and share the threads."""
     study, environment = STUDIES["degradation"], dict(os.environ)
     alone, together = (run_study(study, True, QUIET, lanes=lanes) for lanes in (1, 2))
-    told = ("date", "machine", TOOK)
+    measured = [[{k: v for k, v in row.items() if k not in ("date", "machine", TOOK)} for row in rows]
+                for rows in (alone, together)]  # fmt: skip
     assert len(alone) > 5
-    assert [{k: v for k, v in row.items() if k not in told} for row in alone] == [
-        {k: v for k, v in row.items() if k not in told} for row in together
-    ]
+    assert measured[0] == measured[1]
     said = {row["machine"].rpartition(", ")[2] for row in together}
     assert said == {harness.circumstances(harness.threads_in(2), 2)["machine"].rpartition(", ")[2]}
     assert "in each of 2 processes" in said.pop()
     assert dict(os.environ) == environment
 
 
+@pytest.mark.slow
 def test_a_failing_unit_loses_no_other() -> None:
     """Here the worker finds another unit in the list than it is asked for, as if the code had changed meanwhile."""
     units = list(STUDIES["degradation"].units(True))
@@ -130,13 +131,6 @@ def test_a_study_of_speed_runs_alone() -> None:
     done: list[int] = []
     run_study(dataclasses.replace(counting_study([], done), alone=True), True, QUIET, lanes=2)
     assert done == [0, 1, 2, 3]  # in this process
-
-
-def test_progress_on_a_terminal_only() -> None:
-    for terminal in (True, False):
-        console = Console(file=io.StringIO(), force_terminal=terminal, width=80)
-        run_study(counting_study([], []), True, console)
-        assert ("4/4" in console.file.getvalue()) == terminal  # type: ignore[attr-defined]
 
 
 def test_means_and_errors() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks import data, models
 
+pytestmark = pytest.mark.slow  # they guard nothing but the studies
+
 
 @pytest.mark.parametrize("variant", models.VARIANTS)
 @pytest.mark.parametrize("model", [*models.SCIKIT, models.PEOPLES_FOREST, *models.BOOSTED])
