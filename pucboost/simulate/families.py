@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, cast
@@ -164,9 +165,8 @@ class BinaryFamily(Family):
 
     def __post_init__(self) -> None:
         require(0 < self.prior < 1, f"prior must lie in (0, 1), got {self.prior}")
-        _keep(self, p_base=_probabilities("p_base", self.p_base, (None, 2)))
-        _keep(self, p_value=_probabilities("p_value", self.p_value, (None, 2)))
-        _keep(self, p_share=_probabilities("p_share", self.p_share, (len(self.p_value), 2, 2)))
+        _keep(self, _probabilities, p_base=(None, 2), p_value=(None, 2))
+        _keep(self, _probabilities, p_share=(len(self.p_value), 2, 2))
 
     @classmethod
     def paper(cls, prior: float = 0.6) -> BinaryFamily:
@@ -247,12 +247,10 @@ class DiscreteFamily(Family):
     share: FloatArray
 
     def __post_init__(self) -> None:
-        _keep(self, cell=_probabilities("cell", self.cell, (None,) * max(1, np.ndim(self.cell))))
-        _keep(self, share=_probabilities("share", self.share, (None, None, 2, 2)))
+        _keep(self, _probabilities, cell=(None,) * max(1, np.ndim(self.cell)), share=(None, None, 2, 2))
         cells, (r, k) = self.cell.size, self.share.shape[:2]
         _check_states(cells, r, k)
-        _keep(self, value=_probabilities("value", self.value, (r, cells, k, k)))
-        _keep(self, label=_probabilities("label", self.label, (cells, *(k,) * r)))
+        _keep(self, _probabilities, value=(r, cells, k, k), label=(cells, *(k,) * r))
         total, totals = self.cell.sum(), self.value.sum(axis=-1)
         require(bool(abs(total - 1) < 1e-9), f"cell must sum to 1, got {total}")
         require(bool(np.all(abs(totals - 1) < 1e-9)), "value must sum to 1 over its last axis")
@@ -339,13 +337,9 @@ class DiscreteFamily(Family):
         return base.astype(np.float64), y.astype(np.float64), z.astype(np.float64), available
 
     def _truth(self, base: FloatArray, z: FloatArray, read_silence: bool) -> FloatArray:
-        return self._looked_up(self._prediction_tables[read_silence], base, z)
-
-    def _looked_up(self, table: FloatArray, base: FloatArray, z: FloatArray) -> FloatArray:
-        """Return the entry of each row in a table by cell and level of each z_i."""
         cells = np.ravel_multi_index(tuple(base.astype(np.intp).T), self.cell.shape)
         codes = np.where(np.isnan(z), self.share.shape[1], z).astype(np.intp)
-        return cast(FloatArray, table[(cells, *codes.T)])
+        return cast(FloatArray, self._prediction_tables[read_silence][(cells, *codes.T)])
 
     def _joint(self) -> FloatArray:
         """Return P(b, y, z, a) with axes cell, y, z_1 … z_r, a_1 … a_r."""
@@ -361,10 +355,10 @@ class DiscreteFamily(Family):
         return cast(FloatArray, np.einsum(*factors, list(range(2 * r + 2))))
 
     @cached_property
-    def _observed(self) -> tuple[FloatArray, FloatArray]:
-        """Return P(b, Y = y, A = a, z_a) and P(b, Y = y, A ⊇ a, z_a) by cell, y and level of each z_i.
+    def _prediction_tables(self) -> tuple[FloatArray, FloatArray]:
+        """PUC and unrestricted predictions by cell and level of each z_i; the last level means withheld.
 
-        The last level of z_i means withheld.
+        ``seen`` is P(b, Y = y, A = a, z_a) by cell, y and levels, ``at_least`` is P(b, Y = y, A ⊇ a, z_a).
         """
         seen = self._joint()
         for i in range(self.n_optional):
@@ -375,12 +369,6 @@ class DiscreteFamily(Family):
             # A ⊇ a says nothing about the groups outside a: "withheld" gives way to "anything".
             shared = np.delete(at_least, -1, axis=axis)
             at_least = np.concatenate([shared, at_least.sum(axis=axis, keepdims=True)], axis=axis)
-        return seen, at_least
-
-    @cached_property
-    def _prediction_tables(self) -> tuple[FloatArray, FloatArray]:
-        """PUC and unrestricted predictions by cell and level of each z_i; the last level means withheld."""
-        seen, at_least = self._observed
         with np.errstate(invalid="ignore"):  # 0 / 0: a condition of probability zero
             return at_least[:, 1] / at_least.sum(axis=1), seen[:, 1] / seen.sum(axis=1)
 
@@ -439,10 +427,9 @@ class LogisticFamily(Family):
     _values_exist_when_withheld: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        _keep(self, w=_parameter("w", self.w, (None,)), lam=_parameter("lam", self.lam, (None,)))
+        _keep(self, _parameter, w=(None,), lam=(None,))
         n, r = len(self.w), len(self.lam)
-        _keep(self, U=_parameter("U", self.U, (r, n)), V=_parameter("V", self.V, (r, n)))
-        _keep(self, tau0=_parameter("tau0", self.tau0, (r,)), tau1=_parameter("tau1", self.tau1, (r,)))
+        _keep(self, _parameter, U=(r, n), V=(r, n), tau0=(r,), tau1=(r,))
         require(bool(np.isfinite(self.t)), f"t must be finite, got {self.t}")
         require(0 < self.eta < np.inf, f"eta must be positive and finite, got {self.eta}")
         require(0 < self.base_variance < np.inf, f"base_variance must be positive, got {self.base_variance}")
@@ -532,13 +519,18 @@ def require(condition: bool, message: str) -> None:
         raise ValueError(message)
 
 
-def _keep(family: Any, **parameters: FloatArray) -> None:
-    for name, parameter in parameters.items():
-        object.__setattr__(family, name, parameter)
+Shape = tuple[int | None, ...]
+"""None means any length of at least 1."""
 
 
-def _parameter(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -> FloatArray:
-    """Return a read-only copy of a family's parameter; None in the shape means any length of at least 1."""
+def _keep(family: Any, checked: Callable[[str, npt.ArrayLike, Shape], FloatArray], **shapes: Shape) -> None:
+    """Replace parameters of a frozen family by checked copies."""
+    for name, shape in shapes.items():
+        object.__setattr__(family, name, checked(name, getattr(family, name), shape))
+
+
+def _parameter(name: str, value: npt.ArrayLike, shape: Shape) -> FloatArray:
+    """Return a read-only copy."""
     array = np.array(value, dtype=np.float64)
     fits = array.ndim == len(shape) and all(
         length >= 1 and wanted in (None, length) for length, wanted in zip(array.shape, shape, strict=True)
@@ -550,7 +542,7 @@ def _parameter(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -
     return array
 
 
-def _probabilities(name: str, value: npt.ArrayLike, shape: tuple[int | None, ...]) -> FloatArray:
+def _probabilities(name: str, value: npt.ArrayLike, shape: Shape) -> FloatArray:
     array = _parameter(name, value, shape)
     outside = array[(array < 0) | (array > 1)]
     if outside.size:

@@ -82,22 +82,14 @@ def withhold_sigmoid(X: Table, strength: Mapping[Any, float], seed: int, optiona
         draw = np.random.default_rng([seed, position]).random(len(z))
         columns[column] = np.where(draw < expit(lam * (z - centre)), np.nan, z)
     withheld = _with_columns(X, columns)
-    return withheld if optional is None else _without_lacking(withheld, optional)
-
-
-def _without_lacking(X: Table, optional: Any) -> Table:
-    """Return a table without groups that are not shared without another one, which is withheld."""
+    if optional is None:
+        return withheld
     from .._consent import Consent
     from .._tables.sources import row_source
 
-    source = row_source(X)
+    source = row_source(withheld)
     consent = Consent.of(optional, source)
-    lacking = consent.lacking(source)
-    columns = {}
-    for position in np.flatnonzero(consent.column_bits):
-        name = cast(Any, X).columns[position] if _is_pandas(X) else int(position)
-        columns[name] = np.where((lacking & consent.column_bits[position]) != 0, np.nan, _read_column(X, name)[0])
-    return _with_columns(X, columns)
+    return _withhold(withheld, ~_flags(consent.lacking(source), consent), consent)
 
 
 def paper_strength(X: Any, signs: Mapping[Any, str | int]) -> dict[Any, float]:
@@ -159,13 +151,13 @@ def withhold_strategic(
     array([[ 7.],
            [nan]])
     """
-    require(favourable in ("lower", "higher"), f"favourable must be 'lower' or 'higher', got {favourable!r}")
+    factor = _sign(favourable)
     names: list[Any] = [columns] if isinstance(columns, str | int) else list(columns)
     values = {column: _read_column(X, column)[0] for column in names}
     n = len(cast(Any, X))
     shared = _predictions("prediction_with", prediction_with, n)
     silent = _predictions("prediction_without", prediction_without, n)
-    withheld = shared > silent if favourable == "lower" else shared < silent
+    withheld = factor * shared > factor * silent
     return _with_columns(X, {column: np.where(withheld, np.nan, z) for column, z in values.items()})
 
 
@@ -180,6 +172,10 @@ def _is_pandas(X: Any) -> bool:
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
+def _check_table(X: Any) -> None:
+    require(_is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+
+
 def _read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
     """Return a float64 copy of a column, and its position."""
     if _is_pandas(X):
@@ -189,7 +185,7 @@ def _read_column(X: Any, column: Hashable) -> tuple[FloatArray, int]:
         require(len(found) == 1, f"column {column!r} occurs {len(found)} times in the table")
         position, data = int(found[0]), X.iloc[:, found[0]]
     else:
-        require(isinstance(X, np.ndarray) and X.ndim == 2, "X must be a DataFrame or a 2-d ndarray")
+        _check_table(X)
         if not isinstance(column, int | np.integer) or not 0 <= column < X.shape[1]:
             raise KeyError(f"unknown column {column!r}; the array has columns 0 to {X.shape[1] - 1}")
         position, data = int(column), X[:, column]
@@ -265,23 +261,27 @@ def best_response(model: Any, X: Any, optional: Any = None, *, favourable: Favou
     consent = _consent_for(optional, model, X)
     factor = _sign(favourable)
     _check_complete(X, consent)
-    quote, groups = _quotes_of(model, consent), np.arange(consent.n_groups, dtype=np.uint64)
-
-    withheld = np.empty(len(X))
+    quote, withheld = _quotes_of(model, consent), np.empty(len(X))
 
     def all_subsets(people: Array, submasks: Array) -> Iterator[tuple[Array, Array]]:
         step = max(1, TABLE_VALUES // len(submasks))
         for lo in range(0, len(people), step):
             some = people[lo : lo + step]
-            table, shape = rows_of(X, some), (len(some), len(groups))
-            flags = ((submasks[:, None] >> groups) & np.uint64(1)).astype(np.bool_)
-            quotes = np.column_stack([quote(table, np.broadcast_to(shared, shape)) for shared in flags])
+            table, shape = rows_of(X, some), (len(some), consent.n_groups)
+            each = [quote(table, np.broadcast_to(shared, shape)) for shared in _flags(submasks, consent)]
+            quotes = np.column_stack(each)
             withheld[some] = quotes[:, 0]
             yield some, quotes
 
     everything = np.full(len(X), 2**consent.n_groups - 1, dtype=np.uint64)
     best, used = best_subsets(everything, all_subsets, factor, nesting=consent.nesting)
-    return Response(best, ((used[:, None] >> groups) & np.uint64(1)).astype(np.bool_), withheld)
+    return Response(best, _flags(used, consent), withheld)
+
+
+def _flags(masks: Array, consent: Consent) -> BoolArray:
+    """Return masks as people × groups."""
+    groups = np.arange(consent.n_groups, dtype=np.uint64)
+    return ((masks[:, None] >> groups) & np.uint64(1)).astype(np.bool_)
 
 
 def _consent_for(optional: Any, model: Any, X: Any) -> Consent:
@@ -290,7 +290,7 @@ def _consent_for(optional: Any, model: Any, X: Any) -> Consent:
     from .._models.files import consent_of
     from .._tables.sources import row_source
 
-    require(_is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    _check_table(X)
     if optional is None:
         optional = consent_of(model)
         require(optional is not None, "the model has no consent schema: say with optional what may be withheld")
@@ -319,12 +319,12 @@ def _check_complete(X: Any, consent: Consent) -> None:
         raise ValueError(f"everybody must have a value in every group, but row {row} has none in {group!r}")
 
 
-def _withhold(X: Any, shared: BoolArray, consent: Consent) -> Any:
+def _withhold(X: Table, shared: BoolArray, consent: Consent) -> Table:
     """Return the table without the groups that a person does not share."""
     columns = {}
     for group, positions in enumerate(consent.groups.values()):
         for position in positions:
-            name = X.columns[position] if _is_pandas(X) else position
+            name = cast(Any, X).columns[position] if _is_pandas(X) else position
             columns[name] = np.where(shared[:, group], _read_column(X, name)[0], np.nan)
     return _with_columns(X, columns)
 
@@ -346,8 +346,7 @@ def _quotes_of(model: Any, consent: Consent) -> Callable[[Any, BoolArray], Float
         raise TypeError(f"a model must have predict(X) or be a function of X, got {type(model).__name__}")
 
     def quote(X: Any, shared: BoolArray) -> FloatArray:
-        told = told_by(_withhold(X, shared, consent))
-        told = np.asarray(told, dtype=np.float64)
+        told = np.asarray(told_by(_withhold(X, shared, consent)), dtype=np.float64)
         require(told.shape == (len(X),), f"the model must predict one number per row: ({len(X)},), got {told.shape}")
         require(not np.isnan(told).any(), "the model's predictions must not be NaN")
         return told
@@ -578,7 +577,7 @@ def _draw(draw: Draw, n: int, seed: int, number: int) -> tuple[Any, FloatArray]:
     """Draw a population; each has its own seed, so that none repeats another or what the user drew themselves."""
     X, label = draw(n, int(np.random.SeedSequence([seed, number]).generate_state(1)[0]))
     y = np.asarray(label, dtype=np.float64)
-    require(_is_pandas(X) or (isinstance(X, np.ndarray) and X.ndim == 2), "X must be a DataFrame or a 2-d ndarray")
+    _check_table(X)
     require(len(X) == n and y.shape == (n,), f"world must draw {n} rows, got X of {len(X)} and y of shape {y.shape}")
     return X, y
 
@@ -588,9 +587,8 @@ def _at_random(X: Any, consent: Consent, start: float, seed: int, number: int) -
     shared = np.random.default_rng([seed, number, 1]).random((len(X), consent.n_groups)) < start
     if consent.nesting.is_free:
         return shared
-    groups = np.arange(consent.n_groups, dtype=np.uint64)
-    masks = consent.nesting.largest((shared * (np.uint64(1) << groups)).sum(axis=1, dtype=np.uint64))
-    return ((masks[:, None] >> groups) & np.uint64(1)).astype(np.bool_)
+    bits = np.uint64(1) << np.arange(consent.n_groups, dtype=np.uint64)
+    return _flags(consent.nesting.largest((shared * bits).sum(axis=1, dtype=np.uint64)), consent)
 
 
 def _stack(tables: list[Any]) -> Any:
