@@ -48,10 +48,12 @@ class EncodedSilence:
         if self.kind == NOBODY:
             return f"group {self.group!r} is {_withheld_by(self.people, self.of)}"
         what = f"column {self.column!r} is {self.value}" if self.column else f"group {self.group!r} is {self.value}"
+        # Of many people, few are no percentage that could be read.
+        who = f"{self.share:.1%} of the people" if self.share >= 0.001 else f"{self.people:,} of {self.of:,} people"
         if self.kind == BASE_COLUMN:
-            return f"base {what} for {self.share:.1%} of the people, {self.reason}"
+            return f"base {what} for {who}, {self.reason}"
         inside = f" (group {self.group!r})" if self.column not in (None, self.group) else ""
-        return f"{what} for {self.share:.1%} of the people{inside}, {self.reason}"
+        return f"{what} for {who}{inside}, {self.reason}"
 
 
 def describe(findings: Sequence[EncodedSilence]) -> str:

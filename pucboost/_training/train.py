@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -148,13 +149,30 @@ def train(
             check_same_consent(init_model, None)
         engine, engine_params = plain_call(params, data)
         data, validation = plain_rates(engine, engine_params, data, validation)
-        booster = lgb.train(
-            engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
-            keep_training_booster, callbacks=callbacks,
-        )  # fmt: skip
+        with _text_explained():
+            booster = lgb.train(
+                engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
+                keep_training_booster, callbacks=callbacks,
+            )  # fmt: skip
         return cast("TrainedModel", unprotected(booster, "LightGBM"))
     hooks = Hooks(feval, callbacks, init_model, keep_training_booster)
     return cast("TrainedModel", _train_read(request, data, validation, valid_names, hooks))
+
+
+@contextmanager
+def _text_explained() -> Iterator[None]:
+    """Name what to do about text columns, which LightGBM alone does not read, unlike a training under consent."""
+    try:
+        yield
+    except ValueError as error:
+        _, found, columns = str(error).partition("bad pandas dtypes: ")
+        if not found:
+            raise
+        raise ValueError(
+            f"Nothing is declared optional, so LightGBM reads the table itself, and it reads no text ({columns}). Name "
+            "what people may withhold in optional, turn these columns into categories with astype('category'), or "
+            "choose another engine."
+        ) from error
 
 
 def train_part(
@@ -365,12 +383,13 @@ def cv(
             totals = totals_of(data, "train_set")  # lgb.cv would hand rates to the splitter
             folds = make_folds(totals, data.group, folds, nfold, stratified, shuffle, seed)
         data, _ = plain_rates(engine, engine_params, data)
-        return dict(
-            lgb.cv(
-                engine_params, data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
-                seed=seed, **vars(options),
-            )
-        )  # fmt: skip
+        with _text_explained():
+            return dict(
+                lgb.cv(
+                    engine_params, data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
+                    seed=seed, **vars(options),
+                )
+            )  # fmt: skip
     options = replace(options, init_model=model_to_continue(request, init_model))
     if request.settings.anchor is not None:
         raise ValueError("anchor is not supported by cv; train on each fold yourself.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -19,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from pucboost._consent import Consent
 from pucboost._silence import detector
 from pucboost._silence.detector import find_encoded_silence
-from pucboost._silence.signs import NOBODY, _part, describe, find_spikes
+from pucboost._silence.signs import NOBODY, EncodedSilence, _part, describe, find_spikes
 from pucboost._tables.sources import ArraySource, SubsetSource
 
 
@@ -403,3 +404,9 @@ def test_columns_that_part_people(columns: list[tuple[list[float], list[float]]]
     """For all columns at once; a naive twin goes column by column."""
     left, right = (np.array([pair[side] for pair in columns]).T for side in (0, 1))
     assert _part(left, right, most).tolist() == [naive(*pair, most) for pair in columns]
+
+
+def test_few_of_many_people_are_counted() -> None:
+    few = EncodedSilence("blood", "code", 73, 250_000, "glucose", "1", "like a code")
+    assert str(few) == "column 'glucose' is 1 for 73 of 250,000 people (group 'blood'), like a code"
+    assert "is 1 for 0.1% of the people" in str(replace(few, people=250))

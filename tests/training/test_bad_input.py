@@ -302,3 +302,12 @@ def test_own_keys_among_the_parameters_of_a_dataset() -> None:
     X, y = make_table(100)
     with pytest.raises(ValueError, match="'optional' is a parameter of train and cv; a Dataset takes optional as an"):
         puc.train(QUIET, lgb.Dataset(X, y, params={"optional": OPTIONAL}), 2)
+
+
+def test_text_columns_with_nothing_optional() -> None:
+    """LightGBM alone does not read them."""
+    X = pd.DataFrame({"age": np.arange(40.0), "job": ["clerk", "smith"] * 20})
+    for call in (puc.train, puc.cv):
+        for data in (lgb.Dataset(X, X["age"]), puc.Dataset(X, X["age"])):
+            with pytest.raises(ValueError, match=r"it reads no text \(job: \w+\)\. Name what people may withhold"):
+                call({"verbosity": -1}, data, 2)
