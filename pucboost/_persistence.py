@@ -33,13 +33,13 @@ HOMES = {
     "Consent": "_consent",
     "EstimatorAnchor": "_models.anchors",
     "Levels": "_consent",
-    "LightGBMBooster": "_engines.lightgbm_protected:ProtectedBooster",
+    "LightGBMBooster": "_engines.lightgbm_boosters:ProtectedBooster",
     "Needs": "_consent",
     "PUCClassifier": "_estimators.estimators",
     "PUCRegressor": "_estimators.estimators",
     "RowSketch": "_virtual.merging",
     "TrainingSummary": "_models.schema",
-    "XGBoostBooster": "_engines.xgboost_protected:ProtectedBooster",
+    "XGBoostBooster": "_engines.xgboost_boosters:ProtectedBooster",
     **dict.fromkeys(("Gamma", "Logistic", "Poisson", "Quantile", "Softmax", "SquaredError", "Tweedie"), "_losses"),
 }
 """What a pickle calls a class → where it is today, with its name there if that differs."""

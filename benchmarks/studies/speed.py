@@ -19,7 +19,7 @@ from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import alternate, median_ratio, ratio_row
 from benchmarks.harness.study import Row
 from pucboost._consent import Consent
-from pucboost._engines.lightgbm_dataset import VirtualDataset
+from pucboost._engines.lightgbm_data import VirtualDataset
 from pucboost._kernels.compiling import run_in_ranges
 from pucboost._kernels.rows import gather_masked_rows
 from pucboost._training.datasets import read_dataset

@@ -236,7 +236,7 @@ class LightGBMLearner:
         undersmooth: float = 1.0,
         cluster: Array | None = None,
     ) -> None:
-        from .._engines.lightgbm_dataset import VirtualDataset
+        from .._engines.lightgbm_data import VirtualDataset
 
         self._cluster = cluster
         # Names are not needed here, and LightGBM refuses some of them.

@@ -1,7 +1,8 @@
 """The engines that grow the trees, behind one interface (``base``), and their registry.
 
 A new engine needs one module that defines ``ENGINE`` and one entry in :data:`ENGINES`. If its boosters have their own
-class, it also needs a module that defines ``BOOSTERS`` and an entry in :data:`BOOSTER_CLASSES`.
+class, it also needs a module that defines ``BOOSTERS``, an entry in :data:`BOOSTER_CLASSES`, and a way to recognise its
+files. Nothing here loads an engine before it is needed: a model of one is read without the other.
 """
 
 from __future__ import annotations
@@ -29,11 +30,8 @@ DEFAULT_ENGINE: EngineName = ENGINES[0]
 PACKAGES = ("lightgbm", "xgboost")
 """The packages that the engines come from; the native engine is pucboost itself."""
 
-BOOSTER_CLASSES = {
-    "lightgbm.basic.Booster": "lightgbm_boosters",
-    "xgboost.core.Booster": "xgboost_boosters",
-}
-"""Class of a booster → the module of this package that defines ``BOOSTERS`` for it."""
+BOOSTER_CLASSES = {"lightgbm.basic.Booster": "lightgbm", "xgboost.core.Booster": "xgboost"}
+"""Class of a booster → its name in files; the module ``…_boosters`` of this package defines ``BOOSTERS`` for it."""
 
 
 def engine_named(name: Any) -> Engine:
@@ -70,9 +68,9 @@ def prepare(
 def boosters_of(model: Any) -> Boosters:
     """Return the :class:`Boosters` of a booster's class; raise if the model is not a booster."""
     for base in type(model).__mro__:
-        module = BOOSTER_CLASSES.get(_class_name(base))
-        if module is not None:
-            return _boosters(module)
+        name = BOOSTER_CLASSES.get(_class_name(base))
+        if name is not None:
+            return boosters_named(name)
     raise TypeError(f"Cannot predict with a {type(model).__name__}; pass a booster returned by pucboost.train.")
 
 
@@ -81,14 +79,14 @@ def is_booster(model: Any) -> bool:
     return any(_class_name(base) in BOOSTER_CLASSES for base in type(model).__mro__)
 
 
-def all_boosters() -> list[Boosters]:
-    """Return the :class:`Boosters` of every class, for files that any engine may have written."""
-    return [_boosters(module) for module in BOOSTER_CLASSES.values()]
-
-
-def _boosters(module: str) -> Boosters:
-    boosters: Boosters = importlib.import_module(f".{module}", __package__).BOOSTERS
+def boosters_named(name: str) -> Boosters:
+    boosters: Boosters = importlib.import_module(f".{name}_boosters", __package__).BOOSTERS
     return boosters
+
+
+def boosters_that_wrote(content: bytes) -> Boosters:
+    """Return the :class:`Boosters` that read a model file: XGBoost's are JSON or UBJSON, LightGBM's any other text."""
+    return boosters_named("xgboost" if content.startswith(b"{") else "lightgbm")
 
 
 def _class_name(kind: type) -> str:

@@ -257,10 +257,6 @@ class Boosters(ABC):
         """Return the content of a model file that contains the schema and that the plain engine can also read."""
 
     @abstractmethod
-    def wrote(self, content: bytes) -> bool:
-        """Return whether the content of a file looks like a model of this engine."""
-
-    @abstractmethod
     def from_file(self, content: bytes) -> tuple[Any, dict[str, Any]] | None:
         """Return the booster and the schema from the content of a model file; None if it holds no schema."""
 

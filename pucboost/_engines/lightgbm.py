@@ -35,10 +35,17 @@ from .base import (
     times_rows,
 )
 from .features import check_features
-from .lightgbm_boosters import BOOSTERS, with_builtin_objective
-from .lightgbm_dataset import FoldRows, VirtualDataset, bin_reference, rare_categories
-from .lightgbm_network import LightGBMNetwork, is_networked, local_booster, without_network
-from .lightgbm_text import spell_out
+from .lightgbm_boosters import BOOSTERS, spell_out, with_builtin_objective
+from .lightgbm_data import (
+    FoldRows,
+    LightGBMNetwork,
+    VirtualDataset,
+    bin_reference,
+    is_networked,
+    local_booster,
+    rare_categories,
+    without_network,
+)
 from .names import (
     MAIN_NAME,
     is_true,
@@ -265,7 +272,7 @@ class LightGBM(LightGBMLike):
         """
         # Wrapped here, not per fold: lgb.cv takes the objective out of the parameters before it makes the folds.
         values, wrapped = weigh_copies(params.values)
-        rare: list[RareCategories] = []
+        rare: list[RareCategories | None] = []
 
         def exchange(train_rows: Any, valid_rows: Any, fold_params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
             train, valid, fold_params = build(len(rare), fold_params)

@@ -22,7 +22,7 @@ import numpy as np
 
 from .._common import Array
 from .._consent import Consent
-from .._engines import all_boosters, boosters_of, is_booster
+from .._engines import BOOSTER_CLASSES, boosters_named, boosters_of, is_booster
 from .._losses import LOSSES, Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.files import write_whole
@@ -285,8 +285,9 @@ def booster_to_dict(booster: Any) -> dict[str, str]:
 
 def booster_from_dict(kept: Mapping[str, str], where: str) -> Any:
     """Inverse of :func:`booster_to_dict`; errors name ``where`` it was found."""
-    boosters = {one.name: one for one in all_boosters()}
-    return _known(boosters, kept.get("engine"), "boosters of the engine", where).from_plain_file(kept["model"].encode())
+    names = {name: name for name in BOOSTER_CLASSES.values()}
+    name = _known(names, kept.get("engine"), "boosters of the engine", where)
+    return boosters_named(name).from_plain_file(kept["model"].encode())
 
 
 def objective_to_dict(objective: Objective) -> dict[str, Any]:

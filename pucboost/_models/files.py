@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from .._consent import Consent
-from .._engines import all_boosters, boosters_of, is_booster
-from .._engines.base import Boosters
+from .._engines import boosters_of, boosters_that_wrote, is_booster
 from .._persistence import DamagedFileError
 from .._tables.files import is_table_file, write_whole
 from .anchored import (
@@ -219,7 +218,7 @@ def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:
     loaded = _from_file(content, str(filename))
     if loaded is None:
         with _intact(str(filename)):
-            return _boosters_that_wrote(content).from_plain_file(content), None
+            return boosters_that_wrote(content).from_plain_file(content), None
     return loaded[0], _protected(*loaded, str(filename))[0]
 
 
@@ -245,7 +244,7 @@ def _protected(booster: Any, schema: dict[str, Any], where: str) -> tuple[Consen
 
 def _from_file(content: bytes, where: str) -> tuple[Any, dict[str, Any]] | None:
     """Return booster and schema, None if there is no schema; errors name ``where`` it was found."""
-    boosters = _boosters_that_wrote(content)
+    boosters = boosters_that_wrote(content)
     with valid_in(where), _intact(where):
         return boosters.from_file(content)
 
@@ -256,10 +255,6 @@ def _intact(where: str) -> Iterator[None]:
         yield
     except DamagedFileError as error:
         raise ValueError(f"{where!r} is damaged: {error}.") from None
-
-
-def _boosters_that_wrote(content: bytes) -> Boosters:
-    return next(boosters for boosters in all_boosters() if boosters.wrote(content))
 
 
 # ----- what ``train`` and ``load_model`` return, as a type checker sees it

@@ -104,7 +104,7 @@ class SlowSockets:
         import os
         import socket
 
-        from pucboost._engines.lightgbm_network import _connections
+        from pucboost._engines.lightgbm_data import _connections
 
         found = _connections()
         for connection in found:

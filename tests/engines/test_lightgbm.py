@@ -20,8 +20,8 @@ from tools import QUIET, make_table, table_training
 import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._engines.lightgbm import sample_rows
-from pucboost._engines.lightgbm_dataset import VirtualDataset, _nonzero_sample_columns
-from pucboost._engines.lightgbm_text import members_of, spelt_out, words_of
+from pucboost._engines.lightgbm_boosters import members_of, spelt_out, words_of
+from pucboost._engines.lightgbm_data import VirtualDataset, _nonzero_sample_columns
 from pucboost._engines.names import PARAMETERS, aliases
 from pucboost._tables.sources import row_source
 from pucboost._virtual.plan import plan_masks

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pucboost._engines import boosters_of
-from pucboost._engines.lightgbm_text import forest_of_text
-from pucboost._engines.xgboost_trees import forest_of_model, read_ubjson
+from pucboost._engines.lightgbm_boosters import forest_of_text
+from pucboost._engines.xgboost_boosters import forest_of_model, read_ubjson
 from pucboost._prediction.leaf_sets import LeafSets
 
 N = 600

@@ -18,8 +18,8 @@ import numpy as np
 from ..._common import Array
 from ..._tables.sources import SourceTable
 from ..._virtual.rare_categories import RareCategories
-from ..lightgbm_dataset import columns_only
-from ..lightgbm_text import with_rare, words_of
+from ..lightgbm_boosters import with_rare, words_of
+from ..lightgbm_data import columns_only
 from ..names import MAIN_NAME, aliases, value_of, whole_number, with_value, without
 from .bins import FeatureBins
 from .grower import Grower

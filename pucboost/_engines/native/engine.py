@@ -38,7 +38,7 @@ from ..base import (
 from ..features import check_features
 from ..lightgbm import ENGINE as LIGHTGBM
 from ..lightgbm import LightGBMLike, balance_classes, run_options
-from ..lightgbm_dataset import categorical_columns, least_people
+from ..lightgbm_data import categorical_columns, least_people
 from ..names import MAIN_NAME, is_true, main_objective, number_of, value_of, whole_number, with_value, without
 from .bins import BinParams, Bins, ColumnSample, Layout, find_bins, find_layout
 from .booster import GrowingBooster, Growth, ModelText
