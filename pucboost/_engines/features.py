@@ -126,7 +126,8 @@ def _not_shuffled(request: Request) -> Any:
 
 
 def _ranking_metric(request: Request) -> Any:
-    metrics = request.get("eval_metric") or value_of(request, "metric", ())
+    # Parameters of XGBoost are translated before, so "metric" is then the argument of cv, which replaces eval_metric.
+    metrics = value_of(request, "metric") or request.get("eval_metric") or ()
     for metric in metrics.split(",") if isinstance(metrics, str) else () if callable(metrics) else metrics:
         name = str(metric).strip().split("@")[0].rstrip("-")  # XGBoost has "ndcg-" and "ndcg@5-"
         if name == "pre" or MAIN_METRIC.get(name) in ("ndcg", "map"):

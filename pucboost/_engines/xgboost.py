@@ -87,7 +87,7 @@ class XGBoost(Engine):
         if patience is not None and patience > 0:
             stopping = EarlyStopping(patience, translated.early_stopping_min_delta, translated.first_metric_only)
         values = dict(translated.params)
-        request = {**dataset_params, **values, **asked}
+        request = {**values, **asked}
         check_features(self.name, request)
         options = RunOptions(
             seed=whole_number("seed", first_given(request, "seed", "random_state")),
@@ -220,9 +220,9 @@ class XGBoost(Engine):
         values, objective = take_objective(params.values)
         metric, metrics = metric_of(options.feval), options.metrics
         callbacks = _with_stopping(_check_callbacks(options.callbacks), params.stopping, values, "test", metric)
-        if metrics is not None:
-            metrics = to_xgboost({**values, "metric": metrics}).params["eval_metric"]
+        if metrics is not None:  # in place of those in the parameters, as in lgb.cv
             values = {name: value for name, value in values.items() if name != "eval_metric"}
+            metrics = to_xgboost({**values, "metric": metrics}).params["eval_metric"]
         done = 0
         matrices: list[xgb.DMatrix] = []
         cache: Path | None = None

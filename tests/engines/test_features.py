@@ -11,7 +11,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from engine_kits import KITS, LIGHTGBM, NATIVE, OPTIONAL, logistic
+from engine_kits import KITS, LIGHTGBM, NATIVE, OPTIONAL, EngineKit, logistic
 from tools import make_table
 
 import pucboost as puc
@@ -28,7 +28,7 @@ def test_examples_are_refused_or_trained(engine: str, tmp_path: Path) -> None:
     X = rng.normal(size=(200, 4))  # as many columns as the examples of constraints have
     y = (X[:, 0] + X[:, 2] > 0).astype(float)
     X[rng.random(200) < 0.4, 2] = np.nan
-    kit = next(kit for kit in KITS if kit.name == engine)
+    kit = _kit(engine)
     refused = 0
     for row in FEATURES:
         if not row.example or "plan" in row.example:
@@ -52,6 +52,10 @@ def test_examples_are_refused_or_trained(engine: str, tmp_path: Path) -> None:
     assert refused > 10
 
 
+def _kit(engine: str) -> EngineKit:
+    return next(kit for kit in KITS if kit.name == engine)
+
+
 def test_sentences_belong_to_engines_and_are_sentences() -> None:
     for row in FEATURES:
         assert set(row.no) <= set(ENGINES), row.name
@@ -66,6 +70,11 @@ def test_metrics_of_rankings_are_refused_under_all_names() -> None:
         for metric in [*names, "pre@3", "ndcg-"] if engine == "xgboost" else names:
             with pytest.raises(ValueError, match="needs queries, which are not defined with optional features"):
                 puc.train({"engine": engine, "optional": [5], "metric": metric}, puc.Dataset(X, y), 1)
+            with pytest.raises(ValueError, match="needs queries, which are not defined with optional features"):
+                puc.cv({"engine": engine, "optional": [5], "metric": "auc"}, puc.Dataset(X, y), 1, metrics=metric)
+        # The argument of cv replaces what the parameters name.
+        given = {**_kit(engine).quiet, "engine": engine, "objective": "binary", "optional": [5], "metric": "ndcg"}
+        assert list(puc.cv(given, puc.Dataset(X, y), 1, nfold=2, metrics="auc")) == ["valid auc-mean", "valid auc-stdv"]
     with pytest.raises(ValueError, match="metric='ndcg' needs queries"):
         puc.train({"engine": "xgboost", "optional": [5], "eval_metric": "ndcg"}, puc.Dataset(X, y), 1)
 
