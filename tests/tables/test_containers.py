@@ -33,7 +33,7 @@ from container_tools import (
 import pucboost as puc
 from pucboost._prediction import predictor
 from pucboost._tables import columns, sources
-from pucboost._tables.sources import OtherArraySource, is_stored, row_source
+from pucboost._tables.sources import NumericFrameSource, OtherArraySource, is_stored, row_source
 from pucboost._tables.table_files import read_whole
 from pucboost._virtual import rows as stream
 
@@ -249,19 +249,20 @@ def test_tables_are_read_in_blocks(monkeypatch: Any) -> None:
         sizes.clear()
 
 
-def test_float_tables_are_not_copied() -> None:
+def test_float_tables_are_not_copied(monkeypatch: Any) -> None:
     X = np.random.default_rng(0).normal(size=(100, 3))
     for table in (X, np.asfortranarray(X), X[10:], pd.DataFrame(X), pd.DataFrame(X, columns=list("abc"))):
         array = row_source(table).array  # type: ignore[attr-defined]
         assert np.shares_memory(array, np.asarray(table))
-    in_blocks = [
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 0)  # larger frames; small ones are converted at once
+    in_blocks: list[Any] = [
         (X[::2], OtherArraySource, np.float64),
         (X[:, 1:], OtherArraySource, np.float64),
         ((10 * X).astype(np.int8), OtherArraySource, np.float32),
         (X > 0, OtherArraySource, np.float32),
-        (pd.DataFrame(X).iloc[10:, 1:], columns.FrameSource, np.float64),
-        (pd.DataFrame(X).assign(more=1.0), columns.FrameSource, np.float64),
-        (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), columns.FrameSource, np.float32),
+        (pd.DataFrame(X).iloc[10:, 1:], NumericFrameSource, np.float64),
+        (pd.DataFrame(X).assign(more=1.0), NumericFrameSource, np.float64),
+        (pd.DataFrame(X.astype(np.float32)).assign(more=X[:, 0] > 0), NumericFrameSource, np.float32),
     ]
     for table, kind, dtype in in_blocks:
         source = row_source(table)
@@ -269,3 +270,24 @@ def test_float_tables_are_not_copied() -> None:
         assert source.dtype == dtype
         np.testing.assert_array_equal(source.window(0, len(table)), np.asarray(table, dtype=dtype))
         np.testing.assert_array_equal(source.take(np.array([7, 3, 3])), np.asarray(table, dtype=dtype)[[7, 3, 3]])
+
+
+def test_a_frame_of_numbers_is_read_as_its_columns_are(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    kinds = ["f8", "f4", "f2", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?"]
+    for trial in range(120):
+        monkeypatch.setattr(sources, "BLOCK_BYTES", (4 << 20) * (trial % 2))
+        chosen = rng.choice(kinds, rng.integers(1, 7))
+        large = {"f8": 0.1, "i8": 10**16 + 1}
+        frame = pd.DataFrame(
+            {f"c{j}": (rng.integers(0, 100, 40) * large.get(kind, 1)).astype(kind) for j, kind in enumerate(chosen)}
+        )
+        frame = frame.mask(rng.random(frame.shape) < 0.2) if trial % 3 == 0 else frame
+        frame = [frame, frame[::-1], frame[::2], frame[1:], frame.iloc[:1]][trial % 5]
+        block, by_column = row_source(frame), columns.FrameSource(frame)
+        assert isinstance(block, columns.FrameSource) == ("object" in map(str, frame.dtypes))  # masked booleans
+        assert (block.dtype, block.columns) == (by_column.dtype, by_column.columns)
+        rows = rng.integers(0, len(frame), 7)
+        assert block.window(0, 1).dtype == block.take(rows).dtype == block.dtype
+        np.testing.assert_array_equal(block.window(0, len(frame)), by_column.window(0, len(frame)))
+        np.testing.assert_array_equal(block.take(rows), by_column.take(rows))
