@@ -13,8 +13,9 @@ class EncodedSilenceWarning(UserWarning):
     the silent. ``train``, ``cv``, ``augment`` and the estimators warn once per call and list all that they find; audits
     repeat it.
 
-    If the values are right, say so by name with the parameter ``expect_shared=[groups]``, of ``params``, of ``augment``
-    or of an estimator: every value of these groups was really shared. Or turn off all of these warnings:
+    If all is well, parameters of ``params``, of ``augment`` or of an estimator tell so by name:
+    ``expect_shared=[groups]`` if every value of these groups was really shared, ``expect_revealing=[columns]`` for base
+    columns that must stay although they tell who withholds. Or turn off all of these warnings:
     ``warnings.filterwarnings("ignore", category=puc.warnings.EncodedSilenceWarning)``.
 
     Examples

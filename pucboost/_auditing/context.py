@@ -20,8 +20,7 @@ import numpy as np
 from .._common import Array
 from .._engines import PACKAGES
 from .._prediction.predictor import best_subsets, favourable_sign
-from .._silence.detector import find_encoded_silence
-from .._silence.signs import BASE_COLUMN, NOBODY, describe
+from .._silence import BASE_COLUMN, NOBODY, describe, find_encoded_silence
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
 from .findings import (
     AveragePrediction,

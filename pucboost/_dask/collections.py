@@ -15,7 +15,7 @@ import numpy as np
 from distributed import Client, Future, wait
 
 from .._common import Array
-from .._silence.detector import warn_of_encoded_silence
+from .._silence import warn_of_encoded_silence
 from .._tables.sources import Categories, RowSource, StackedSource, row_source, rows_of
 from .._training.datasets import Dataset
 from .._virtual.shared_plan import PlanPart, SharedPlan, is_empty
@@ -153,7 +153,7 @@ def sample_of_people(part: Part, everybody: int) -> Any:
 
 
 def warn_of_encoded_silence_in(
-    samples: Sequence[Any], plan: SharedPlan, expect_shared: Any, *, zero_as_missing: bool
+    samples: Sequence[Any], plan: SharedPlan, expect_shared: Any, expect_revealing: Any, *, zero_as_missing: bool
 ) -> None:
     """Warn if silence seems to be imputed or encoded in the table that these people are a sample of."""
     found = [sample for sample in samples if sample is not None]
@@ -165,7 +165,12 @@ def warn_of_encoded_silence_in(
         for source, (_, available) in zip(sources, found, strict=True)
     ]
     warn_of_encoded_silence(
-        _stacked(sources), plan.consent, np.concatenate(shared), expect_shared, zero_as_missing=zero_as_missing
+        _stacked(sources),
+        plan.consent,
+        np.concatenate(shared),
+        expect_shared,
+        expect_revealing,
+        zero_as_missing=zero_as_missing,
     )
 
 

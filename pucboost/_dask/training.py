@@ -29,7 +29,7 @@ from .collections import Part, group_parts, is_collection, parts_of, place, samp
 from .workers import Meeting, Task, results_of, train_on_worker
 
 _LOCK = "pucboost-training"
-_PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "expect_shared")
+_PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "expect_shared", "expect_revealing")
 """Parameters that the plan implements."""
 
 
@@ -261,7 +261,11 @@ def _agree(
     )
     counted = client.gather(client.map(_count, parts, plan=plan, pure=False))
     warn_of_encoded_silence_in(
-        [people for _, people in counted], plan, settings.expect_shared, zero_as_missing=options.zero_as_missing
+        [people for _, people in counted],
+        plan,
+        settings.expect_shared,
+        settings.expect_revealing,
+        zero_as_missing=options.zero_as_missing,
     )
     return plan.complete([count for count, _ in counted])
 

@@ -70,8 +70,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     **engine_params
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
         :func:`pucboost.train` (``compact``, ``calibrate_masks``, ``anchor``, ``expect_shared``, …; the classes of an
-        anchor must be the labels in y), or
-        ``categorical_feature``, the categorical columns of an array. ``fit`` checks them.
+        anchor must be the labels in y), or ``categorical_feature``, the categorical columns of an array. ``fit`` checks
+        them.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective, Quantile, check_takes_exposure
 from .._models.schema import categories_of, kept_of
-from .._silence.detector import warn_of_encoded_silence
+from .._silence import warn_of_encoded_silence
 from .._tables.sources import (
     RowSource,
     SourceTable,
@@ -54,6 +54,7 @@ OWN_KEYS = (
     "anchor",
     "anchor_strength",
     "expect_shared",
+    "expect_revealing",
     "keep_row_hashes",
     "plan",
 )
@@ -82,6 +83,7 @@ class Settings:
     max_virtual_rows: int | None = None
     external_memory: Path | None = None
     expect_shared: Any = None
+    expect_revealing: Any = None
     keep_row_hashes: bool = True
     plan: PlanPart | None = None
     """The slice of a plan that several workers agree on."""
@@ -131,6 +133,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
             external_memory=_check_external_memory(own.get("external_memory")),
             expect_shared=own.get("expect_shared"),
+            expect_revealing=own.get("expect_revealing"),
             keep_row_hashes=sketch,
             plan=plan,
         ),
@@ -308,12 +311,13 @@ class TrainingRequest:
                 "validation sets are scored as they are (valid_augmentation='none'), so early stopping and whoever "
                 "compares models by these scores rewards what silence tells"
             )
-        expected, zero = self.settings.expect_shared, self.options.zero_as_missing
+        expected = self.settings.expect_shared, self.settings.expect_revealing
+        zero = self.options.zero_as_missing
         if self.settings.plan is not None:
             return  # who shares what may well differ between parts
         threads, available = self.options.num_threads, self.table.available
         self.consent.warn_of_lacking(self.table.source, available, zero_as_missing=zero, num_threads=threads)
-        warn_of_encoded_silence(self.table.source, self.consent, self._shared, expected, zero_as_missing=zero)
+        warn_of_encoded_silence(self.table.source, self.consent, self._shared, *expected, zero_as_missing=zero)
         if self.consent.n_groups and self.table.source.coded:
             from .._tables.columns import warn_of_identifying_text
 

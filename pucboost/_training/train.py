@@ -99,6 +99,7 @@ def train(
           share nothing get exactly its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ``
           they are only pulled towards it.
         - ``expect_shared``: groups in which every value was really shared; no ``EncodedSilenceWarning`` about them
+        - ``expect_revealing``: base columns that must stay although they tell who withholds; no such warning about them
         - ``keep_row_hashes``: False leaves out of the model the hashes by which an audit recognises people that it was
           trained on: 256, or one for every ten people if these are fewer. They tell how far two tables overlap. About a
           single person they can tell something only if that person is among them, and only to somebody who knows all

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._common import Array
 from .._consent import Consent, OptionalColumns
-from .._silence.detector import warn_of_encoded_silence
+from .._silence import warn_of_encoded_silence
 from .._tables.sources import RowSource, as_weight, check_no_mask, eager, is_frame, row_source
 from .plan import Augmentation, check_augmentation, plan_masks
 from .rows import MaskedRows
@@ -29,6 +29,7 @@ def augment(
     indicators: bool = False,
     max_virtual_rows: int | None = None,
     expect_shared: Any = None,
+    expect_revealing: Any = None,
     num_threads: int | None = None,
 ) -> tuple[Any, Array, Array, Array]:
     """Return the virtual rows of a table, to train any learner under Protected User Consent (PUCIDA).
@@ -50,6 +51,7 @@ def augment(
     indicators : append one 0/1 column per group that says whether the copy shares it
     max_virtual_rows : row budget; beyond it "balanced" reduces ``copies`` and the other schemes raise
     expect_shared : groups in which every value was really shared; no ``EncodedSilenceWarning`` about them
+    expect_revealing : base columns that must stay although they tell who withholds; no such warning about them
     num_threads : default all cores
 
     Warns
@@ -93,7 +95,7 @@ def augment(
     consent.warn_without_base()
     labels, user_weight = checked_labels(y, sample_weight, fill_value, source, consent)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)
-    warn_of_encoded_silence(source, consent, shared, expect_shared)
+    warn_of_encoded_silence(source, consent, shared, expect_shared, expect_revealing)
     consent.warn_of_lacking(source, available, num_threads=num_threads)
     limit = {} if max_virtual_rows is None else {"max_virtual_rows": max_virtual_rows}
     plan = plan_masks(

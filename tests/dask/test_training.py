@@ -389,7 +389,9 @@ def test_encoded_silence_is_found_in_the_whole_table_only(client: Client) -> Non
     rows = np.argsort(np.isnan(X[:, OPTIONAL]).sum(axis=1), kind="stable")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        puc.dask.train(client, {"optional": OPTIONAL, "verbosity": -1}, *arrays(X[rows], y, 200), 2)
+        told = np.column_stack([X, np.isnan(X[:, OPTIONAL[0]])])
+        params = {"optional": OPTIONAL, "verbosity": -1, "expect_revealing": [X.shape[1]]}
+        puc.dask.train(client, params, *arrays(told[rows], y, 200), 2)
     with pytest.warns(puc.warnings.EncodedSilenceWarning):
         puc.dask.train(
             client, {"optional": OPTIONAL, "verbosity": -1}, *arrays(np.nan_to_num(X, nan=-999.0), y, 200), 2

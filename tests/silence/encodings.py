@@ -12,8 +12,7 @@ from scipy import sparse
 from sklearn.impute import SimpleImputer
 
 from pucboost._consent import Consent
-from pucboost._silence.detector import find_encoded_silence
-from pucboost._silence.signs import EncodedSilence
+from pucboost._silence import EncodedSilence, find_encoded_silence
 from pucboost._tables.sources import row_source
 
 

@@ -17,10 +17,9 @@ from scipy import sparse
 from silence.encodings import ENCODINGS, JOBS, findings, people
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from pucboost import _silence
 from pucboost._consent import Consent
-from pucboost._silence import detector
-from pucboost._silence.detector import find_encoded_silence
-from pucboost._silence.signs import NOBODY, EncodedSilence, _part, describe, find_spikes
+from pucboost._silence import NOBODY, EncodedSilence, _part, describe, find_encoded_silence, find_spikes
 from pucboost._tables.sources import ArraySource, SubsetSource
 
 
@@ -361,20 +360,20 @@ def test_cost_is_bounded() -> None:
         consent = Consent.declare([width - 1], source.names)
         [nobody, code] = find_encoded_silence(source, consent, np.ones(n, dtype=np.uint64))
         assert nobody.of == n
-        assert source.rows == code.of == min(n, detector.SAMPLE)
+        assert source.rows == code.of == min(n, _silence.SAMPLE)
         assert source.largest * width * 4 <= max(4 << 20, width * 4)
         assert code.share == pytest.approx(1 / 3, abs=0.02)
 
 
 def test_sample_is_deterministic_and_spread() -> None:
-    rows = detector._sample(1_000_003, 5)
-    assert len(rows) == len(set(rows)) == detector.SAMPLE
+    rows = _silence._sample(1_000_003, 5)
+    assert len(rows) == len(set(rows)) == _silence.SAMPLE
     assert rows[0] == 0
     assert rows[-1] > 999_900
     assert (np.diff(rows) > 0).all()
     assert np.diff(rows).max() <= 102
     assert np.bincount(rows % 10, minlength=10).min() > 0.09 * len(rows)  # whatever the period of the table
-    assert len(detector._sample(1_000_000, 2_000)) == 4_000
+    assert len(_silence._sample(1_000_000, 2_000)) == 4_000
 
 
 def test_rows_of_another_table() -> None:

@@ -151,6 +151,12 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert 'the parameter expect_shared=["job"]' in capsys.readouterr().err
         assert run(*arguments, "--param", 'expect_shared=["z", "job"]') == 0
         assert capsys.readouterr().err == ""
+        table.assign(asked_again=y.astype(int), z=table["z"].where(y == 0)).to_csv(tmp_path / "people.csv", index=False)
+        arguments += ["--param", 'expect_shared=["z", "job"]']
+        assert run(*arguments) == 0
+        assert 'expect_revealing=["asked_again"]' in capsys.readouterr().err
+        assert run(*arguments, "--param", "expect_revealing=asked_again") == 0
+        assert capsys.readouterr().err == ""
 
 
 def test_the_report_of_an_audit_repeats_it() -> None:
@@ -205,6 +211,9 @@ def test_augment_warns_as_train_does() -> None:
     assert said(lambda: augment(table[["age", "z"]])) == []
     with pytest.raises(ValueError, match=r"expect_shared names 'x'; the groups are \['z'\]"):
         augment(table[["age", "z"]], expect_shared=["x"])
+    told = table[["age", "z"]].assign(asked_again=table["z"].isna())
+    assert "'asked_again' is 1 for" in only_message(lambda: augment(told))
+    assert said(lambda: augment(told, expect_revealing=["asked_again"])) == []
 
 
 @every_engine
@@ -215,10 +224,25 @@ def test_a_base_column_that_tells_who_is_silent(kit: EngineKit) -> None:
     text = only_message(lambda: model.fit(told, y))
     assert text.startswith("Base columns tell who is silent, and then the silent are not protected: base column ")
     assert "'asked_again' is 1 for " in text
-    assert """those who withhold 'z': leave it out. If such a column must stay, expect_shared=["z"]""" in text
-    assert said(lambda: model.set_params(expect_shared=["z"]).fit(told, y)) == []
+    assert text.endswith(
+        """'z': leave it out. If such a column must stay, set the parameter expect_revealing=["asked_again"]."""
+    )
+    # That every value was shared is another matter.
+    assert text == only_message(lambda: model.set_params(expect_shared=["z"]).fit(told, y))
+    model.set_params(expect_shared=None)
+    for named in (["asked_again"], "asked_again", [2]):
+        assert said(lambda named=named: model.set_params(expect_revealing=named).fit(told, y)) == []
+    for wrong, message in [
+        (["asked_agin"], "expect_revealing names column 'asked_agin', .* Did you mean 'asked_again'"),
+        ([3], "expect_revealing names column 3; the table has columns 0 to 2"),
+        (["z"], "expect_revealing names 'z', which is optional; .* expect_shared is meant"),
+        ([1], "expect_revealing names 1, which is optional"),
+        (True, "expect_revealing must list base columns, got True"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.set_params(expect_revealing=wrong).fit(told, y)
     # Such a model does read silence: erasing z and leaving the column as it is makes no difference to the silent.
-    model.set_params(expect_shared=["z"], n_estimators=50).fit(told, np.where(told["z"].isna(), 1, 0))
+    model.set_params(expect_revealing=[2], n_estimators=50).fit(told, np.where(told["z"].isna(), 1, 0))
     assert model.predict_proba(told)[told["z"].isna(), 1].min() > 0.9
 
 
@@ -230,6 +254,12 @@ def test_an_imputer_with_indicators() -> None:
     text = only_message(lambda: pipeline.fit(table[["age", "z"]], y))
     assert "base column 'missingindicator_z' is 1 for " in text
     assert "column 'z' is " in text
+    assert 'expect_shared=["z"]. Base columns tell' in text
+    model = pipeline[-1].set_params(expect_shared=["z"])
+    text = only_message(lambda: pipeline.fit(table[["age", "z"]], y))
+    assert text.startswith("Base columns tell")
+    model.set_params(expect_revealing=["missingindicator_z"])
+    assert said(lambda: pipeline.fit(table[["age", "z"]], y)) == []
 
 
 def test_audits_note_base_columns_that_tell() -> None:

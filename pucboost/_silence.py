@@ -1,18 +1,43 @@
-"""Signs of silence that looks like something else: in words, in numbers and in base columns; and what was found."""
+"""Silence that does not look like silence: where a table seems to have it imputed or encoded.
+
+Whoever withholds is protected only if what they withhold is missing in the table. Five things are looked for in every
+group:
+
+1. **Nobody withholds it**: fewer than one in a thousand, among at least 200 people. Whatever an imputer or encoder made
+   of silence, this remains, and nothing else does for good imputers. In a smaller table nobody may withhold by chance.
+2. **A spike** in a column of numbers, or values that a CSR matrix does not store, so that they are 0. The latter count
+   where nobody withholds otherwise, or where the stored ones are measurements on both sides of 0; counts and amounts
+   above 0 are stored that way by everybody.
+3. **A word** for silence among the categories of a column.
+4. **One-hot columns**: a 0/1 column whose name ends in such a word, or people with 0 in all columns of a group in which
+   everybody else has a single 1. The latter is what ``drop="first"`` does too, so it counts only where nobody withholds
+   the group otherwise; the same holds for the category "none".
+5. **A base column** that tells who withholds the group, by its name or by its values.
+
+What is certain enough to be reported of a group that people do withhold must be rare in honest tables, because then
+silence seems to be encoded for some only. Where nobody withholds, there is a finding anyway, and the others explain it.
+
+Encoded silence is suspected, never proved, and honest columns that look like it are spared where they are known; tests
+have a list of them. Sharing is counted over all people, everything else in a sample of at most :data:`SAMPLE` rows,
+evenly spread. Nothing here raises for what a table holds: training warns, and audits report.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._common import Array
-from .._consent import Consent
-from .._tables.sources import RowSource
+from ._common import Array, warn
+from ._consent import Consent, position_of_name, shared_counts
+from ._tables.sources import RowSource
+from .warnings import EncodedSilenceWarning
 
 NOBODY = "nobody"
 """The kind of a finding about a group that nobody withholds, or nearly nobody."""
@@ -88,7 +113,230 @@ def _withheld_by(people: int, of: int) -> str:
     return f"withheld by {who} in training ({people:,} of {of:,} people)"
 
 
-# ------------------------------------------------------------------------------- words and names
+# The search, group by group -------------------------------------------------------------------------------------------
+
+
+SAMPLE = 20_000
+"""How many rows are read at most."""
+SAMPLE_VALUES = 8_000_000
+"""How many values are kept at most."""
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""Its multiples are spread evenly over the unit interval."""
+MIN_PEOPLE = 200
+"""In a smaller table nobody may withhold by chance."""
+WITHHELD_BY_FEW = 1_000
+"""One in so many."""
+
+_REASONS = {
+    "mean": "the mean of its other values, as an imputer fills it in",
+    "median": "the median of its other values, as an imputer fills it in",
+    "code": "outside the range of its other values, like a code",
+    "zero": "far from all its other values",
+}
+
+
+def find_encoded_silence(
+    source: RowSource, consent: Consent, shared: Array, *, zero_as_missing: bool = False
+) -> list[EncodedSilence]:
+    """Return where silence seems to be imputed or encoded, group by group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pucboost._tables.sources import ArraySource
+    >>> X = np.random.default_rng(0).normal(size=(300, 2)); X[:90, 1] = -999
+    >>> consent = Consent.declare([1], ["age", "glucose"])
+    >>> for found in find_encoded_silence(ArraySource(X), consent, consent.availability(X)):
+    ...     print(found)
+    group 'glucose' is withheld by nobody in training (0 of 300 people)
+    column 'glucose' is -999 for 30.0% of the people, outside the range of its other values, like a code
+    """
+    if consent.n_groups == 0 or source.n_rows == 0:
+        return []
+    optional = consent.group_columns
+    telling = _telling_by_name(consent)
+    rows = _sample(source.n_rows, len(optional) + len(telling))
+    values = _read(source, rows, np.array([*optional, *telling], dtype=np.int64))
+    indicators = values[:, len(optional) :].copy()
+    if zero_as_missing:
+        values[values == 0] = np.nan
+    stored = source.present(rows, optional) if source.is_sparse else None
+    categories = dict(zip(source.coded, source.pandas_categorical or (), strict=False))
+    found = _telling_values(source, consent, rows, shared[rows], categories)
+    exact = {(one.group, one.column) for one in found}
+    named = _indicators(consent, telling, indicators)
+    found += [one for one in named if (one.group, one.column) not in exact]
+    for g, group in enumerate(consent.group_names):
+        silent = (shared >> np.uint64(g)) & np.uint64(1) == 0
+        withheld = int(silent.sum())
+        by_few = withheld * WITHHELD_BY_FEW < source.n_rows
+        if by_few and source.n_rows >= MIN_PEOPLE:
+            found.append(EncodedSilence(group, NOBODY, withheld, source.n_rows))
+        start = consent.group_start[g]
+        mine = values[:, start : consent.group_start[g + 1]]
+        mine[silent[rows]] = np.nan  # with available= there may be something unstored
+        given = ~np.isnan(mine)
+        binary = ((mine == 0) | (mine == 1) | ~given).all(axis=0) & given.any(axis=0)
+        for place, position in enumerate(consent.groups[group]):
+            name, column = consent.feature_names[position], mine[:, place]
+            if position in categories:
+                signs = _words(column, categories[position], by_few)
+            elif binary[place]:
+                signs = _named(column, name, consent.feature_names)
+            else:
+                signs = _numbers(column, None if stored is None else stored[:, start + place], by_few)
+            found += [
+                EncodedSilence(group, kind, people, len(rows), name, value, reason)
+                for kind, people, value, reason in signs
+            ]
+        if by_few and len(binary) > 1 and binary.all():
+            found += _all_zero(group, mine)
+    return found
+
+
+def _sample(n_rows: int, n_columns: int) -> Array:
+    """Return the rows to look at: one from each of as many stretches of equal length.
+
+    Not the first ones of each: a table may have a period, such as three rows per person.
+    """
+    size = min(n_rows, SAMPLE, max(MIN_PEOPLE, SAMPLE_VALUES // n_columns))
+    number = np.arange(size + 1, dtype=np.int64)
+    start = number * n_rows // size
+    within = (number[:-1] * GOLDEN_RATIO) % 1.0
+    return np.asarray(start[:-1] + (within * np.diff(start)).astype(np.int64))
+
+
+Sign: TypeAlias = tuple[str, int, str, str]
+"""Kind, number of people, value, reason."""
+
+
+def _words(values: Array, categories: list[str], by_few: bool) -> Iterator[Sign]:
+    for code, category in enumerate(categories):
+        if stands_for_silence(category, categories) or (by_few and _may_stand_for_silence(category)):
+            people = int((values == code).sum())
+            if people:
+                yield "word", people, repr(category), "a word for silence"
+
+
+def _named(values: Array, name: str, all_names: Collection[str]) -> Iterator[Sign]:
+    """A 0/1 column whose name means that a 1 stands for silence."""
+    people = int((values == 1).sum())
+    if people and name_says_silence(name, all_names):
+        yield "indicator", people, "1", "and its name says that this stands for silence"
+
+
+def _numbers(values: Array, stored: Array | None, by_few: bool) -> Iterator[Sign]:
+    """Numbers that stand for silence, and values that a sparse matrix does not store."""
+    given = ~np.isnan(values)
+    unstored = None if stored is None else given & ~stored
+    if unstored is not None and _are_silence(values[given & ~unstored], unstored, by_few):
+        reason = "because it is not stored in the CSR matrix: say with available= if that is silence"
+        yield "unstored", int(unstored.sum()), "0", reason
+        given &= ~unstored
+    for spike in find_spikes(values[given]):
+        yield spike.rule, spike.count, f"{spike.value:.6g}", _REASONS[spike.rule]
+
+
+def _are_silence(stored: Array, unstored: Array, by_few: bool) -> bool:
+    """Return whether unstored values may be silence: the others are measurements, not counts or amounts above 0."""
+    people = int(unstored.sum())
+    if people < max(MIN_SPIKE, SPIKE_SHARE * len(unstored)):
+        return False
+    if by_few:
+        return True
+    both_sides = len(stored) >= MIN_VALUES and min((stored < 0).mean(), (stored > 0).mean()) > 0.05
+    return bool(both_sides and len(np.unique(stored)) > len(stored) / 2)
+
+
+def _all_zero(group: str, values: Array) -> Iterator[EncodedSilence]:
+    """People with 0 in all 0/1 columns of a group, where all others have a single 1."""
+    ones = np.nansum(values, axis=1)[~np.isnan(values).all(axis=1)]
+    zero = int((ones == 0).sum())
+    if len(ones) >= MIN_VALUES and ones.max() == 1 and MIN_SPIKE <= zero <= len(ones) / 2:
+        reason = "as encoders write silence, unless it is the category they drop"
+        yield EncodedSilence(group, "all zero", zero, len(ones), None, "0 in all its columns", reason)
+
+
+# The warning ----------------------------------------------------------------------------------------------------------
+
+
+def warn_of_encoded_silence(
+    source: RowSource,
+    consent: Consent,
+    shared: Array,
+    expect_shared: Any,
+    expect_revealing: Any,
+    *,
+    zero_as_missing: bool = False,
+) -> None:
+    """Warn once if silence seems to be imputed or encoded in a table that a model will be trained on.
+
+    ``shared`` has the mask of each person. Nothing is reported of values in the groups of ``expect_shared``, nor of the
+    base columns of ``expect_revealing``, as in ``train``.
+    """
+    groups, columns = _expected_groups(expect_shared, consent), _expected_columns(expect_revealing, consent)
+    findings = find_encoded_silence(source, consent, shared, zero_as_missing=zero_as_missing)
+    encoded = [one for one in findings if one.kind != BASE_COLUMN and one.group not in groups]
+    revealed = [one for one in findings if one.kind == BASE_COLUMN and one.column not in columns]
+    said = []
+    if encoded:
+        said.append(
+            f"Silence may have been imputed or encoded, and then the silent are not protected: {describe(encoded)}. "
+            "Leave what is withheld missing (NaN) and drop the imputer or encoder, or declare who shares. If all these "
+            f"values were really shared, set the parameter expect_shared={_listed(one.group for one in encoded)}."
+        )
+    if revealed:
+        said.append(
+            f"Base columns tell who is silent, and then the silent are not protected: {describe(revealed)}. If such "
+            f"a column must stay, set the parameter expect_revealing={_listed(one.column for one in revealed)}."
+        )
+    if said:
+        warn(" ".join(said), EncodedSilenceWarning)
+
+
+def _listed(names: Iterable[str | None]) -> str:
+    """Return names as JSON, which is Python and also the value of an option of the command line."""
+    return json.dumps(list(dict.fromkeys(names)), ensure_ascii=False)
+
+
+def _expected_groups(given: Any, consent: Consent) -> set[str]:
+    """Return the groups that ``expect_shared`` names, by their names or by the position of a column; else raise."""
+    of_column = {column: group for group, columns in consent.groups.items() for column in columns}
+    groups: set[str] = set()
+    for one in _entries(given, "expect_shared", "groups of optional columns"):
+        group = of_column.get(int(one)) if isinstance(one, Integral) else one
+        if group not in consent.groups:
+            raise ValueError(
+                f"expect_shared names {one!r}; the groups are {list(consent.group_names)}. For base columns that "
+                "reveal who withholds, expect_revealing is meant."
+            )
+        groups.add(str(group))
+    return groups
+
+
+def _expected_columns(given: Any, consent: Consent) -> set[str]:
+    """Return the base columns that ``expect_revealing`` names, by name or position; else raise."""
+    names, columns = consent.feature_names, set()
+    for one in _entries(given, "expect_revealing", "base columns"):
+        position = int(one) if isinstance(one, Integral) else position_of_name(str(one), names, "expect_revealing")
+        if not 0 <= position < len(names):
+            raise ValueError(f"expect_revealing names column {one}; the table has columns 0 to {len(names) - 1}.")
+        if consent.column_bits[position]:
+            raise ValueError(
+                f"expect_revealing names {one!r}, which is optional; it is for base columns. If every value of an "
+                "optional column was really shared, expect_shared is meant."
+            )
+        columns.add(names[position])
+    return columns
+
+
+def _entries(given: Any, name: str, what: str) -> list[Any]:
+    if isinstance(given, bool) or not isinstance(given, (str, Integral, Iterable, type(None))):
+        raise ValueError(f"{name} must list {what}, got {given!r}.")
+    return [] if given is None else [given] if isinstance(given, (str, Integral)) else list(given)
+
+
+# Words and names ------------------------------------------------------------------------------------------------------
 
 
 _SIGNS = frozenset({"", "-", "--", "---", "–", "—", "?", "??", "???", ".", "..", "...", "…"})
@@ -164,7 +412,7 @@ def stands_for_silence(value: Any, others: Collection[Any] = ()) -> bool:
     return not (raw in _DIGITS and any(re.fullmatch(r"[+-]?\d{2,}(\.\d+)?", other) for other in rest))
 
 
-def may_stand_for_silence(value: Any) -> bool:
+def _may_stand_for_silence(value: Any) -> bool:
     """Return whether a category is "none": what Python calls a missing value, but often an answer as well.
 
     "Other debts: none" is an answer. So this word counts only where nothing in the column is missing.
@@ -220,7 +468,7 @@ def name_says_silence(name: str, others: Collection[str] = ()) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------- numbers
+# Numbers --------------------------------------------------------------------------------------------------------------
 #
 # Values of one column of numbers that seem to stand for silence.
 #
@@ -401,7 +649,7 @@ def _moments(values: Array, weights: Array) -> tuple[float, float]:
     return mean, float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
 
 
-# ------------------------------------------------------------------------------- base columns
+# Base columns ---------------------------------------------------------------------------------------------------------
 #
 # Base columns that tell who withholds a group: the model learns from them what it must not learn from silence.
 #
@@ -422,15 +670,15 @@ MAX_VALUES = 32
 """Columns with more values are not looked at value by value: where values are rare, each is on one side by chance."""
 
 
-def telling_by_name(consent: Consent) -> dict[int, str]:
+def _telling_by_name(consent: Consent) -> dict[int, str]:
     """Return the base columns whose names say who withholds, and the optional column they speak of."""
     names = [consent.feature_names[column] for column in consent.group_columns]
     spoken_of = {column: indicated_column(consent.feature_names[column], names) for column in _base(consent)}
     return {column: optional for column, optional in spoken_of.items() if optional is not None}
 
 
-def find_indicators(consent: Consent, telling: dict[int, str], values: Array) -> list[EncodedSilence]:
-    """Return the indicators of silence among the base columns that :func:`telling_by_name` returns, from a sample."""
+def _indicators(consent: Consent, telling: dict[int, str], values: Array) -> list[EncodedSilence]:
+    """Return the indicators of silence among the base columns that :func:`_telling_by_name` returns, from a sample."""
     owner = {consent.feature_names[c]: group for group, columns in consent.groups.items() for c in columns}
     found = []
     for place, (position, optional) in enumerate(telling.items()):
@@ -441,7 +689,7 @@ def find_indicators(consent: Consent, telling: dict[int, str], values: Array) ->
     return found
 
 
-def find_telling_values(
+def _telling_values(
     source: RowSource,
     consent: Consent,
     rows: Array,
@@ -471,7 +719,7 @@ def find_telling_values(
     columns = sorted({column for _, some in suspects.values() for column in some} | set(counted) | parting)
     if not columns:
         return []
-    values = dict(zip(columns, read_columns(source, rows, np.array(columns)).T, strict=True))
+    values = dict(zip(columns, _read(source, rows, np.array(columns)).T, strict=True))
     found: list[EncodedSilence] = []
     for group, (silent, some) in suspects.items():
         for column in some:
@@ -516,13 +764,13 @@ def _telling(
 def _counting_columns(source: RowSource, consent: Consent, rows: Array, shared: Array, base: list[int]) -> list[int]:
     """Return the base columns that may count the groups people withhold or share."""
     few = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), 2 * MIN_EACH)).astype(np.int64))
-    values, count = source.take(rows[few])[:, base], _shared_groups(shared[few])
+    values, count = source.take(rows[few])[:, base], shared_counts(shared[few])
     counts = (values == count[:, None]).all(axis=0) | (values == consent.n_groups - count[:, None]).all(axis=0)
     return [base[j] for j in np.flatnonzero(counts)]
 
 
 def _count(consent: Consent, name: str, values: Array, shared: Array) -> Iterator[EncodedSilence]:
-    count = _shared_groups(shared)
+    count = shared_counts(shared)
     for counted, who in ((consent.n_groups - count, "withhold"), (count, "share")):
         if np.array_equal(values, counted) and len(np.unique(count)) > 1:
             reason = f"which is how many groups they {who}: leave it out"
@@ -582,11 +830,7 @@ def _shown(value: float, categories: Sequence[Any] | None) -> str:
     return f"{value:.6g}" if categories is None else repr(categories[int(value)])
 
 
-def _shared_groups(shared: Array) -> Array:
-    return np.array([int(mask).bit_count() for mask in shared.tolist()], dtype=np.float64)
-
-
-def read_columns(source: RowSource, rows: Array, columns: Array) -> Array:
+def _read(source: RowSource, rows: Array, columns: Array) -> Array:
     """Return some rows and columns; whole rows are in memory a block at a time."""
     step = source.rows_per_block
     out = np.empty((len(rows), len(columns)), dtype=source.dtype, order="F")
