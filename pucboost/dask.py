@@ -7,9 +7,7 @@ try:
 except ImportError as error:  # pragma: no cover
     raise ImportError("pucboost.dask needs Dask: pip install 'pucboost[dask]'.") from error
 
-from ._dask.estimators import DaskPUCClassifier, DaskPUCRegressor
-from ._dask.predicting import predict, quote
-from ._dask.training import last_checkpoint, train
-from ._dask.workers import LostWorkerError
+from ._dask.estimators import DaskPUCClassifier, DaskPUCRegressor, predict, quote
+from ._dask.training import LostWorkerError, last_checkpoint, train
 
 __all__ = ["DaskPUCClassifier", "DaskPUCRegressor", "LostWorkerError", "last_checkpoint", "predict", "quote", "train"]

@@ -1,11 +1,13 @@
-"""``DaskPUCClassifier`` and ``DaskPUCRegressor``: scikit-learn's conventions on Dask collections."""
+"""``predict`` and ``quote`` on collections, lazily and partition by partition, and the estimators that build on them.
+
+``DaskPUCClassifier`` and ``DaskPUCRegressor`` follow scikit-learn's conventions on Dask collections.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import dask
 import numpy as np
@@ -16,11 +18,132 @@ from .._engines import boosters_of, engine_named
 from .._estimators.base import PUCModel
 from .._estimators.estimators import PUCClassifier, PUCRegressor
 from .._models.schema import categories_of
+from .._prediction.predictor import predict as predict_table
+from .._prediction.predictor import quote as quote_table
 from .._tables.sources import Categories, default_names
-from .collections import is_collection, partitions_of
-from .predicting import lazily
-from .predicting import quote as quote_lazily
+from .._virtual.shared_plan import is_empty
+from .parts import is_collection, partitions_of
 from .training import train, valid_pairs
+
+
+def predict(model: Any, X: Any, **options: Any) -> Any:
+    """Return predictions for a collection, computed when they are needed.
+
+    Parameters
+    ----------
+    model
+        A booster, an anchored model or a fitted estimator.
+    X
+        Dask DataFrame or Array.
+    **options
+        As in :func:`pucboost.predict`, without ``return_subset``.
+
+    Returns
+    -------
+    Dask Series or Array
+        A Series for a DataFrame, with its index, unless there are several classes; else an Array.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 5)
+    >>> lazy = puc.dask.predict(booster, da.from_array(X, chunks=(50, 2)))
+    >>> bool((lazy.compute() == puc.predict(booster, X)).all())
+    True
+    """
+    if options.get("return_subset"):
+        raise ValueError("return_subset is not possible with collections. Predict partitions, with map_partitions.")
+    return lazily(lambda table, model: np.asarray(predict_table(model, table, **options)), X, model)
+
+
+def lazily(function: Any, X: Any, model: Any) -> Any:
+    """Return what a function of (table, model) returns for each partition, as one collection of arrays or Series."""
+    _check(X)
+    example = function(_example(X), model)
+    shape, dtype = example.shape, example.dtype
+    given = dask.delayed(model, pure=True, traverse=False)
+    if not hasattr(X, "numblocks") and len(shape) == 1:
+        import pandas as pd
+
+        return X.map_partitions(_series, given, function, dtype, meta=pd.Series(dtype=dtype), enforce_metadata=False)
+    import dask.array as da
+
+    run = dask.delayed(_array, pure=True)
+    blocks = [run(part, given, function, shape[1:], dtype) for part in partitions_of(X, "X")]
+    known = X.chunks[0] if hasattr(X, "numblocks") else [np.nan] * len(blocks)
+    arrays = [
+        da.from_delayed(block, shape=(n, *shape[1:]), dtype=dtype) for block, n in zip(blocks, known, strict=True)
+    ]
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
+
+
+def quote(model: Any, X: Any, **options: Any) -> Any:
+    """Return what each person of a collection would be told for every subset of what they share, computed lazily.
+
+    Parameters
+    ----------
+    model, X
+        As in :func:`predict`.
+    **options
+        As in :func:`pucboost.quote`.
+
+    Returns
+    -------
+    Dask DataFrame
+        As :func:`pucboost.quote` returns it.
+
+    Examples
+    --------
+    >>> import dask.array as da, numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
+    >>> X[::4, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 5)
+    >>> quotes = puc.dask.quote(booster, da.from_array(X, chunks=(50, 2)))
+    >>> list(quotes.columns), len(quotes)
+    (['nothing', 'Column_1'], 200)
+    """
+    import dask.dataframe as dd
+
+    _check(X)
+    meta = quote_table(model, _example(X), **options).iloc[:0]
+    given = dask.delayed(model, pure=True, traverse=False)
+    if not hasattr(X, "numblocks"):
+        meta.index = X._meta.index
+        return X.map_partitions(_quotes, given, options, meta, meta=meta)
+    run = dask.delayed(_quotes, pure=True)
+    return dd.from_delayed([run(part, given, options, meta) for part in partitions_of(X, "X")], meta=meta)
+
+
+def _quotes(table: Any, model: Any, options: dict[str, Any], meta: Any) -> Any:
+    return meta.copy() if is_empty(table) else quote_table(model, table, **options)
+
+
+def _series(table: Any, model: Any, function: Any, dtype: Any) -> Any:
+    import pandas as pd
+
+    values = np.empty(0, dtype=dtype) if is_empty(table) else function(table, model)
+    return pd.Series(values, index=table.index)
+
+
+def _array(table: Any, model: Any, function: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    return np.empty((0, *shape), dtype=dtype) if is_empty(table) else function(table, model)
+
+
+def _check(X: Any) -> None:
+    if not is_collection(X):
+        raise TypeError(f"X must be a Dask DataFrame or Array, got {type(X).__name__!r}. Use pucboost.predict for it.")
+
+
+def _example(X: Any) -> Any:
+    """Return a table with the columns of a collection, in which everything is missing."""
+    if hasattr(X, "numblocks"):
+        return np.full((1, X.shape[1]), np.nan, dtype=X.dtype if X.dtype.kind == "f" else np.float64)
+    return X._meta.reindex(range(1)) if len(X._meta.columns) else X._meta
+
+
+# ----- estimators
 
 
 def _takes_client(parent: type[PUCModel]) -> Callable[[Any], Any]:
@@ -40,6 +163,7 @@ class _DaskModel(PUCModel):
     """What both estimators do differently from those on one machine."""
 
     client: Any
+    _on_one_machine: ClassVar[type[PUCModel]]
 
     def __sklearn_clone__(self) -> Self:
         client, self.client = self.client, None
@@ -65,24 +189,21 @@ class _DaskModel(PUCModel):
         exposure: Any = None,
         eval_set: Any = None,
         early_stopping_rounds: int | None = None,
-        callbacks: Any = None,
-        checkpoint: str | Path | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = False,
-        shuffled: bool = False,
-        wait_for_workers: float = 60.0,
+        **options: Any,
     ) -> Self:
         """Train on the workers of a cluster.
 
         Parameters
         ----------
-        X, y, sample_weight, init_score, row_id, available, exposure, callbacks, checkpoint, checkpoint_every, resume, \
-shuffled, wait_for_workers
+        X, y, sample_weight, init_score, row_id, available, exposure
             As in :func:`pucboost.dask.train`.
         eval_set
             People to validate on: a pair (X, y), or several, of collections or of local tables.
         early_stopping_rounds
             Overrides the constructor's.
+        **options
+            ``callbacks``, ``checkpoint``, ``checkpoint_every``, ``resume``, ``shuffled`` and ``wait_for_workers`` of
+            :func:`pucboost.dask.train`.
 
         Returns
         -------
@@ -114,12 +235,7 @@ shuffled, wait_for_workers
             row_id=row_id,
             available=available,
             exposure=exposure,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-            shuffled=shuffled,
-            wait_for_workers=wait_for_workers,
+            **options,
         )
         self.consent_, self.n_features_in_ = consent, len(names)
         if hasattr(X, "columns"):
@@ -138,17 +254,13 @@ shuffled, wait_for_workers
     def _coded(self, y: Any) -> Any:
         return y
 
-    def _local(self, parent: type[PUCModel]) -> Any:
-        given = self.get_params(deep=False)
-        given.pop("client")
-        local = parent(**given)
-        fitted = {name: value for name, value in vars(self).items() if name not in ("client", "_engine_params")}
-        local.__dict__.update(fitted)
-        return local
-
     def to_local(self) -> Any:
         """Return the same fitted model as an estimator for one machine."""
-        raise NotImplementedError
+        given = self.get_params(deep=False)
+        given.pop("client")
+        local = self._on_one_machine(**given)
+        local.__dict__.update({n: value for n, value in vars(self).items() if n not in ("client", "_engine_params")})
+        return local
 
     def _ask(self, method: str, X: Any, **options: Any) -> Any:
         local = self.to_local()
@@ -157,31 +269,15 @@ shuffled, wait_for_workers
         return lazily(lambda table, model: np.asarray(getattr(model, method)(table, **options)), X, local)
 
     def predict(self, X: Any, **options: Any) -> Any:
-        """Return predictions: lazily for a collection, else as on one machine.
-
-        Parameters
-        ----------
-        X
-            A collection or a local table.
-        **options
-            As in the method of the local estimator.
-        """
+        """Return predictions: lazily for a collection, else as on one machine, with the same options."""
         return self._ask("predict", X, **options)
 
     def quote(self, X: Any, **options: Any) -> Any:
-        """Return quotes: lazily for a collection, else as on one machine.
-
-        Parameters
-        ----------
-        X
-            A collection or a local table.
-        **options
-            As in the method of the local estimator.
-        """
-        return quote_lazily(self.to_local(), X, **options) if is_collection(X) else super().quote(X, **options)
+        """Return quotes: lazily for a collection, else as on one machine, with the same options."""
+        return quote(self.to_local(), X, **options) if is_collection(X) else super().quote(X, **options)
 
 
-class DaskPUCRegressor(_DaskModel, PUCRegressor):  # type: ignore[misc]
+class DaskPUCRegressor(_DaskModel, PUCRegressor):
     """:class:`pucboost.PUCRegressor` on the workers of a Dask cluster.
 
     Parameters
@@ -212,18 +308,15 @@ class DaskPUCRegressor(_DaskModel, PUCRegressor):  # type: ignore[misc]
     True
     """
 
+    _on_one_machine = PUCRegressor
+
     @_takes_client(PUCRegressor)
     def __init__(self, *, client: Any = None, **params: Any) -> None:
         super().__init__(**params)
         self.client = client
 
-    def to_local(self) -> PUCRegressor:
-        """Return the same fitted model as an estimator for one machine."""
-        local: PUCRegressor = self._local(PUCRegressor)
-        return local
 
-
-class DaskPUCClassifier(_DaskModel, PUCClassifier):  # type: ignore[misc]
+class DaskPUCClassifier(_DaskModel, PUCClassifier):
     """:class:`pucboost.PUCClassifier` on the workers of a Dask cluster.
 
     Parameters
@@ -255,37 +348,20 @@ class DaskPUCClassifier(_DaskModel, PUCClassifier):  # type: ignore[misc]
     ((500, 2), ['no', 'yes'])
     """
 
+    _on_one_machine = PUCClassifier
+
     @_takes_client(PUCClassifier)
     def __init__(self, *, client: Any = None, **params: Any) -> None:
         super().__init__(**params)
         self.client = client
 
     def predict_proba(self, X: Any, **options: Any) -> Any:
-        """Return the probability of every class: lazily for a collection, else as on one machine.
-
-        Parameters
-        ----------
-        X
-            A collection or a local table.
-        **options
-            As in :meth:`pucboost.PUCClassifier.predict_proba`.
-        """
+        """Return the probability of every class: lazily for a collection, else as on one machine."""
         return self._ask("predict_proba", X, **options)
 
     def decision_function(self, X: Any) -> Any:
-        """Return raw scores: lazily for a collection, else as on one machine.
-
-        Parameters
-        ----------
-        X
-            A collection or a local table.
-        """
+        """Return raw scores: lazily for a collection, else as on one machine."""
         return self._ask("decision_function", X)
-
-    def to_local(self) -> PUCClassifier:
-        """Return the same fitted model as an estimator for one machine."""
-        local: PUCClassifier = self._local(PUCClassifier)
-        return local
 
     def _prepared(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
         count = dask.delayed(_classes_and_counts, pure=True)

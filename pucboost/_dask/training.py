@@ -2,6 +2,13 @@
 
 Each worker runs the same lists of steps as ``pucboost.train`` (``train_part``), on its slice of the plan. Checkpoints
 are written by the client, so that a folder means the client's and survives the workers.
+
+Workers meet before the engine opens its network, and open it before anything can fail. LightGBM searches two minutes
+for a worker that does not come, and takes the end of a connection for an empty message, which it reads for ever. So a
+worker that fails resets its connections, and if one is lost, ``network.sever`` replaces the sockets of the others: a
+busy loop in C++ cannot be stopped otherwise. XGBoost notices by itself. A task that fails, or whose worker is lost, is
+an error that names the worker, never a hang. Once connected, workers wait for each other as long as it takes: one may
+have more rows to read.
 """
 
 from __future__ import annotations
@@ -9,24 +16,40 @@ from __future__ import annotations
 import contextlib
 import secrets
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from distributed import Client, Future, Lock, Queue, default_client
+from distributed import Client, Future, Lock, Queue, Variable, default_client, get_worker
+from distributed import wait as wait_for
+from distributed.comm import get_address_host
 
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named
-from .._engines.base import Engine, EngineParams, Hooks
+from .._engines.base import Checkpoints, Engine, EngineParams, Hooks
 from .._engines.features import check_features
 from .._engines.names import MAIN_NAME
-from .._models.files import load_model
+from .._models.files import load_model, save_model
 from .._tables.files import write_whole
 from .._training.request import OWN_KEYS, Settings, check_is_of, check_known, check_same_consent, split_params
 from .._training.steps import MEMORY_SHARE
+from .._training.train import train_part
 from .._virtual.shared_plan import PartCount, PartFacts, SharedPlan, check_rows_per_worker
-from .collections import Part, group_parts, is_collection, parts_of, place, sample_of_people, warn_of_encoded_silence_in
-from .workers import Meeting, Task, results_of, train_on_worker
+from .parts import (
+    Part,
+    group_parts,
+    is_collection,
+    parts_of,
+    place,
+    sample_of_people,
+    training_part,
+    validation_set,
+    warn_of_encoded_silence_in,
+)
 
 _LOCK = "pucboost-training"
 _PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "expect_shared", "expect_revealing")
@@ -322,24 +345,18 @@ def _have(data: Any) -> None:
 
 
 def _results(
-    client: Client,
-    engine: Engine,
-    task: Task,
-    tasks: dict[str, Future],
-    checkpoint: str | Path | None,
-    within: float,
+    client: Client, engine: Engine, task: Task, tasks: dict[str, Future], checkpoint: str | Path | None, within: float
 ) -> dict[str, Any]:
-    meeting = Meeting(client, task.meeting, list(tasks))
     with _writing(client, task, checkpoint) as write:
         try:
-            meeting.gather(tasks, within)
+            _gather(client, task.meeting, tasks, within)
             errors = engine.network.errors
             return results_of(client, tasks, what="trained", peer_errors=errors, together=True, meanwhile=write)
         except BaseException:
             _stop(client, task, tasks)
             raise
         finally:
-            meeting.close()
+            _close(client, task.meeting)
 
 
 def _stop(client: Client, task: Task, tasks: dict[str, Future]) -> None:
@@ -373,6 +390,219 @@ def _writing(client: Client, task: Task, checkpoint: str | Path | None) -> Itera
         with contextlib.suppress(Exception):  # the error under way is the one to report
             write()
         models.close()
+
+
+# ----- what each worker does
+
+
+_ONE_AT_A_TIME = threading.Lock()
+"""An engine's network is global to its process, and a training whose client has died may still be under way."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all workers of one training have in common, but for their parts and the plan."""
+
+    meeting: str
+    n_workers: int
+    engine: str
+    params: dict[str, Any]
+    rounds: int
+    valid_names: list[str]
+    hooks: Hooks
+    patience: float
+    """Seconds within which workers must arrive."""
+    checkpoint_every: int | None = None
+
+
+def train_on_worker(
+    task: Task, rank: int, plan: SharedPlan, parts: Sequence[Part], valid: Sequence[Sequence[Part]], init_model: Any
+) -> tuple[int, Any, dict[str, Any]]:
+    """Train with the others; return how many rounds, and the first worker's model and metrics."""
+    if not _ONE_AT_A_TIME.acquire(timeout=task.patience):
+        raise RuntimeError("another training is still under way in this process. Wait for it, or restart the worker.")
+    try:
+        return _train(task, rank, plan, parts, valid, init_model)
+    finally:
+        _ONE_AT_A_TIME.release()
+
+
+def _train(
+    task: Task, rank: int, plan: SharedPlan, parts: Sequence[Part], valid: Sequence[Sequence[Part]], init_model: Any
+) -> tuple[int, Any, dict[str, Any]]:
+    engine, worker = engine_named(task.engine), get_worker()
+    network = engine.network
+    host = "127.0.0.1" if worker.address.startswith("inproc") else get_address_host(worker.address)
+    endpoints = arrive(task.meeting, rank, network.endpoint(host, rank, task.n_workers, task.params), task.patience)
+    record: dict[str, Any] = {}
+    with network.joined(endpoints, rank) as further:
+        data, part = training_part(parts, plan)
+        params = {**further, **task.params, "plan": part}
+        callbacks = [*(task.hooks.callbacks or ()), *([engine.recording_callback(record)] if valid else [])]
+        keep = None
+        if task.checkpoint_every is not None and rank == 0:
+            keep = Checkpoints(partial(_send, task.meeting), task.checkpoint_every)
+        hooks = Hooks(task.hooks.feval, callbacks or None, init_model, checkpoints=keep)
+        sets = [validation_set(one, plan) for one in valid] or None
+        booster = train_part(params, data, task.rounds, sets, task.valid_names or None, hooks)
+    rounds = boosters_of(booster).facts(booster).rounds
+    return (rounds, booster, record) if rank == 0 else (rounds, None, {})
+
+
+def _send(meeting: str, model: Any, rounds: int) -> None:
+    """Send the content of a model file to the client, which writes it: a folder means the client's folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        save_model(model, path)
+        Queue(f"{meeting}-checkpoints").put([rounds, path.read_bytes()])
+
+
+# ----- meeting: each worker publishes its endpoint and receives those of all others
+
+
+_ARRIVALS_EVERY = 0.02
+"""Seconds."""
+
+_LONGER = 60
+"""Seconds that a worker waits longer than the client before giving up."""
+
+
+def arrive(meeting: str, rank: int, endpoint: Any, within: float) -> list[Any]:
+    """Announce a worker, and return the endpoints of all by rank. The client gives up after ``within`` seconds."""
+    Queue(f"{meeting}-arrivals").put([rank, endpoint])
+    endpoints: list[Any] | None = Variable(f"{meeting}-endpoints").get(timeout=within + _LONGER)
+    if endpoints is None:
+        raise LostWorkerError("another worker has never come")
+    return endpoints
+
+
+def _gather(client: Client, meeting: str, tasks: Mapping[str, Future], within: float) -> None:
+    """Wait until all workers have arrived or one has failed, then send them all endpoints."""
+    arrivals, endpoints = Queue(f"{meeting}-arrivals", client=client), Variable(f"{meeting}-endpoints", client=client)
+    found: dict[int, Any] = {}
+    until = time.monotonic() + within
+    while len(found) < len(tasks):
+        while arrivals.qsize():
+            rank, endpoint = arrivals.get()
+            found[rank] = endpoint
+        time.sleep(_ARRIVALS_EVERY)
+        if any(task.status not in ("pending", "finished") for task in tasks.values()):
+            endpoints.set(None)  # the failed task has the reason
+            return
+        if time.monotonic() > until:
+            endpoints.set(None)
+            missing = next(address for rank, address in enumerate(tasks) if rank not in found)
+            raise _absent(missing, "come to the training", within)
+    endpoints.set([found[rank] for rank in range(len(tasks))])
+
+
+def _close(client: Client, meeting: str) -> None:
+    Queue(f"{meeting}-arrivals", client=client).close()
+    Variable(f"{meeting}-endpoints", client=client).delete()
+
+
+# ----- watching
+
+
+_LOOK_EVERY = 0.25
+"""Seconds."""
+
+_GRACE = 5.0
+"""Seconds within which the others may fail by themselves, once one has failed or is lost."""
+
+_TOGETHER = 120.0
+"""Seconds within which workers end that work together: they have just exchanged the last tree. If one ends long before
+another, a callback or metric has stopped them in different rounds, and LightGBM would wait for ever."""
+
+
+class LostWorkerError(RuntimeError):
+    """A worker is gone, or has never come to the training; the message names it.
+
+    Examples
+    --------
+    >>> import pucboost as puc
+    >>> issubclass(puc.dask.LostWorkerError, RuntimeError)
+    True
+    """
+
+
+def results_of(
+    client: Client,
+    tasks: Mapping[str, Future],
+    *,
+    what: str,
+    within: float | None = None,
+    peer_errors: tuple[type[Exception], ...] = (),
+    together: bool = False,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Return the results of tasks by the address of their worker; raise as soon as one fails or its worker is lost.
+
+    Errors name ``what`` the tasks do. Those that are not done ``within`` so many seconds count as lost. Of several
+    errors, ``peer_errors``, which a worker raises because another one is gone, are reported last. Tasks that work
+    ``together`` must end at about the same time. ``meanwhile`` is called again and again.
+    """
+    started = time.monotonic()
+    first_end: float | None = None
+    while True:
+        pending = [task for task in tasks.values() if task.status == "pending"]
+        if not pending:
+            break
+        meanwhile()
+        with contextlib.suppress(TimeoutError):
+            wait_for(pending, timeout=_LOOK_EVERY, return_when="FIRST_COMPLETED")
+        if any(task.status not in ("pending", "finished") for task in tasks.values()):
+            break
+        _check_present(client, tasks, what)
+        if together and first_end is None and any(task.status == "finished" for task in tasks.values()):
+            first_end = time.monotonic()
+        late = [address for address, task in tasks.items() if task.status == "pending"]
+        if within is not None and late and time.monotonic() - started > within:
+            raise _absent(late[0], what, within)
+        if late and first_end is not None and time.monotonic() - first_end > _TOGETHER:
+            done = next(address for address in tasks if address not in late)
+            raise RuntimeError(
+                f"Worker {done} has {what}, but worker {late[0]} goes on. A callback or metric must decide the same in "
+                "all workers, whose data differ."
+            )
+    _raise_failures(client, tasks, what, peer_errors)
+    meanwhile()
+    return {address: task.result() for address, task in tasks.items()}
+
+
+def _absent(worker: str, what: str, within: float) -> LostWorkerError:
+    text = f"Worker {worker} has not {what} within {within:g} seconds. Is it busy with other tasks, or cut off?"
+    return LostWorkerError(text)
+
+
+def _check_present(client: Client, tasks: Mapping[str, Future], what: str) -> None:
+    present = client.nthreads()
+    for address, task in tasks.items():
+        if address not in present and task.status != "finished":
+            raise LostWorkerError(
+                f"Worker {address} was lost before it had {what}. Its memory may have run out: see its log. The "
+                "cluster can train again; with checkpoint= from where it was."
+            )
+
+
+def _raise_failures(
+    client: Client, tasks: Mapping[str, Future], what: str, peer_errors: tuple[type[Exception], ...]
+) -> None:
+    if all(task.status == "finished" for task in tasks.values()):
+        return
+    until = time.monotonic() + _GRACE
+    while any(task.status == "pending" for task in tasks.values()) and time.monotonic() < until:
+        _check_present(client, tasks, what)
+        time.sleep(_LOOK_EVERY)
+    _check_present(client, tasks, what)
+    errors = {address: task.exception() for address, task in tasks.items() if task.status == "error"}
+    own = {address: error for address, error in errors.items() if not isinstance(error, peer_errors)}
+    for address, error in (own or errors).items():
+        text = f"Worker {address} failed: {error}"
+        if type(error) in (ValueError, TypeError):
+            raise type(error)(text) from error
+        raise RuntimeError(f"Worker {address} failed: {type(error).__name__}: {error}") from error
+    raise LostWorkerError(f"The task of worker {next(iter(tasks))} was cancelled before it had {what}.")
 
 
 # ----- checkpoints: written whole or not at all, to a folder or any place that fsspec opens

@@ -16,7 +16,7 @@ from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
 from tools import make_table
 
 import pucboost as puc
-from pucboost._dask import workers
+from pucboost._dask import training
 from pucboost._dask.training import write_checkpoint
 from pucboost._engines import boosters_of
 
@@ -74,7 +74,7 @@ def test_a_worker_that_fails(client: Client, kit: EngineKit, kills: bool) -> Non
 def test_a_worker_that_stops_alone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """LightGBM does not notice that the other has ended, and would wait for ever."""
     _, y, rows, labels = table()
-    monkeypatch.setattr(workers, "_TOGETHER", 1.0)
+    monkeypatch.setattr(training, "_TOGETHER", 1.0)
     first, second = sorted(client.nthreads())
     params = {"optional": OPTIONAL, "verbosity": -1}
     named = f"(Worker {first} has trained, but worker {second} goes on. A callback|Worker {second} failed)"

@@ -17,7 +17,7 @@ from tools import make_table
 
 import pucboost as puc
 from pucboost._consent import shared_counts
-from pucboost._dask.collections import Part, group_parts, place, training_part
+from pucboost._dask.parts import Part, group_parts, place, training_part
 from pucboost._virtual.shared_plan import PartTable
 from pucboost.simulate import BinaryFamily
 

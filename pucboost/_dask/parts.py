@@ -1,7 +1,7 @@
 """Dask collections as parts: one for each partition, with everything that belongs to its rows.
 
 partitions → parts → groups of parts, one per worker → one table per worker, without copying rows. Whether silence seems
-encoded is asked of a sample of all people, never of a part, in which everybody may well share everything.
+encoded is looked for in a sample of all people, never in a part, in which everybody may well share everything.
 """
 
 from __future__ import annotations
@@ -52,14 +52,7 @@ def partitions_of(collection: Any, name: str) -> list[Any]:
 def parts_of(client: Client, X: Any, fields: Mapping[str, Any]) -> list[Future]:
     """Compute the partitions of a table on the cluster, and return a :class:`Part` for each, when all are there.
 
-    Parameters
-    ----------
-    client
-        The cluster's.
-    X
-        The features.
-    fields
-        What else belongs to each row, by name; None is left out.
+    ``fields`` is what else belongs to each row, by name; None is left out.
     """
     tables = partitions_of(X, "X")
     given = {name: partitions_of(values, _called(name)) for name, values in fields.items() if values is not None}
@@ -188,18 +181,10 @@ def group_parts(sizes: Sequence[int], n_workers: int, events: Sequence[int] | No
     together where that costs little: Dask tends to have them on one worker already. The result depends on sizes and the
     number of workers only, not on where parts are: engines draw bags by place, and identical calls must draw the same.
 
-    Parameters
-    ----------
-    sizes
-        Virtual rows of each part; parts without any are left out.
-    n_workers
-        How many workers may train.
-    events
-        Labels above 0 of each part, if every group must have some: LightGBM starts Poisson and Tweedie from the
-        logarithm of each worker's own mean. There are fewer groups if few parts have any.
+    ``sizes`` are the virtual rows of each part; parts without any are left out. ``events`` are its labels above 0, if
+    every group must have some: LightGBM starts Poisson and Tweedie from the logarithm of each worker's own mean. There
+    are fewer groups if few parts have any.
 
-    Examples
-    --------
     >>> group_parts([5, 0, 3, 2], 3), group_parts([2, 2, 2, 2], 2), group_parts([7], 2)
     ([[0], [2], [3]], [[0, 1], [2, 3]], [[0]])
     """
@@ -236,17 +221,9 @@ def place(
 ) -> list[str]:
     """Return the worker of each group: one that holds most of it already, as far as it is free.
 
-    Parameters
-    ----------
-    groups, sizes
-        As :func:`group_parts` returns them, and as given to it.
-    holders
-        Which workers hold each part already.
-    workers
-        All workers that may train, at least as many as groups.
+    ``holders`` are the workers that hold each part already; ``workers`` are all that may train, at least as many as
+    there are groups.
 
-    Examples
-    --------
     >>> place([[0], [1]], [2, 2], [["b"], ["a"]], ["a", "b", "c"])
     ['b', 'a']
     """
