@@ -7,6 +7,7 @@ page per person.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._tables.files import (
     DataError,
+    check_can_be_read,
     check_can_be_written,
     ending_of,
     folder_written_whole,
@@ -251,9 +253,10 @@ example:
   A page for the one person in person.csv, and one for each person in
   people.csv, named after the column id:
 
-    pucboost letter model.txt person.csv --out quote.html
+    pucboost letter model.txt person.csv --quantity "yearly price in euros" \\
+        --audit audit.json --out quote.html
     pucboost letter model.txt people.csv --name-by id --text letter.toml \\
-        --out letters/
+        --audit audit.json --out letters/
 
 output:
   HTML pages that load nothing and send nothing. Each says what the person is
@@ -264,7 +267,7 @@ output:
   A TOML file with what is to be worded differently; the rest keeps its
   default:
 
-    quantity = "yearly price"
+    quantity = "yearly price in euros"
     [groups]
     blood = "your blood test"
     [number]
@@ -291,7 +294,16 @@ def _add_letter(commands: Commands) -> None:
     parser.add_argument(
         "--name-by", metavar="COL", help="write a page for each person, named after this column, which it also shows"
     )
+    parser.add_argument(
+        "--quantity", metavar="WORDS", help="what the number is, and in which unit; needed unless --text has it"
+    )
     parser.add_argument("--text", type=Path, metavar="FILE", help="words, names of groups and look of numbers")
+    parser.add_argument(
+        "--audit",
+        type=Path,
+        metavar="FILE",
+        help="what 'pucboost audit --json' wrote about this model; without it, pages say that it was not audited",
+    )
     parser.add_argument(
         "--sharing",
         choices=("as_given", "best"),
@@ -309,11 +321,12 @@ def _add_letter(commands: Commands) -> None:
 
 def _write_letters(given: argparse.Namespace) -> int:
     from .._kernels.compiling import engine_threads
-    from .._letter.text import LetterText
+    from .._letter.text import LetterText, worded
     from .._tables.table_files import check_columns, open_table
 
     _check_letter_options(given)
-    text = LetterText() if given.text is None else LetterText.from_toml(given.text)
+    text = worded(None if given.text is None else LetterText.from_toml(given.text), given.quantity)
+    audit = None if given.audit is None else _read_audit(given.audit)
     file = open_table(given.data)
     further = [] if given.name_by is None else [given.name_by]
     check_columns(file, further, "--name-by")
@@ -321,7 +334,7 @@ def _write_letters(given: argparse.Namespace) -> int:
     features = features_of(model, file, given.quiet)
     reading = people_in_batches(features, file, further, "writing letters", given.quiet)
     with engine_threads(given.threads), reading as batches:
-        letters = _letters(given, model, batches, text)
+        letters = _letters(given, model, batches, text, audit)
         written = _write_one(given, letters) if given.name_by is None else _write_each(given, letters)
     note(f"wrote {written}", given.quiet)
     return 0
@@ -343,25 +356,39 @@ def _check_letter_options(given: argparse.Namespace) -> None:
         check_can_be_written(given.out / "page.html" if given.out.exists() else given.out)
 
 
+def _read_audit(path: Path) -> Any:
+    check_can_be_read(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path} is not the JSON file of an audit: {error}") from None
+
+
 def _letters(
-    given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText
+    given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText, audit: Any
 ) -> Iterator[tuple[int, Letter]]:
     """Yield the number of each row and its letter."""
-    from .._letter.letters import each_letter, no_room
+    from .._letter.letters import each_letter
     from .._prediction.predictor import MaskedPredictor
 
     for block, people in blocks:
-        if given.name_by is None and (block.first_row > 1 or len(block) > 1):
+        first = block.first_row
+        if given.name_by is None and (first > 1 or len(block) > 1):
             raise DataError(
                 f"{given.data} has more than one row, and a page is about one person; --name-by COL writes one for each"
             )
-        predictor = MaskedPredictor(model, people, target_class=given.target_class, num_threads=given.threads)
-        too_many = no_room(predictor.shared, predictor.consent.nesting)
-        if too_many is not None:  # puc.letters would not give the row number in the file
-            raise DataError(f"{given.data}, row {block.first_row + too_many[0]}: this person {too_many[1]}")
-        references = [None] * len(block) if given.name_by is None else block.text(given.name_by).to_pylist()
-        for row, letter in each_letter(predictor, text, references, sharing=given.sharing, favourable=given.favourable):
-            yield block.first_row + row, letter
+        letters = each_letter(
+            model,
+            MaskedPredictor(model, people, target_class=given.target_class, num_threads=given.threads),
+            [None] * len(block) if given.name_by is None else block.text(given.name_by).to_pylist(),
+            text,
+            audit=audit,
+            sharing=given.sharing,
+            favourable=given.favourable,
+            person=lambda row, first=first: f"{given.data}, row {first + row}: this person",  # type: ignore[misc]
+        )
+        for row, letter in letters:
+            yield first + row, letter
 
 
 def _write_one(given: argparse.Namespace, letters: Iterator[tuple[int, Letter]]) -> str:

@@ -5,9 +5,10 @@ number, in words that are final, and the script only shows the row that the swit
 without scripts, no data of anybody stand in the script, and one hash in the content security policy fits every letter.
 Bars are SVG, because the policy also forbids style attributes.
 
-A letter promises what the definition of consent says, and no more. Numbers for groups that a person does not share
-would need values that nobody knows, so there are none. Differences are taken between rounded numbers: a reader must be
-able to check them.
+A letter promises no more than is known: how the model was trained, and what its audit found. So there is none from a
+model that was trained on silence as it is, and none to a person whose set of groups training never saw. Numbers for
+groups that a person does not share would need values that nobody knows, so there are none. Differences are taken
+between rounded numbers: a reader must be able to check them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import hashlib
 import html
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -27,13 +29,16 @@ from typing import Any
 import numpy as np
 
 from .._common import Array, did_you_mean
-from .._consent import Consent, Nesting
+from .._consent import Consent
 from .._engines import boosters_of
-from .._models.anchored import AnchoredModel
+from .._models.anchored import AnchoredModel, trees_of
+from .._models.files import model_hash
+from .._models.schema import TrainingSummary, kept_of
 from .._pages import deliver, printable, templates
 from .._prediction.predictor import MaskedPredictor, favourable_sign, people_by_mask, who_has_too_many
 from .._prediction.sharing import shapley_weights
-from .text import PERCENT, LetterNumber, LetterText, amount_like
+from .._virtual.plan import MIN_PEOPLE_OF_MASK
+from .text import PERCENT, LetterNumber, LetterText, amount_like, worded
 
 MAX_SHARED = 10
 """A page with 2^10 choices has 0.2 MB, 0.5 MB if the groups have long names."""
@@ -51,7 +56,9 @@ def letter(
     model: Any,
     X: Any,
     *,
+    quantity: str | None = None,
     text: LetterText | None = None,
+    audit: Any = None,
     reference: str | None = None,
     sharing: str = "as_given",
     favourable: str | None = None,
@@ -62,6 +69,10 @@ def letter(
     The numbers are those of :func:`quote`. ``to_html`` writes them as one page for a layperson, with a switch for each
     shared group.
 
+    A letter says that nothing is concluded from silence, so it is refused where the model was not trained for that
+    (``augmentation="none"``, a plain booster, one whose protection is lost), and where no set of groups that five
+    people shared in training contains all that the person shares: there is nobody to compare them with.
+
     Parameters
     ----------
     model
@@ -69,8 +80,14 @@ def letter(
     X
         A table with one row, the person, and the columns of training. They may share up to 10 groups, or have 1,024
         choices where groups need others; a switch then moves those that need it, or that it needs.
+    quantity
+        What the number is, and in which unit, as it follows the word "your": ``"yearly price in euros"``. Needed here
+        or in ``text``.
     text
         Words, names of the groups, and how numbers look.
+    audit
+        The report of :func:`audit` about this model, or the content of its JSON file as a dict. The page tells when
+        the model was checked, and with which result; without one it says that it was not audited.
     reference
         What identifies the letter, such as a customer number; it stands on the page.
     sharing
@@ -88,9 +105,9 @@ def letter(
     >>> X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["age", "glucose"]); y = 500 + 100 * X.sum(axis=1)
     >>> X.loc[::2, "glucose"] = np.nan
     >>> booster = puc.train({"optional": {"blood": ["glucose"]}, "verbosity": -1}, puc.Dataset(X, y), 50)
-    >>> words = puc.letters.LetterText(quantity="yearly price", groups={"blood": "your blood test"})
-    >>> page = puc.letter(booster, X.iloc[[1]], text=words).to_html()
-    >>> "<h1>What you share, and your yearly price</h1>" in page
+    >>> words = puc.letters.LetterText(groups={"blood": "your blood test"})
+    >>> page = puc.letter(booster, X.iloc[[1]], quantity="yearly price in euros", text=words).to_html()
+    >>> "<h1>What you share, and your yearly price in euros</h1>" in page
     True
     """
     predictor = _predictor(model, X, target_class)
@@ -99,16 +116,18 @@ def letter(
             f"A letter is about one person, but X has {predictor.n_rows} rows. Select one, such as X.iloc[[0]], or use "
             "puc.letters.for_each for a letter to each."
         )
-    text = LetterText() if text is None else text
-    [(_, made)] = each_letter(predictor, text, [reference], sharing=sharing, favourable=favourable)
-    return made
+    words = worded(text, quantity)
+    made = each_letter(model, predictor, [reference], words, audit=audit, sharing=sharing, favourable=favourable)
+    return next(made)[1]
 
 
 def for_each(
     model: Any,
     X: Any,
     *,
+    quantity: str | None = None,
     text: LetterText | None = None,
+    audit: Any = None,
     references: Sequence[str] | None = None,
     sharing: str = "as_given",
     favourable: str | None = None,
@@ -118,7 +137,7 @@ def for_each(
 
     Parameters
     ----------
-    model, text, sharing, favourable, target_class
+    model, quantity, text, audit, sharing, favourable, target_class
         As in :func:`letter`.
     X
         A table with the columns of training, one row per person.
@@ -131,15 +150,16 @@ def for_each(
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
     >>> X[::2, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 5)
-    >>> [(one.reference, one.shared) for one in puc.letters.for_each(booster, X[:2], references=["a", "b"])]
+    >>> letters = puc.letters.for_each(booster, X[:2], quantity="score", references=["a", "b"])
+    >>> [(one.reference, one.shared) for one in letters]
     [('a', ()), ('b', ('Column_1',))]
     """
     predictor = _predictor(model, X, target_class)
     names: Sequence[str | None] = [None] * predictor.n_rows if references is None else list(references)
     if len(names) != predictor.n_rows:
         raise ValueError(f"references must have one entry per row of X, {predictor.n_rows}; got {len(names)}.")
-    text = LetterText() if text is None else text
-    made = dict(each_letter(predictor, text, names, sharing=sharing, favourable=favourable))
+    words = worded(text, quantity)
+    made = dict(each_letter(model, predictor, names, words, audit=audit, sharing=sharing, favourable=favourable))
     return [made[row] for row in range(predictor.n_rows)]
 
 
@@ -153,62 +173,54 @@ def _predictor(model: Any, X: Any, target_class: Any) -> MaskedPredictor:
 
 
 def each_letter(
+    model: Any,
     predictor: MaskedPredictor,
-    text: LetterText,
     references: Sequence[str | None],
+    text: LetterText,
     *,
+    audit: Any,
     sharing: str,
     favourable: str | None,
+    person: Callable[[int], str] = "Row {}".format,
 ) -> Iterator[tuple[int, Letter]]:
-    """Yield row and letter of each person, those who share the same together.
+    """Yield row and letter of each person, those who share the same together; errors call them ``person(row)``.
 
     f(s) is what is told for the subset s of what a person shares; with ``sharing="best"`` it is min_{t ⊆ s} f(t).
     """
-    if not isinstance(text, LetterText):
-        raise ValueError(f"text must be a pucboost.letters.LetterText, got {type(text).__name__}.")
     sign = _sign_of_best(sharing, favourable)
-    check_groups(text, predictor.consent)
-    too_many = no_room(predictor.shared, predictor.consent.nesting)
+    consent, nesting, trees = predictor.consent, predictor.consent.nesting, predictor.model
+    _check_groups(text, consent)
+    summary = _protected(kept_of(trees)[1])
+    about = About.of(text, trees) if audit is None else About.of(text, trees).audited(audit, model_hash(model))
+    loss = trees.objective.name if isinstance(trees, AnchoredModel) else boosters_of(trees).facts(trees).loss
+    too_many = who_has_too_many(predictor.shared, nesting, 1 << MAX_SHARED)
     if too_many is not None:
-        raise ValueError(f"Row {too_many[0]} {too_many[1]}")
-    model, nesting = predictor.model, predictor.consent.nesting
-    loss = model.objective.name if isinstance(model, AnchoredModel) else boosters_of(model).facts(model).loss
-    probabilities = loss in _PROBABILITIES
+        row, groups, choices = too_many
+        raise ValueError(
+            f"{person(row)} shares {groups} groups, so there are {choices} choices; a letter has room for "
+            f"{f'{MAX_SHARED} groups' if nesting.is_free else f'{1 << MAX_SHARED:,}'}. Train with larger groups, or "
+            "choose some subsets and use puc.quote."
+        )
     for mask, people in people_by_mask(predictor.shared):
-        shared = predictor.consent.groups_of(mask)
-        withheld = tuple(group for group in predictor.consent.group_names if group not in shared)
-        weights, needs = shapley_weights(mask, nesting), _needs_within(shared, predictor.consent)
-        for some, told in predictor.all_subsets(people, nesting.submasks(mask)):
+        shared = consent.groups_of(mask)
+        if not _was_seen(mask, summary):
+            raise ValueError(
+                f"{person(people[0])} shares {list(shared)}. In training no {MIN_PEOPLE_OF_MASK} people shared one set "
+                "of groups with all of these, so there is nobody to compare this person with, and a letter would say "
+                "that there is. Train with larger groups or on more people; puc.quote shows the numbers."
+            )
+        withheld = tuple(group for group in consent.group_names if group not in shared)
+        submasks, weights = nesting.submasks(mask), shapley_weights(mask, nesting)
+        places = [g for g in range(consent.n_groups) if mask >> g & 1]
+        subsets = tuple(sum((s >> g & 1) << place for place, g in enumerate(places)) for s in submasks.tolist())
+        for some, told in predictor.all_subsets(people, submasks):
             quotes = np.asarray(told, dtype=np.float64)
             if sign is not None:
-                quotes = sign * _best_within(sign * quotes, mask, nesting)
-            values = quotes @ weights
-            for row, own, moved in zip(some.tolist(), quotes.tolist(), values.tolist(), strict=True):
-                number = text.number or (PERCENT if probabilities else amount_like(own))
-                bonus, reference = sign is not None, references[row]
-                yield (
-                    row,
-                    Letter(shared, withheld, tuple(own), tuple(moved), bonus, number, text, reference, needs),
-                )
-
-
-def _needs_within(shared: tuple[str, ...], consent: Consent) -> tuple[int, ...]:
-    """Return the place of the group that each shared group needs, −1 for none; empty if none needs another."""
-    if not any(group in consent.needs for group in shared):
-        return ()
-    return tuple(shared.index(consent.needs[group]) if group in consent.needs else -1 for group in shared)
-
-
-def _best_within(values: Array, mask: int, nesting: Nesting) -> Array:
-    """Return min_{t ⊆ s} v(t) for every admissible subset s, given v for all of them in ascending order."""
-    best, subsets = values.copy(), nesting.submasks(mask).tolist()
-    place = {subset: number for number, subset in enumerate(subsets)}
-    for subset in subsets:  # smaller ones come first
-        for g in range(subset.bit_length()):
-            smaller = subset ^ 1 << g
-            if smaller < subset and smaller in place:
-                best[:, place[subset]] = np.minimum(best[:, place[subset]], best[:, place[smaller]])
-    return best
+                quotes = sign * _best_within(sign * quotes, subsets)
+            for row, own, moved in zip(some.tolist(), quotes.tolist(), (quotes @ weights).tolist(), strict=True):
+                number = text.number or (PERCENT if loss in _PROBABILITIES else amount_like(own))
+                values, bonus = tuple(moved), sign is not None
+                yield row, Letter(shared, withheld, subsets, tuple(own), values, bonus, number, about, references[row])
 
 
 def _sign_of_best(sharing: str, favourable: str | None) -> float | None:
@@ -224,7 +236,7 @@ def _sign_of_best(sharing: str, favourable: str | None) -> float | None:
     return favourable_sign(favourable)
 
 
-def check_groups(text: LetterText, consent: Consent) -> None:
+def _check_groups(text: LetterText, consent: Consent) -> None:
     """Raise if a text names a group that a model does not have, or calls two groups the same."""
     for group in text.groups:
         if group not in consent.groups:
@@ -240,20 +252,88 @@ def check_groups(text: LetterText, consent: Consent) -> None:
         seen[name] = group
 
 
-def no_room(shared: Array, nesting: Nesting) -> tuple[int, str] | None:
-    """Return the row with most choices and a sentence about it, if they are too many for a letter; else None."""
-    too_many = who_has_too_many(shared, nesting, 1 << MAX_SHARED)
-    if too_many is None:
-        return None
-    row, groups, choices = too_many
-    room = f"{MAX_SHARED} groups" if nesting.is_free else f"{1 << MAX_SHARED:,}"
-    return row, (
-        f"shares {groups} groups, so there are {choices} choices; a letter has room for {room}. Train with larger "
-        "groups, or choose some subsets and use puc.quote."
-    )
+def _protected(summary: TrainingSummary | None) -> TrainingSummary:
+    """Return the summary of a training that draws no conclusions from silence; else raise."""
+    if summary is None:
+        raise ValueError(
+            "It is not known how the model was trained, so a letter cannot say what it concludes from silence. Train "
+            "it with pucboost.train."
+        )
+    if summary.augmentation == "none":
+        raise ValueError(
+            "The model was trained with augmentation='none': it may conclude something from silence, and a letter says "
+            "that it does not. Train it with another augmentation; puc.quote shows the numbers of this one."
+        )
+    return summary
+
+
+def _was_seen(mask: int, summary: TrainingSummary) -> bool:
+    """Return whether training saw the set ``mask``, and with it all of its subsets.
+
+    Under the weight law every person stands for all subsets of what they share. So each scheme of augmentation has
+    shown a set to the model if some people share at least this set, and whatever it has shown of a person's set it has
+    shown of all that the switches choose. Sets that fewer than five people share are not kept, so among very many sets
+    one may be refused that was seen. A model that keeps no list has more than 4,096 sets of five people or more.
+    """
+    seen = summary.masks_seen
+    return mask == 0 or seen is None or any(mask & ~other == 0 for other in seen)
+
+
+def _best_within(values: Array, subsets: Sequence[int]) -> Array:
+    """Return min_{t ⊆ s} v(t) for every subset s, given v for all of them in ascending order."""
+    best, place = values.copy(), {subset: number for number, subset in enumerate(subsets)}
+    for subset in subsets:  # smaller ones come first
+        for g in range(subset.bit_length()):
+            smaller = subset ^ 1 << g
+            if smaller < subset and smaller in place:
+                best[:, place[subset]] = np.minimum(best[:, place[subset]], best[:, place[smaller]])
+    return best
 
 
 @dataclass(frozen=True)
+class About:
+    """What a letter says about the model: which one it is, and what its audit found."""
+
+    text: LetterText
+    model: str
+    """The first digits of the hash of the model."""
+    made: str
+    """The day on which the letter was made."""
+    checked: str = ""
+    """The day of the audit, empty if there was none."""
+    verdict: str = ""
+    telling: bool = False
+    """Whether the audit found base columns that nearly tell who withholds, justified or not."""
+
+    @classmethod
+    def of(cls, text: LetterText, model: Any) -> About:
+        known = model_hash(model) or model_hash(trees_of(model))  # an anchor may have no hash
+        return cls(text, str(known)[:12], date.today().isoformat())
+
+    def audited(self, audit: Any, known_as: str | None) -> About:
+        """Return this with what an audit found, if it is about the model, which may also be ``known_as`` a pipeline."""
+        given = audit.to_dict() if hasattr(audit, "to_dict") else audit
+        try:
+            verdict, day, audited = given["verdict"], given["provenance"]["date"], given["provenance"]["model_hash"]
+            telling = any(column["conspicuous"] for column in (given["recognition"] or {"columns": ()})["columns"])
+        except (TypeError, KeyError):
+            raise ValueError(f"audit must be what puc.audit returns, or its to_dict(); got {audit!r:.60}.") from None
+        if audited is not None and audited != known_as and audited[: len(self.model)] != self.model:
+            raise ValueError(
+                f"audit is about another model: the hash of the audited one begins with {audited[:12]}, that of this "
+                f"one with {self.model}. Audit this model."
+            )
+        if not hasattr(self.text, result_of(verdict)):
+            raise ValueError(f"audit has the verdict {verdict!r}, which this version of pucboost does not know.")
+        return replace(self, checked=day[:10], verdict=verdict, telling=telling)
+
+
+def result_of(verdict: str) -> str:
+    """Return which of the texts says what a verdict means."""
+    return f"result_{verdict.replace(' ', '_')}"
+
+
+@dataclass(frozen=True, repr=False)
 class Letter:
     """A letter to one person, as :func:`pucboost.letter` returns it.
 
@@ -266,7 +346,7 @@ class Letter:
     >>> X = np.random.default_rng(0).normal(size=(200, 3)); y = X.sum(axis=1)
     >>> X[::2, 2] = X[2::3, 1] = np.nan                                  # what is withheld is missing
     >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X, y), 5)
-    >>> letter = puc.letter(booster, X[[0]])
+    >>> letter = puc.letter(booster, X[[0]], quantity="score")
     >>> letter.shared, letter.withheld, len(letter.quotes)
     (('Column_1',), ('Column_2',), 2)
     >>> letter.told([]) == letter.quotes[0], letter.told() == float(booster.predict(X[[0]])[0])
@@ -277,6 +357,8 @@ class Letter:
     """The groups that the person shares."""
     withheld: tuple[str, ...]
     """The groups that they do not share."""
+    subsets: tuple[int, ...]
+    """The subsets of ``shared`` that the person can choose, ascending: bit g is group number g of ``shared``."""
     quotes: tuple[float, ...]
     """One number for each of the ``subsets``."""
     values: tuple[float, ...]
@@ -284,42 +366,39 @@ class Letter:
     bonus: bool
     """Whether the most favourable number counts (``sharing="best"``)."""
     number: LetterNumber
-    text: LetterText
+    about: About
+    """The words, and what is known about the model."""
     reference: str | None = None
     """What identifies the letter."""
-    needs: tuple[int, ...] = ()
-    """For each shared group the place of the one that it needs, −1 for none; empty if no group needs another."""
-
-    @property
-    def nesting(self) -> Nesting:
-        """Which of the shared groups need others."""
-        return Nesting(self.needs or (-1,) * len(self.shared))
-
-    @property
-    def subsets(self) -> list[int]:
-        """The subsets of ``shared`` that the person can choose, ascending: bit g is group number g of ``shared``."""
-        return [int(mask) for mask in self.nesting.submasks((1 << len(self.shared)) - 1)]
 
     def told(self, groups: Sequence[str] | None = None) -> float:
         """Return what the person would be told if they shared these of their groups; None for all of them.
 
         What these groups need is shared with them.
         """
-        if groups is None:
-            return self.quotes[-1]
-        for group in groups:
+        for group in groups or ():
             if group not in self.shared:
                 raise ValueError(f"The person does not share group {group!r}; they share {list(self.shared)}.")
-        mask = self.nesting.closed(sum(1 << self.shared.index(group) for group in set(groups)))
-        return self.quotes[self.subsets.index(mask)]
+        wanted = self.shared if groups is None else groups
+        return self.quotes[self.subsets.index(self._with_needs({self.shared.index(group) for group in wanted}))]
+
+    def _with_needs(self, places: Iterable[int]) -> int:
+        """Return the smallest subset that has some groups, given by their place."""
+        mask = sum(1 << place for place in places)
+        return min((subset for subset in self.subsets if subset & mask == mask), key=int.bit_count)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""
         return deliver(render_html(self), path)
 
+    def __repr__(self) -> str:
+        name = "" if self.reference is None else f" {self.reference!r}"
+        shares = ", ".join(self.shared) or "nothing"
+        return f"<Letter{name}: {self.about.text.quantity} {self.number.show(self.quotes[-1])}, shares {shares}>"
+
     def _repr_html_(self) -> str:
         # In a frame of its own: the page has styles and a script, and several may stand in one notebook.
-        title, page = html.escape(self.text.fill("title")), html.escape(self.to_html())
+        title, page = html.escape(self.about.text.fill("title")), html.escape(self.to_html())
         look = "width: 100%; height: 40rem; border: 1px solid #8888"
         return f'<iframe title="{title}" sandbox="allow-scripts" style="{look}" srcdoc="{page}"></iframe>'
 
@@ -332,7 +411,7 @@ def render_html(letter: Letter) -> str:
     from markupsafe import Markup
 
     letter = printable(letter)
-    text, number = letter.text, letter.number
+    about, text, number = letter.about, letter.about.text, letter.number
     names = {group: text.groups.get(group, group) for group in (*letter.shared, *letter.withheld)}
     rows = _rows(letter, names)
     style, script = _asset("letter.css"), _asset("letter.js")
@@ -340,52 +419,61 @@ def render_html(letter: Letter) -> str:
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src {allowed}; base-uri 'none'; form-action 'none'"
     )
-    return (
-        templates(_PACKAGE)
-        .get_template("letter.html")
-        .render(
-            text=text,
-            fill=text.fill,
-            title=text.fill("title"),
-            reference=letter.reference,
-            bonus=letter.bonus,
-            switches=[
-                (names[group], needed)
-                for group, needed in zip(letter.shared, letter.needs or (-1,) * len(letter.shared), strict=True)
-            ],
-            withheld=[names[group] for group in letter.withheld],
-            now=rows[-1],
-            rows=rows,
-            values=_values(letter, names),
-            without=number.show(letter.quotes[0]),
-            with_all=number.show(letter.quotes[-1]),
-            policy=Markup(policy),
-            style=Markup(style),
-            script=Markup(script),
-        )
+    page = templates(_PACKAGE).get_template("letter.html")
+    return page.render(
+        text=text,
+        fill=text.fill,
+        title=text.fill("title"),
+        about=about,
+        result=text.fill(result_of(about.verdict)) if about.checked else "",
+        reference=letter.reference,
+        bonus=letter.bonus,
+        switches=_switches(letter, names),
+        withheld=[names[group] for group in letter.withheld],
+        example=names[_to_keep(letter)],
+        now=rows[-1],
+        rows=rows,
+        values=_values(letter, names),
+        without=number.show(letter.quotes[0]),
+        with_all=number.show(letter.quotes[-1]),
+        policy=Markup(policy),
+        style=Markup(style),
+        script=Markup(script),
     )
+
+
+def _switches(letter: Letter, names: dict[str, str]) -> list[tuple[str, str]]:
+    """Return the name of each shared group, and the places of those that it needs."""
+    switches = []
+    for place, group in enumerate(letter.shared):
+        needed = letter._with_needs([place]) ^ 1 << place
+        switches.append((names[group], " ".join(str(g) for g in range(len(letter.shared)) if needed >> g & 1)))
+    return switches
+
+
+def _to_keep(letter: Letter) -> str:
+    """Return a group that the person keeps to themselves, or could keep while they share all others."""
+    everything = letter.subsets[-1]
+    could = (group for g, group in enumerate(letter.shared) if everything ^ 1 << g in letter.subsets)
+    return letter.withheld[0] if letter.withheld else next(could)
 
 
 def _rows(letter: Letter, names: dict[str, str]) -> list[dict[str, Any]]:
     """Return all choices, those with fewest groups first, so that what is shared today comes last."""
-    text, number, today = letter.text, letter.number, letter.quotes[-1]
+    text, number, today = letter.about.text, letter.number, letter.quotes[-1]
     rows = []
     choices = sorted(zip(letter.subsets, letter.quotes, strict=True), key=lambda choice: choice[0].bit_count())
     for mask, told in choices:
         groups = [names[group] for g, group in enumerate(letter.shared) if mask >> g & 1]
-        difference = number.difference(told, today)
-        compared = {
-            0: text.fill("compared_same"),
-            1: text.fill("compared_more", difference=difference),
-            -1: text.fill("compared_less", difference=difference),
-        }[number.compare(told, today)]
-        is_today = mask.bit_count() == len(letter.shared)
+        compared = ("compared_same", "compared_more", "compared_less")[number.compare(told, today)]
+        if mask == letter.subsets[-1]:
+            compared = "compared_now"
         rows.append(
             {
                 "mask": mask,
                 "shared": text.listing(groups) if groups else text.fill("nothing"),
                 "told": number.show(told),
-                "compared": text.fill("compared_now") if is_today else compared,
+                "compared": text.fill(compared, difference=number.difference(told, today)),
             }
         )
     return rows
@@ -393,16 +481,13 @@ def _rows(letter: Letter, names: dict[str, str]) -> list[dict[str, Any]]:
 
 def _values(letter: Letter, names: dict[str, str]) -> list[dict[str, Any]]:
     """Return how much each group moves the number, in words, and as a bar in percent of the largest."""
-    text, number = letter.text, letter.number
+    text, number = letter.about.text, letter.number
     largest = max(map(abs, letter.values), default=0.0)
     values = []
     for group, value in zip(letter.shared, letter.values, strict=True):
         direction = number.compare(value, 0.0)
-        sentence = (
-            text.fill("value_raises" if direction > 0 else "value_lowers", difference=number.difference(value, 0.0))
-            if direction
-            else text.fill("value_nothing")
-        )
+        moved = ("value_nothing", "value_raises", "value_lowers")[direction]
+        sentence = text.fill(moved, difference=number.difference(value, 0.0))
         # Bars of differences that are too small to show would contradict the words.
         length = round(100 * value / largest, 2) if direction else 0.0
         values.append({"group": names[group], "sentence": sentence, "length": length})

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from string import Formatter
 from typing import Any, Self
@@ -121,7 +121,8 @@ class LetterText:
     lang, direction
         Language of the letter, such as ``"de-AT"``, and the direction of its script, ``"ltr"`` or ``"rtl"``.
     quantity
-        What is predicted, such as ``"yearly price"``, as it follows the word "your".
+        What the number is, and in which unit, as it follows the word "your": ``"yearly price in euros"``. The unit may
+        stand in ``number`` instead. Needed here or in :func:`pucboost.letter`.
     groups
         What people call the groups: ``{"blood": "your blood test"}``.
     number
@@ -143,7 +144,7 @@ class LetterText:
 
     lang: str = "en"
     direction: str = "ltr"
-    quantity: str = "result"
+    quantity: str = ""
 
     sender: str = _text("")
     title: str = _text("What you share, and your {quantity}")
@@ -166,10 +167,43 @@ class LetterText:
         "share with us."
     )
 
-    promise_heading: str = _text("Keeping something to yourself")
+    promise_heading: str = _text("If you keep something to yourself")
     promise: str = _text(
-        "If you keep something to yourself, you are treated like everybody with the same remaining data who shares at "
-        "least as much as you; nothing is concluded from the fact that you kept it."
+        "The model behind your {quantity} is built to conclude nothing from the fact that you keep something to "
+        "yourself. It compares you with people who told us the same as you. Whether they told us more does not "
+        "matter."
+    )
+    example: str = _text(
+        "An example: {group}. If you keep it to yourself, you are treated like the average of the people whose other "
+        "information is the same as yours. Those who do share theirs are among them.",
+        may=("group",),
+    )
+    promise_telling: str = _text(
+        "The model behind your {quantity} is not shown what you keep to yourself. But the last check found that other "
+        "information, which everybody has to give us, nearly shows who keeps something to themselves. So we cannot "
+        "rule out that something is concluded from it."
+    )
+    checked: str = _text("The model was last checked on {date}, with the result: {result}", "date", "result")
+    unchecked: str = _text("Whether the model does what it is built for was not audited.")
+    result_certified: str = _text(
+        "certified. People who keep something to themselves are treated as their other information justifies, up to "
+        "the small difference that was allowed beforehand."
+    )
+    result_certified_in_part: str = _text(
+        "certified in part. People who keep something to themselves are treated as their other information justifies, "
+        "up to the small difference that was allowed beforehand. But this could not be checked for all of them."
+    )
+    result_violated: str = _text(
+        "violated. Some people who keep something to themselves are told something else than their other information "
+        "justifies, by more than was allowed beforehand."
+    )
+    result_violated_for_some: str = _text(
+        "violated for some. On average, people who keep something to themselves are treated as their other information "
+        "justifies. But some of them are told too much and others too little, by more than was allowed beforehand."
+    )
+    result_inconclusive: str = _text(
+        "inconclusive. The check could not decide whether people who keep something to themselves are treated as their "
+        "other information justifies."
     )
     either_way: str = _text("What you share can move your {quantity} in either direction, depending on what it says.")
     bonus: str = _text(
@@ -207,6 +241,12 @@ class LetterText:
         "All numbers are estimates by a statistical model that was trained on the data of many people. They hold for "
         "this model, and for the data about you as they are today."
     )
+    made: str = _text("Made on {date} with model {model}.", "date", "model")
+    legal: str = _text(
+        "This page is information, not a legal notice. It does not replace a notice about a decision, such as an "
+        "adverse action notice, and it does not change your rights, such as those on automated decisions in Article 22 "
+        "of the GDPR."
+    )
     contact: str = _text("")
 
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -222,21 +262,14 @@ class LetterText:
             raise ValueError(f"direction of LetterText must be 'ltr' or 'rtl', got {self.direction!r}.")
         if self.number is not None and not isinstance(self.number, LetterNumber):
             raise ValueError(f"number of LetterText must be a LetterNumber, got {self.number!r}.")
-        self._check_groups()
-        for name, known in _placeholders().items():
-            _check_placeholders(name, getattr(self, name), needs=known["needs"], known=known["known"])
-        self._check_translated()
-
-    def _check_groups(self) -> None:
         if not isinstance(self.groups, Mapping):
             raise ValueError(f"groups of LetterText must map groups to what people call them, got {self.groups!r}.")
-        seen: dict[str, str] = {}
         for group, name in self.groups.items():
             if not isinstance(name, str) or not name.strip():
                 raise ValueError(f"groups of LetterText: the name of group {group!r} must be text, got {name!r}.")
-            if name in seen:
-                raise ValueError(f"groups of LetterText: groups {seen[name]!r} and {group!r} are both called {name!r}.")
-            seen[name] = group
+        for name, known in _placeholders().items():
+            _check_placeholders(name, getattr(self, name), needs=known["needs"], known=known["known"])
+        self._check_translated()
 
     def _check_translated(self) -> None:
         if self.lang.lower().partition("-")[0] == "en":
@@ -292,6 +325,20 @@ class LetterText:
             raise DataError(f"{path} is not a TOML file in UTF-8: {error}") from None
         except ValueError as error:
             raise DataError(f"{path}: {error}") from None
+
+
+def worded(text: LetterText | None, quantity: str | None) -> LetterText:
+    """Return the words of a letter, which must include what its number is."""
+    if text is not None and not isinstance(text, LetterText):
+        raise ValueError(f"text must be a pucboost.letters.LetterText, got {type(text).__name__}.")
+    text = text or LetterText()
+    text = text if quantity is None else replace(text, quantity=quantity)
+    if not text.quantity.strip():
+        raise ValueError(
+            "quantity is missing: say what the number is, and in which unit, such as quantity='yearly price in euros'. "
+            'It follows the word "your".'
+        )
+    return text
 
 
 def _placeholders() -> dict[str, Mapping[str, Any]]:

@@ -17,12 +17,15 @@ from pucboost._tables import table_files
 TOML = 'quantity = "yearly price"\n[groups]\nfitness = "your fitness app"\n[number]\nprefix = "€"\nfactor = 1000\n'
 
 
+QUANTITY = ["--quantity", "yearly risk"]
+
+
 def test_one_page(tmp_path: Path, models: dict[str, Path]) -> None:
     out = tmp_path / "quote.html"
     for engine, ending in (("lightgbm", "csv"), ("lightgbm", "parquet"), ("xgboost", "csv")):
         person = write_table(PEOPLE.iloc[[5]], tmp_path / f"person.{ending}")
-        assert run("letter", models[engine], person, "--out", out, "--quiet") == 0
-        expected = puc.letter(by_hand(engine), features().iloc[[5]])
+        assert run("letter", models[engine], person, *QUANTITY, "--out", out, "--quiet") == 0
+        expected = puc.letter(by_hand(engine), features().iloc[[5]], quantity="yearly risk")
         assert out.read_text(encoding="utf-8") == expected.to_html()
 
 
@@ -57,10 +60,10 @@ def test_one_class_among_several(tmp_path: Path) -> None:
     booster = puc.train(params, puc.Dataset(X, np.arange(len(X)) % 3), 5)
     puc.save_model(booster, tmp_path / "model.txt")
     person = write_table(PEOPLE.iloc[[5]], tmp_path / "person.csv")
-    arguments = ["letter", tmp_path / "model.txt", person, "--out", tmp_path / "quote.html"]
+    arguments = ["letter", tmp_path / "model.txt", person, *QUANTITY, "--out", tmp_path / "quote.html"]
     assert run(*arguments) == 3
     assert run(*arguments, "--target-class", 2) == 0
-    expected = puc.letter(booster, X.iloc[[5]], target_class=2).to_html()
+    expected = puc.letter(booster, X.iloc[[5]], quantity="yearly risk", target_class=2).to_html()
     assert (tmp_path / "quote.html").read_text(encoding="utf-8") == expected
 
 
@@ -69,7 +72,7 @@ def test_names_of_people_are_no_paths(tmp_path: Path, models: dict[str, Path]) -
     data = write_table(some, tmp_path / "people.csv")
     (tmp_path / "deep" / "er").mkdir(parents=True)
     out = tmp_path / "deep" / "er" / "letters"
-    assert run("letter", models["lightgbm"], data, "--name-by", "id", "--out", out) == 0
+    assert run("letter", models["lightgbm"], data, *QUANTITY, "--name-by", "id", "--out", out) == 0
     names = {"_.._.._escaped.html", "_etc_passwd.html", "a_b_c.html", "Zoë_script_.html"}
     assert {path.name for path in out.iterdir()} == names
     assert {path.name for path in tmp_path.rglob("*.html")} == names
@@ -77,6 +80,7 @@ def test_names_of_people_are_no_paths(tmp_path: Path, models: dict[str, Path]) -
 
 
 def test_names_that_cannot_be_used(tmp_path: Path, models: dict[str, Path], capsys: Any) -> None:
+    arguments = ["letter", *QUANTITY, "--name-by", "id", "--out", tmp_path / "letters", models["lightgbm"]]
     for ids, message in (
         (["a", "b", "a"], "row 3, column 'id': 'a' gives the same file a.html as row 1"),
         (["a", "b", "A"], "row 3, column 'id': 'A' gives the same file A.html as row 1"),
@@ -87,7 +91,7 @@ def test_names_that_cannot_be_used(tmp_path: Path, models: dict[str, Path], caps
         # They share the same, and so come in the order of the file.
         data = write_table(PEOPLE.iloc[[5, 5, 5]].assign(id=ids), tmp_path / "people.csv")
         with unchanged(tmp_path):
-            assert run("letter", models["lightgbm"], data, "--name-by", "id", "--out", tmp_path / "letters") == 3
+            assert run(*arguments, data) == 3
         assert message in capsys.readouterr().err
         assert not (tmp_path / "letters").exists()
 
@@ -108,7 +112,7 @@ def test_a_failure_leaves_the_folder_as_it_was(
         return render(letter)
 
     monkeypatch.setattr(puc.letters.Letter, "to_html", fails_in_the_end)
-    arguments = ["letter", models["lightgbm"], people, "--name-by", "id", "--out", out]
+    arguments = ["letter", models["lightgbm"], people, *QUANTITY, "--name-by", "id", "--out", out]
     with unchanged(out):
         assert run(*arguments) == 130
     assert len(list(out.iterdir())) == 2
@@ -122,14 +126,15 @@ def test_mistakes(tmp_path: Path, people: Path, models: dict[str, Path], capsys:
     (tmp_path / "folder").mkdir()
     (tmp_path / "letter.toml").write_text("titel = 'x'", encoding="utf-8")
     (tmp_path / "groups.toml").write_text("[groups]\nfitnes = 'x'", encoding="utf-8")
-    out = ["--out", tmp_path / "quote.html"]
-    each = ["--name-by", "id", "--out", tmp_path / "letters"]
+    (tmp_path / "audit.json").write_text("[]", encoding="utf-8")
+    out = [*QUANTITY, "--out", tmp_path / "quote.html"]
+    each = [*QUANTITY, "--name-by", "id", "--out", tmp_path / "letters"]
     for options, message in (
         (out, "people.csv has more than one row, and a page is about one person; --name-by COL writes one for each"),
         (["--out", tmp_path / "folder"], "folder is a directory; name the pages in it with --name-by"),
         (["--name-by", "id", "--out", people], "people.csv is not a directory; with --name-by"),
         (["--name-by", "id", "--out", tmp_path / "no" / "letters"], f"there is no directory {tmp_path / 'no'}"),
-        (["--name-by", "idd", "--out", tmp_path / "letters"], "has no column 'idd' (--name-by); did you mean 'id'?"),
+        ([*each, "--name-by", "idd"], "has no column 'idd' (--name-by); did you mean 'id'?"),
         ([*out, "--sharing", "best"], "--sharing best needs --favourable lower (a price)"),
         ([*out, "--favourable", "lower"], "--favourable only goes with --sharing best"),
         ([*each, "--text", tmp_path / "letter.toml"], "letter.toml: LetterText has no 'titel'. Did you mean 'title'?"),
@@ -137,6 +142,10 @@ def test_mistakes(tmp_path: Path, people: Path, models: dict[str, Path], capsys:
         ([*each, "--text", tmp_path / "groups.toml"], "names the group 'fitnes', but the groups of the model are"),
         ([*each, "--target-class", 1], "target_class is 1, but it has one value per person"),
         (["--out", people], "is both read and written"),
+        (each[2:], "quantity is missing: say what the number is, and in which unit"),
+        ([*each, "--audit", tmp_path / "none.json"], "none.json: No such file or directory"),
+        ([*each, "--audit", tmp_path / "letter.toml"], "letter.toml is not the JSON file of an audit: Expecting"),
+        ([*each, "--audit", tmp_path / "audit.json"], "audit must be what puc.audit returns"),
     ):
         with unchanged(tmp_path):
             assert run("letter", models["lightgbm"], people, *options) == 3
@@ -156,6 +165,22 @@ def test_somebody_shares_too_much(tmp_path: Path, capsys: Any) -> None:
     few.loc[1, names[1:]] = 1.0
     few.loc[[0, 2], names[6:]] = np.nan
     data = write_table(few, tmp_path / "people.csv")
-    assert run("letter", tmp_path / "model.txt", data, "--name-by", "id", "--out", tmp_path / "letters") == 3
+    arguments = ["letter", tmp_path / "model.txt", data, *QUANTITY, "--name-by", "id", "--out", tmp_path / "letters"]
+    assert run(*arguments) == 3
     assert f"{data}, row 2: this person shares 12 groups, so there are 2^12 choices" in capsys.readouterr().err
     assert not (tmp_path / "letters").exists()
+    few[names[1:]] = np.nan
+    few.loc[2, names[1:9]] = 1.0
+    assert run(*arguments[:2], write_table(few, data), *arguments[3:]) == 3
+    assert f"{data}, row 3: this person shares ['x1', " in capsys.readouterr().err
+
+
+def test_the_audit_in_a_file(tmp_path: Path, people: Path, models: dict[str, Path], capsys: Any) -> None:
+    person, out = write_table(PEOPLE.iloc[[5]], tmp_path / "person.csv"), tmp_path / "quote.html"
+    report = ["--json", tmp_path / "audit.json", "--quiet"]
+    run("audit", models["lightgbm"], people, "--label", "claim", "--margin", 0.1, *report)
+    arguments = [person, *QUANTITY, "--audit", tmp_path / "audit.json", "--out", out]
+    assert run("letter", models["lightgbm"], *arguments) == 0
+    assert "The model was last checked on 2" in out.read_text(encoding="utf-8")
+    assert run("letter", models["xgboost"], *arguments) == 3
+    assert "audit is about another model" in capsys.readouterr().err

@@ -46,8 +46,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "some": puc.letter(booster, sharing(X, "app", "blood"), text=TEXT),
         "nothing": puc.letter(booster, sharing(X), text=TEXT),
         "long": puc.letter(booster, sharing(X, "app", "blood"), text=long, reference="r" * 200),
-        "rtl": puc.letter(booster, sharing(X, "app"), text=puc.letters.LetterText(direction="rtl")),
-        "ten": puc.letter(model, ten[[0]]),
+        "rtl": puc.letter(booster, sharing(X, "app"), text=puc.letters.LetterText(quantity="price", direction="rtl")),
+        "ten": puc.letter(model, ten[[0]], quantity="price"),
     }
     for name, letter in letters.items():
         letter.to_html(folder / f"{name}.html")
@@ -91,7 +91,7 @@ def test_switches_move_what_they_need_and_what_needs_them(page: Page, tmp_path: 
     X[::2, 1:] = np.nan
     levels = {"fitness": puc.Levels([1], [2], [3])}
     booster = puc.train({"optional": levels, "verbosity": -1}, puc.Dataset(X, y), 20)
-    letter = puc.letter(booster, X[[1]])
+    letter = puc.letter(booster, X[[1]], quantity="price")
     letter.to_html(tmp_path / "levels.html")
     page.open(tmp_path / "levels.html")
     for place, level in ((1, 1), (2, 3), (0, 0), (1, 2), (2, 3), (2, 2)):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import lightgbm as lgb
@@ -39,7 +39,7 @@ def assert_numbers_are_those_of_quote(letters: list[puc.letters.Letter], quotes:
 @every_engine
 def test_numbers_of_boosters(kit: EngineKit) -> None:
     booster, X = priced(kit)
-    assert_numbers_are_those_of_quote(puc.letters.for_each(booster, X[:60]), puc.quote(booster, X[:60]))
+    assert_numbers_are_those_of_quote(puc.letters.for_each(booster, X[:60], text=TEXT), puc.quote(booster, X[:60]))
 
 
 @every_engine
@@ -47,10 +47,11 @@ def test_numbers_of_estimators_and_pipelines(kit: EngineKit) -> None:
     X, y = people()
     given: dict[str, Any] = {"engine": kit.name, "optional": GROUPS, "n_estimators": 8, "n_jobs": 1}
     classifier = puc.PUCClassifier(**given).fit(X, y)
-    assert_numbers_are_those_of_quote(puc.letters.for_each(classifier, X[:40]), puc.quote(classifier, X[:40]))
+    letters = puc.letters.for_each(classifier, X[:40], text=TEXT)
+    assert_numbers_are_those_of_quote(letters, puc.quote(classifier, X[:40]))
     scale = StandardScaler().set_output(transform="pandas")
     pipeline = make_pipeline(scale, puc.PUCRegressor(**given)).fit(X, y)
-    assert_numbers_are_those_of_quote(puc.letters.for_each(pipeline, X[:40]), puc.quote(pipeline, X[:40]))
+    assert_numbers_are_those_of_quote(puc.letters.for_each(pipeline, X[:40], text=TEXT), puc.quote(pipeline, X[:40]))
 
 
 @every_engine
@@ -58,7 +59,7 @@ def test_numbers_of_anchored_models(kit: EngineKit) -> None:
     X, y = people()
     legacy = lgb.train({**LIGHTGBM.quiet, "objective": "binary"}, lgb.Dataset(X[COLUMNS[:3]], y), 5)
     model = puc.train({**kit.params, "optional": GROUPS, "anchor": legacy}, puc.Dataset(X, y), 10)
-    letters = puc.letters.for_each(model, X[:40])
+    letters = puc.letters.for_each(model, X[:40], quantity="risk")
     assert_numbers_are_those_of_quote(letters, puc.quote(model, X[:40]))
     assert [one.told([]) for one in letters] == legacy.predict(X[COLUMNS[:3]][:40]).tolist()
     assert letters[0].number.suffix == "%"
@@ -71,13 +72,13 @@ def test_numbers_of_one_class_among_several(kit: EngineKit) -> None:
     params = {**kit.params, "objective": kit.objectives["multiclass"], "num_class": 3, "optional": GROUPS}
     booster = puc.train(params, puc.Dataset(X, classes), 6)
     quotes = puc.quote(booster, X[:40]).xs(2, axis=1, level="class")
-    assert_numbers_are_those_of_quote(puc.letters.for_each(booster, X[:40], target_class=2), quotes)
+    assert_numbers_are_those_of_quote(puc.letters.for_each(booster, X[:40], text=TEXT, target_class=2), quotes)
     with pytest.raises(ValueError, match="Choose a class with target_class"):
-        puc.letter(booster, X[:1])
+        puc.letter(booster, X[:1], text=TEXT)
     words = np.array(["low", "middle", "high"])[classes.astype(int)]
     model = puc.PUCClassifier(engine=kit.name, optional=GROUPS, n_estimators=6, n_jobs=1).fit(X, words)
     of_high = puc.quote(model, X[:40]).xs(0, axis=1, level="class")  # labels are sorted
-    assert_numbers_are_those_of_quote(puc.letters.for_each(model, X[:40], target_class="high"), of_high)
+    assert_numbers_are_those_of_quote(puc.letters.for_each(model, X[:40], text=TEXT, target_class="high"), of_high)
 
 
 def test_one_row_is_read_as_in_its_table() -> None:
@@ -85,10 +86,10 @@ def test_one_row_is_read_as_in_its_table() -> None:
     X, y = rich_table()
     optional = {"plan": ["plan"], "body": ["steps", "pulse", "glucose"]}
     model = puc.PUCClassifier(optional=optional, n_estimators=8, n_jobs=1).fit(X, y)
-    together = puc.letters.for_each(model, X[:12])
+    together = puc.letters.for_each(model, X[:12], quantity="risk")
     assert {one.shared for one in together} >= {("plan", "body"), ("body",)}
     for row, among_others in enumerate(together):
-        alone = puc.letter(model, X.iloc[[row]])
+        alone = puc.letter(model, X.iloc[[row]], quantity="risk")
         assert (alone.shared, alone.quotes) == (among_others.shared, among_others.quotes)
         assert alone.values == pytest.approx(among_others.values)  # sums in another order
 
@@ -97,7 +98,7 @@ def test_one_row_is_read_as_in_its_table() -> None:
 def test_values_are_sharing_values(kit: EngineKit) -> None:
     booster, X = priced(kit)
     expected = puc.sharing_value(booster, X[:60])
-    for letter, (_, values) in zip(puc.letters.for_each(booster, X[:60]), expected.iterrows(), strict=True):
+    for letter, (_, values) in zip(puc.letters.for_each(booster, X[:60], text=TEXT), expected.iterrows(), strict=True):
         assert dict(zip(letter.shared, letter.values, strict=True)) == values[list(letter.shared)].to_dict()
         assert all(values[group] == 0 for group in letter.withheld)
 
@@ -106,8 +107,8 @@ def test_values_are_sharing_values(kit: EngineKit) -> None:
 def test_bonus_numbers_are_those_of_predict(kit: EngineKit) -> None:
     for favourable in ["lower", "higher"]:
         booster, X = priced(kit)
-        letters = puc.letters.for_each(booster, X[:60], sharing="best", favourable=favourable)
-        plain = puc.letters.for_each(booster, X[:60])
+        letters = puc.letters.for_each(booster, X[:60], text=TEXT, sharing="best", favourable=favourable)
+        plain = puc.letters.for_each(booster, X[:60], text=TEXT)
         assert all(one.bonus for one in letters)
         for groups in subsets(tuple(GROUPS)):
             erased = X[:60].copy()
@@ -126,68 +127,71 @@ def test_who_shares_what() -> None:
     booster, X = priced()
     letter = puc.letter(booster, sharing(X, "app", "blood"), text=TEXT, reference="C-17")
     assert (letter.shared, letter.withheld, letter.reference) == (("app", "blood"), ("watch",), "C-17")
-    silent = puc.letter(booster, sharing(X))
+    assert repr(letter) == f"<Letter 'C-17': yearly price {letter.number.show(letter.told())}, shares app, blood>"
+    silent = puc.letter(booster, sharing(X), text=TEXT)
     assert (silent.shared, silent.values, len(silent.quotes)) == ((), (), 1)
     with pytest.raises(ValueError, match=r"does not share group 'watch'; they share \['app', 'blood'\]"):
         letter.told(["watch"])
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(FrozenInstanceError):
         letter.reference = "C-18"  # type: ignore[misc]
 
 
 def test_probabilities_are_percentages_and_amounts_have_four_digits() -> None:
     X, y = people()
     binary = puc.train({**LIGHTGBM.params, "optional": GROUPS}, puc.Dataset(X, y), 5)
-    told = puc.letter(binary, X[:1])
+    told = puc.letter(binary, X[:1], quantity="risk")
     assert told.number.show(0.1234) == "12.3%"
     assert told.number.difference(0.5, 0.25) == "25.0 percentage points"
     booster, X = priced()
-    assert puc.letter(booster, X[:1]).number.show(567.89) == "567.9"
+    assert puc.letter(booster, X[:1], quantity="price").number.show(567.89) == "567.9"
     assert puc.letter(booster, X[:1], text=TEXT).number.show(567.89) == "€567.89"
 
 
 def test_bad_options() -> None:
     for given, message in [
+        ({"text": None}, "quantity is missing: say what the number is, and in which unit"),
+        ({"quantity": " "}, "quantity is missing"),
+        ({"quantity": 7}, "quantity of LetterText must be text, got 7"),
         ({"sharing": "withheld"}, "sharing must be 'as_given' or 'best', got 'withheld'"),
         ({"sharing": "best"}, "sharing='best' needs favourable='lower'"),
         ({"sharing": "best", "favourable": "low"}, "favourable must be 'lower' or 'higher', got 'low'"),
         ({"favourable": "lower"}, "favourable is only used with sharing='best'"),
         ({"text": {"title": "x"}}, "text must be a pucboost.letters.LetterText, got dict"),
         (
-            {"text": puc.letters.LetterText(groups={"blod": "x"})},
+            {"text": puc.letters.LetterText(quantity="x", groups={"blod": "x"})},
             "names the group 'blod', but the groups of the model are .*Did",
         ),
-        ({"text": puc.letters.LetterText(groups={"blood": "app"})}, "groups 'app' and 'blood' are both called 'app'"),
+        ({"text": replace(TEXT, groups={"blood": "app"})}, "groups 'app' and 'blood' are both called 'app'"),
         ({"target_class": 1}, "target_class is 1, but it has one value per person"),
     ]:
         booster, X = priced()
         with pytest.raises(ValueError, match=message):
-            puc.letter(booster, X[:1], **given)
+            puc.letter(booster, X[:1], **{"text": TEXT, **given})
 
 
 def test_bad_tables() -> None:
     booster, X = priced()
     with pytest.raises(ValueError, match=r"about one person, but X has 3 rows. Select one, such as X.iloc\[\[0\]\]"):
-        puc.letter(booster, X[:3])
+        puc.letter(booster, X[:3], text=TEXT)
     with pytest.raises(ValueError, match="The feature table has no rows"):
-        puc.letter(booster, X[:0])
+        puc.letter(booster, X[:0], text=TEXT)
     with pytest.raises(ValueError, match=r"got a Series with one dimension. Select a row as a table: X.iloc\[\[0\]\]"):
-        puc.letter(booster, X.iloc[0])
+        puc.letter(booster, X.iloc[0], text=TEXT)
     with pytest.raises(ValueError, match="no column 'age', which the model was trained on"):
-        puc.letter(booster, X[:1].drop(columns="age"))
+        puc.letter(booster, X[:1].drop(columns="age"), text=TEXT)
     with pytest.raises(ValueError, match="references must have one entry per row of X, 3; got 2"):
-        puc.letters.for_each(booster, X[:3], references=["a", "b"])
-    with pytest.raises(ValueError, match="The model has no consent schema"):
-        puc.letter(lgb.train({**LIGHTGBM.quiet}, lgb.Dataset(X, X["age"]), 2), X[:1])
+        puc.letters.for_each(booster, X[:3], text=TEXT, references=["a", "b"])
 
 
 def test_columns_go_by_name_and_absent_groups_are_not_shared() -> None:
     booster, X = priced()
     one = sharing(X, "app", "blood")
     before = one.copy()
-    assert puc.letter(booster, one[COLUMNS[::-1]].assign(id=7)) == puc.letter(booster, one)
+    mixed = one[COLUMNS[::-1]].assign(id=7)
+    assert puc.letter(booster, mixed, text=TEXT) == puc.letter(booster, one, text=TEXT)
     pd.testing.assert_frame_equal(one, before)
     with pytest.warns(UserWarning, match="no column of group 'app'"):
-        without = puc.letter(booster, one.drop(columns="steps"))
+        without = puc.letter(booster, one.drop(columns="steps"), text=TEXT)
     assert without.withheld == ("app", "watch")
 
 
@@ -197,16 +201,16 @@ def test_too_many_shared_groups() -> None:
     X = rng.normal(size=(300, r + 1))
     y = X.sum(axis=1)
     masked = X.copy()
-    masked[:, 1:][rng.random((300, r)) < 0.5] = np.nan
+    masked[10:, 1:][rng.random((290, r)) < 0.5] = np.nan
     booster = puc.train({**LIGHTGBM.quiet, "optional": list(range(1, r + 1))}, puc.Dataset(masked, y), 3)
     some = X[:2].copy()
     some[0, 4:] = np.nan
     with pytest.raises(
         ValueError, match=r"Row 1 shares 13 groups, so there are 2\^13 choices; a letter has room for 10"
     ):
-        puc.letters.for_each(booster, some)
+        puc.letters.for_each(booster, some, quantity="sum")
     some[1, 1 : r + 1 - MAX_SHARED] = np.nan
-    few, most = puc.letters.for_each(booster, some)
+    few, most = puc.letters.for_each(booster, some, quantity="sum")
     assert (len(few.quotes), len(most.quotes), len(most.withheld)) == (8, 1024, 3)
     assert sum(most.values) == pytest.approx(most.quotes[-1] - most.quotes[0])
     assert len(most.to_html()) < 300_000

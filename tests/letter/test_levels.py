@@ -34,7 +34,7 @@ def test_every_choice_a_person_has_and_no_other(priced: tuple[Any, pd.DataFrame]
         booster, X = priced
         best = {} if favourable is None else {"sharing": "best", "favourable": favourable}
         quotes, values = puc.quote(booster, X[:80]), puc.sharing_value(booster, X[:80])
-        letters = puc.letters.for_each(booster, X[:80], **best)
+        letters = puc.letters.for_each(booster, X[:80], quantity="price", **best)
         assert len({letter.shared for letter in letters}) > 4
         for letter, (_, quoted), (_, moved) in zip(letters, quotes.iterrows(), values.iterrows(), strict=True):
             told = quoted.dropna()
@@ -58,8 +58,8 @@ def test_the_bonus_is_the_best_of_less(priced: tuple[Any, pd.DataFrame]) -> None
     booster, X = priced
     everything = X[X[COLUMNS[1:]].notna().all(axis=1)][:5]
     plain, bonus = (
-        puc.letters.for_each(booster, everything),
-        puc.letters.for_each(booster, everything, sharing="best", favourable="lower"),
+        puc.letters.for_each(booster, everything, quantity="price"),
+        puc.letters.for_each(booster, everything, quantity="price", sharing="best", favourable="lower"),
     )
     for one, best in zip(plain, bonus, strict=True):
         quoted = dict(zip(one.subsets, one.quotes, strict=True))
@@ -70,16 +70,16 @@ def test_the_bonus_is_the_best_of_less(priced: tuple[Any, pd.DataFrame]) -> None
 def test_switches_say_what_they_need(priced: tuple[Any, pd.DataFrame]) -> None:
     booster, X = priced
     everything = X[X[COLUMNS[1:]].notna().all(axis=1)][:1]
-    letter = puc.letter(booster, everything)
+    letter = puc.letter(booster, everything, quantity="price")
     assert letter.shared == ("blood", "place", "fitness: basic", "fitness: full")
-    assert letter.needs == (-1, 2, -1, 2)
     page = letter.to_html()
-    found = re.findall(r'id="switch-(\d)"(?: data-needs="(\d)")?', page)
+    found = re.findall(r'id="switch-(\d)"(?: data-needs="([\d ]+)")?', page)
     assert found == [("0", ""), ("1", "2"), ("2", ""), ("3", "2")]
     assert [int(mask) for mask in re.findall(r'tr data-set="(\d+)"', page)] == sorted(
         letter.subsets, key=lambda mask: (mask.bit_count(), mask)
     )
-    assert "data-needs=" not in puc.letter(booster, X[X["steps"].isna() & X["glucose"].notna()][:1]).to_html()
+    no_steps = X[X["steps"].isna() & X["glucose"].notna()]
+    assert "data-needs=" not in puc.letter(booster, no_steps[:1], quantity="price").to_html()
 
 
 def test_many_levels_fit_and_many_choices_do_not() -> None:
@@ -90,10 +90,10 @@ def test_many_levels_fit_and_many_choices_do_not() -> None:
     X[::2, 31:] = np.nan
     X[::4, 1:] = np.nan
     booster = puc.train({**params, "optional": levels}, puc.Dataset(X, X[:, 0]), 3)
-    assert len(puc.letter(booster, X[[1]]).quotes) == 61
+    assert len(puc.letter(booster, X[[1]], quantity="price").quotes) == 61
     pairs = {f"p{j}": puc.Levels([2 * j + 1], [2 * j + 2]) for j in range(7)}
     X[1, 1:15] = 1.0
     X[::2, 1:15] = np.nan
     booster = puc.train({**params, "optional": pairs}, puc.Dataset(X, X[:, 0]), 3)
     with pytest.raises(ValueError, match=r"Row 0 shares 14 groups, so there are 2,187 choices; .* has room for 1,024"):
-        puc.letter(booster, X[[1]])
+        puc.letter(booster, X[[1]], quantity="price")

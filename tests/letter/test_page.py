@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import itertools
 import re
 from dataclasses import replace
@@ -172,11 +171,11 @@ def test_the_promise_stands_on_every_page_and_the_bonus_only_where_it_is_given()
     booster, X = priced()
     for groups in PAGES:
         plain = letter(*groups).to_html()
-        assert html.escape(TEXT.promise) in plain
+        assert puc.letters.LetterText(quantity="yearly price").fill("promise") in plain
         assert "in either direction" in plain
         assert "most favourable" not in plain
-        bonus = puc.letter(booster, sharing(X, *groups), sharing="best", favourable="lower").to_html()
-        assert html.escape(TEXT.promise) in bonus
+        bonus = puc.letter(booster, sharing(X, *groups), text=TEXT, sharing="best", favourable="lower").to_html()
+        assert puc.letters.LetterText(quantity="yearly price").fill("promise") in bonus
         assert "you are told the most favourable one" in bonus
         assert "in either direction" not in bonus
 
@@ -193,6 +192,8 @@ def test_own_words() -> None:
         stays_here="S",
         promise_heading="PH",
         promise="P",
+        example="X {group}",
+        unchecked="U",
         either_way="E",
         always="A",
         values_heading="VH",
@@ -212,6 +213,8 @@ def test_own_words() -> None:
         compared_same="=",
         list_and=" & ",
         estimate="est",
+        made="{date} {model}",
+        legal="L",
         contact="K",
         reference="№ {reference}",
         groups={"app": "a", "watch": "w", "blood": "b"},
@@ -223,9 +226,10 @@ def test_own_words() -> None:
         f"{'>' if quoted > made.told() else '<'} {EUROS.difference(quoted, made.told())}" for quoted in made.quotes
     ]
     assert words(made.to_html()) == (
-        f"T yearly price Acme T yearly price № C-17 I yearly price Y {both} now C a b R S PH P E A "
+        f"T yearly price Acme T yearly price № C-17 I yearly price Y {both} now C a b R S PH P X w U E A "
         f"VH {without} → {both} a {app_moves} b {blood_moves} WH W w 4 TSTTTC "
-        f"N{without}{against[0]} a{app}{against[1]} b{blood}{against[2]} a & b{both}now est K"
+        f"N{without}{against[0]} a{app}{against[1]} b{blood}{against[2]} a & b{both}now "
+        f"est {made.about.made} {made.about.model} L K"
     )
 
 
@@ -257,7 +261,7 @@ def test_hostile_names_and_words() -> None:
 
 def test_hostile_groups_of_a_model() -> None:
     booster, X = priced()
-    one = puc.letter(booster, sharing(X, "app"))
+    one = puc.letter(booster, sharing(X, "app"), text=TEXT)
     page = render_html(replace(one, shared=(HOSTILE,), withheld=(f"{HOSTILE}2", "c")))
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)") >= 3

@@ -19,10 +19,7 @@
   };
 
   // A switch and all that it needs: these go on with it, and off goes whatever needs it.
-  const above = (place) => {
-    const needed = switches[place].dataset.needs;
-    return needed === undefined ? [place] : [place, ...above(Number(needed))];
-  };
+  const above = (place) => [place, ...(switches[place].dataset.needs || "").split(" ").filter(Boolean).map(Number)];
 
   switches.forEach((one, place) => {
     one.addEventListener("change", () => {
