@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .names import MAIN_METRIC, MAIN_NAME, XGBOOST_PARAMETERS, is_true, main_objective
+from .names import MAIN_METRIC, MAIN_NAME, PARAMETERS, XGBOOST_PARAMETERS, is_true, main_objective
 
 SHARED_NAMES = (XGBOOST_PARAMETERS & MAIN_NAME.keys()) - {
     # XGBoost has these as well, but some of their values are LightGBM's only: the table translates them.
@@ -382,6 +382,13 @@ class Row:
     """Whether LightGBM reads the parameter at all; if not, it is dropped."""
 
 
+def _no(
+    instead: str, no_effect: Callable[[Any], bool] | None = None, only_if: Callable[[_Given], bool] | None = None
+) -> Row:
+    """Return the row of what XGBoost does not have."""
+    return Row(instead=instead, no_effect=no_effect, only_if=only_if)
+
+
 _RANKING = "the two engines form and weigh pairs differently; write objective='rank:ndcg' and XGBoost's parameters"
 _FOREST = "use num_parallel_tree with subsample, colsample_bynode, learning_rate=1 and num_boost_round=1"
 _GOSS = "use subsample, or sampling_method='gradient_based' where XGBoost supports it"
@@ -404,20 +411,20 @@ OBJECTIVES: dict[str, Row] = {
     # XGBoost's logistic loss takes labels anywhere between 0 and 1, so it is LightGBM's cross_entropy as well.
     "cross_entropy": Row("binary:logistic"),
     "multiclass": Row("multi:softprob"),
-    "huber": Row(instead="use reg:pseudohubererror, a smooth relative, with huber_slope"),
-    "fair": Row(instead="use reg:pseudohubererror, or a function as objective"),
-    "mape": Row(instead="use reg:absoluteerror with weights 1 / max(1, |label|), which is the same loss"),
-    "multiclassova": Row(instead="use multi:softprob, or one binary model per class"),
-    "cross_entropy_lambda": Row(instead="use cross_entropy if the weights are plain weights"),
-    "lambdarank": Row(instead=_RANKING),
-    "rank_xendcg": Row(instead=_RANKING),
-    "custom": Row(instead="give the function itself as objective"),
+    "huber": _no("use reg:pseudohubererror, a smooth relative, with huber_slope"),
+    "fair": _no("use reg:pseudohubererror, or a function as objective"),
+    "mape": _no("use reg:absoluteerror with weights 1 / max(1, |label|), which is the same loss"),
+    "multiclassova": _no("use multi:softprob, or one binary model per class"),
+    "cross_entropy_lambda": _no("use cross_entropy if the weights are plain weights"),
+    "lambdarank": _no(_RANKING),
+    "rank_xendcg": _no(_RANKING),
+    "custom": _no("give the function itself as objective"),
 }
 """LightGBM's objectives. Any other text is taken as an XGBoost name."""
 
 METRICS: dict[str, Row] = {
     "rmse": Row("rmse"),
-    "l2": Row(instead="XGBoost has rmse, its root"),
+    "l2": _no("XGBoost has rmse, its root"),
     "l1": Row("mae"),
     "quantile": Row("quantile"),
     # LightGBM divides by max(1, |label|), XGBoost by |label|.
@@ -434,12 +441,12 @@ METRICS: dict[str, Row] = {
     "cross_entropy": Row("logloss"),
     "multi_logloss": Row("mlogloss"),
     "multi_error": Row("merror"),
-    "huber": Row(instead="use mphe, the pseudo-Huber error"),
-    "fair": Row(instead="use mphe, or feval"),
-    "r2": Row(instead="use rmse, which orders models in the same way"),
-    "auc_mu": Row(instead="use auc, which averages over each class against the rest"),
-    "kullback_leibler": Row(instead="use logloss, which differs by a constant"),
-    "cross_entropy_lambda": Row(instead="use logloss"),
+    "huber": _no("use mphe, the pseudo-Huber error"),
+    "fair": _no("use mphe, or feval"),
+    "r2": _no("use rmse, which orders models in the same way"),
+    "auc_mu": _no("use auc, which averages over each class against the rest"),
+    "kullback_leibler": _no("use logloss, which differs by a constant"),
+    "cross_entropy_lambda": _no("use logloss"),
     "ndcg": Row("ndcg"),
     "map": Row("map"),
 }
@@ -450,20 +457,19 @@ _NO_METRIC = frozenset({"none", "na", "null", "custom"})  # names that LightGBM 
 BOOSTING: dict[str, Row] = {
     "gbdt": Row("gbtree"),
     "gbrt": Row("gbtree"),
-    "rf": Row(instead=_FOREST),
-    "random_forest": Row(instead=_FOREST),
-    "goss": Row(instead=_GOSS),
+    "rf": _no(_FOREST),
+    "random_forest": _no(_FOREST),
+    "goss": _no(_GOSS),
 }
 
 _dart, _ranking = _Given.is_dart, _Given.is_ranking
 
 TABLE: dict[str, Row] = {
+    **{name: Row(name) for name in SHARED_NAMES if name in PARAMETERS},
     # --- the model
     "objective": Row(rule=_objective),
     "boosting": Row(rule=_boosting),
-    "num_class": Row("num_class"),
     "num_iterations": Row("num_boost_round", _integer),
-    "learning_rate": Row("learning_rate"),
     "num_leaves": Row(rule=_num_leaves),
     "max_depth": Row("max_depth", _zero_if_negative),
     # XGBoost's hessian for several classes is 2 p (1 − p), LightGBM's K / (K − 1) p (1 − p); elsewhere they agree.
@@ -478,104 +484,86 @@ TABLE: dict[str, Row] = {
     "monotone_constraints": Row("monotone_constraints", _signs, no_effect=_is_empty),
     # LightGBM never uses a column that is in no group. XGBoost may split on it, but not together with others.
     "interaction_constraints": Row("interaction_constraints", _interactions, no_effect=_is_empty),
-    "max_bin": Row("max_bin"),
-    "max_cat_to_onehot": Row("max_cat_to_onehot"),
-    "max_cat_threshold": Row("max_cat_threshold"),
     # --- sampling
     "bagging_fraction": Row(rule=_bagging_fraction),
     "bagging_freq": Row(rule=_bagging_freq),
     "feature_fraction": Row("colsample_bytree"),
     "feature_fraction_bynode": Row("colsample_bynode"),
-    "seed": Row("seed"),
     "bagging_seed": Row(rule=_further_seed),
     "feature_fraction_seed": Row(rule=_further_seed),
     "drop_seed": Row(rule=_further_seed, only_if=_dart),
     # --- dart
     "drop_rate": Row("rate_drop", only_if=_dart),
-    "skip_drop": Row("skip_drop"),
     "uniform_drop": Row("sample_type", lambda value: "uniform" if is_true(value) else "weighted", only_if=_dart),
-    "max_drop": Row(
-        instead="it drops any number of trees; use a smaller drop_rate", no_effect=_at_most(0), only_if=_dart
-    ),
-    "xgboost_dart_mode": Row(
-        instead="it always weighs dropped trees its own way; leave it out", no_effect=_is(True), only_if=_dart
-    ),
+    "max_drop": _no("it drops any number of trees; use a smaller drop_rate", _at_most(0), only_if=_dart),
+    "xgboost_dart_mode": _no("it always weighs dropped trees its own way; leave it out", _is(True), only_if=_dart),
     # --- objectives
     "alpha": Row(rule=_alpha),
-    "tweedie_variance_power": Row("tweedie_variance_power"),
     # XGBoost uses this number for the hessian, as LightGBM does, and also to limit a leaf's value.
     "poisson_max_delta_step": Row("max_delta_step", only_if=_Given.is_poisson),
-    "scale_pos_weight": Row("scale_pos_weight"),
-    "is_unbalance": Row(
-        instead="use scale_pos_weight = number of negatives / number of positives", no_effect=_is(False)
-    ),
-    "sigmoid": Row(instead="its sigmoid has slope 1; leave it out", no_effect=_equals(1)),
-    "boost_from_average": Row(
-        instead="write the start as base_score, in units of the prediction: 0 for squared error, 0.5 for "
+    "is_unbalance": _no("use scale_pos_weight = number of negatives / number of positives", _is(False)),
+    "sigmoid": _no("its sigmoid has slope 1; leave it out", _equals(1)),
+    "boost_from_average": _no(
+        "write the start as base_score, in units of the prediction: 0 for squared error, 0.5 for "
         "binary:logistic, 1 for count:poisson",
-        no_effect=_is(True),
+        _is(True),
     ),
-    "reg_sqrt": Row(instead="take the root of the label yourself", no_effect=_is(False)),
+    "reg_sqrt": _no("take the root of the label yourself", _is(False)),
     # --- metrics and arguments of train
     "metric": Row(rule=_metric),
     "early_stopping_round": Row("early_stopping_rounds", _rounds_or_none),
     "early_stopping_min_delta": Row("early_stopping_min_delta", _number),
     "first_metric_only": Row("first_metric_only", is_true),
-    "multi_error_top_k": Row(instead="its merror counts the first choice only; leave it out", no_effect=_equals(1)),
-    "eval_at": Row(instead="write the position with the metric, as in 'ndcg@5'", only_if=_ranking),
+    "multi_error_top_k": _no("its merror counts the first choice only; leave it out", _equals(1)),
+    "eval_at": _no("write the position with the metric, as in 'ndcg@5'", only_if=_ranking),
     # --- the machine
     "num_threads": Row("nthread", _threads),
     "verbosity": Row(rule=_verbosity),
     "device_type": Row("device", lambda value: "cuda", no_effect=_is("cpu")),
-    "gpu_device_id": Row(instead=_CUDA, no_effect=_at_most(-1)),
-    "gpu_device_id_list": Row(instead=_CUDA, no_effect=_is_empty),
-    "num_gpu": Row(instead=_DISTRIBUTED, no_effect=_at_most(1)),
-    "num_machines": Row(instead=_DISTRIBUTED, no_effect=_at_most(1)),
-    "machines": Row(instead=_DISTRIBUTED, no_effect=_is_empty),
-    "machine_list_filename": Row(instead=_DISTRIBUTED, no_effect=_is_empty),
+    "gpu_device_id": _no(_CUDA, _at_most(-1)),
+    "gpu_device_id_list": _no(_CUDA, _is_empty),
+    "num_gpu": _no(_DISTRIBUTED, _at_most(1)),
+    "num_machines": _no(_DISTRIBUTED, _at_most(1)),
+    "machines": _no(_DISTRIBUTED, _is_empty),
+    "machine_list_filename": _no(_DISTRIBUTED, _is_empty),
     # --- parameters that change the model and that XGBoost lacks
-    "min_data_in_leaf": Row(
-        instead="it limits the hessian weight of a leaf, not its rows; use min_child_weight (the number of rows for "
+    "min_data_in_leaf": _no(
+        "it limits the hessian weight of a leaf, not its rows; use min_child_weight (the number of rows for "
         "squared error without weights)",
-        no_effect=_at_most(1),
+        _at_most(1),
     ),
-    "data_sample_strategy": Row(instead=_GOSS, no_effect=_is("bagging")),
-    "pos_bagging_fraction": Row(instead=_BALANCE, no_effect=_equals(1)),
-    "neg_bagging_fraction": Row(instead=_BALANCE, no_effect=_equals(1)),
-    "bagging_by_query": Row(instead="it draws rows one by one; leave it out", no_effect=_is(False)),
-    "extra_trees": Row(instead="use colsample_bynode, another way to randomise splits", no_effect=_is(False)),
-    "linear_tree": Row(instead="its leaves are constants; leave it out", no_effect=_is(False)),
-    "path_smooth": Row(instead="use reg_lambda, which shrinks leaves towards 0", no_effect=_equals(0)),
-    "cat_l2": Row(instead=_CATEGORIES, no_effect=_equals(0)),
-    "cat_smooth": Row(instead=_CATEGORIES, no_effect=_equals(0)),
-    "min_data_per_group": Row(instead=_CATEGORIES, no_effect=_at_most(1)),
-    "categorical_feature": Row(
-        instead="it is not a parameter there; name the categorical columns in the Dataset", no_effect=_is_auto
+    "data_sample_strategy": _no(_GOSS, _is("bagging")),
+    "pos_bagging_fraction": _no(_BALANCE, _equals(1)),
+    "neg_bagging_fraction": _no(_BALANCE, _equals(1)),
+    "bagging_by_query": _no("it draws rows one by one; leave it out", _is(False)),
+    "extra_trees": _no("use colsample_bynode, another way to randomise splits", _is(False)),
+    "linear_tree": _no("its leaves are constants; leave it out", _is(False)),
+    "path_smooth": _no("use reg_lambda, which shrinks leaves towards 0", _equals(0)),
+    "cat_l2": _no(_CATEGORIES, _equals(0)),
+    "cat_smooth": _no(_CATEGORIES, _equals(0)),
+    "min_data_per_group": _no(_CATEGORIES, _at_most(1)),
+    "categorical_feature": _no("it is not a parameter there; name the categorical columns in the Dataset", _is_auto),
+    "max_bin_by_feature": _no("it has one max_bin for all columns; use that", _is_empty),
+    "min_data_in_bin": _no("use a smaller max_bin", _at_most(1)),
+    "forcedbins_filename": _no("round the column yourself", _is_empty),
+    "forcedsplits_filename": _no("it chooses all splits itself; leave it out", _is_empty),
+    "feature_contri": _no(
+        "its feature_weights set how often a column is drawn, not what its gain counts; leave it out", _is_empty
     ),
-    "max_bin_by_feature": Row(instead="it has one max_bin for all columns; use that", no_effect=_is_empty),
-    "min_data_in_bin": Row(instead="use a smaller max_bin", no_effect=_at_most(1)),
-    "forcedbins_filename": Row(instead="round the column yourself", no_effect=_is_empty),
-    "forcedsplits_filename": Row(instead="it chooses all splits itself; leave it out", no_effect=_is_empty),
-    "feature_contri": Row(
-        instead="its feature_weights set how often a column is drawn, not what its gain counts; leave it out",
-        no_effect=_is_empty,
-    ),
-    "monotone_constraints_method": Row(
-        instead="it has one method, close to 'basic'; leave it out", no_effect=_is("basic")
-    ),
-    "monotone_penalty": Row(instead="it allows monotone splits at any depth; leave it out", no_effect=_equals(0)),
-    "use_missing": Row(instead="it always sends missing values their own way; fill them in", no_effect=_is(True)),
-    "zero_as_missing": Row(instead="it is not a parameter there; replace the zeros by NaN", no_effect=_is(False)),
-    "use_quantized_grad": Row(instead="it computes with full gradients; leave it out", no_effect=_is(False)),
-    "cegb_penalty_split": Row(instead="use min_gain_to_split, a penalty per split", no_effect=_equals(0)),
-    "cegb_penalty_feature_lazy": Row(instead="leave costly columns out", no_effect=_is_empty),
-    "cegb_penalty_feature_coupled": Row(instead="leave costly columns out", no_effect=_is_empty),
-    "input_model": Row(instead="it is not a parameter there; use init_model", no_effect=_is_empty),
+    "monotone_constraints_method": _no("it has one method, close to 'basic'; leave it out", _is("basic")),
+    "monotone_penalty": _no("it allows monotone splits at any depth; leave it out", _equals(0)),
+    "use_missing": _no("it always sends missing values their own way; fill them in", _is(True)),
+    "zero_as_missing": _no("it is not a parameter there; replace the zeros by NaN", _is(False)),
+    "use_quantized_grad": _no("it computes with full gradients; leave it out", _is(False)),
+    "cegb_penalty_split": _no("use min_gain_to_split, a penalty per split", _equals(0)),
+    "cegb_penalty_feature_lazy": _no("leave costly columns out", _is_empty),
+    "cegb_penalty_feature_coupled": _no("leave costly columns out", _is_empty),
+    "input_model": _no("it is not a parameter there; use init_model", _is_empty),
     # --- ranking
-    "label_gain": Row(instead="use ndcg_exp_gain", only_if=_ranking),
-    "lambdarank_norm": Row(instead="use lambdarank_normalization", only_if=_ranking),
-    "lambdarank_truncation_level": Row(instead="use lambdarank_num_pair_per_sample", only_if=_ranking),
-    "lambdarank_position_bias_regularization": Row(instead="use lambdarank_unbiased", only_if=_ranking),
+    "label_gain": _no("use ndcg_exp_gain", only_if=_ranking),
+    "lambdarank_norm": _no("use lambdarank_normalization", only_if=_ranking),
+    "lambdarank_truncation_level": _no("use lambdarank_num_pair_per_sample", only_if=_ranking),
+    "lambdarank_position_bias_regularization": _no("use lambdarank_unbiased", only_if=_ranking),
 }
 """All of LightGBM's parameters, under their main names."""
 

@@ -191,11 +191,21 @@ def named_fields(dataset: lgb.Dataset) -> dict[str, str]:
 
 
 def is_read_by_us(dataset: lgb.Dataset) -> bool:
-    """Return whether a Dataset holds what LightGBM cannot read: a table that is not in memory, or names of columns."""
+    """Return whether a Dataset holds what LightGBM does not read: exposures, names of columns, tables elsewhere."""
+    if has_exposure(dataset):
+        return True
     whole = whole_of(dataset)
     if whole is not None:
         return is_read_by_us(whole)
     return bool(named_fields(dataset)) or is_stored(dataset.data)
+
+
+def has_exposure(dataset: Any) -> bool:
+    """Return whether a Dataset, or the one that it is a subset of, has an exposure."""
+    if getattr(dataset, "exposure", None) is not None:
+        return True
+    whole = whole_of(dataset) if isinstance(dataset, lgb.Dataset) else None
+    return whole is not None and has_exposure(whole)
 
 
 def whole_of(dataset: lgb.Dataset) -> lgb.Dataset | None:

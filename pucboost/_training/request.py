@@ -196,10 +196,10 @@ def _check_anchor_strength(strength: Any, anchor: Any) -> float | None:
     return float(strength)
 
 
-def plain_call(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> tuple[Engine, dict[str, Any]]:
-    """Return the engine and its parameters, with constraints by position, for a Dataset that it reads itself."""
-    settings, given = split_params(params)
-    return engine_named(settings.engine), by_position(given, _names_of(dataset)) if names_columns(given) else given
+def plain_params(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> dict[str, Any]:
+    """Return the engine's parameters, with constraints by position, for a Dataset that it reads itself."""
+    _, given = split_params(params)
+    return by_position(given, _names_of(dataset)) if names_columns(given) else given
 
 
 def _names_of(dataset: Any) -> list[str]:

@@ -17,7 +17,7 @@ from .._models.schema import categories_of, kept_of, log_unprotected, unprotecte
 from .._tables.sources import SourceTable, eager, row_source
 from .._virtual.plan import ENGINE_MAX_ROWS, check_augmentation, check_copies, child_seed
 from .._virtual.rows import VirtualTable
-from .datasets import Dataset, TrainingSet, as_dataset, as_datasets, read_dataset
+from .datasets import Dataset, TrainingSet, as_dataset, as_datasets, has_exposure, read_dataset
 from .request import (
     READS_SILENCE,
     Settings,
@@ -28,7 +28,7 @@ from .request import (
     check_held_out,
     check_same_consent,
     model_to_continue,
-    plain_call,
+    plain_params,
     read_validation,
 )
 from .steps import (
@@ -38,12 +38,9 @@ from .steps import (
     VIRTUAL_STEPS,
     Training,
     as_rates,
-    has_exposure,
     params_of,
-    plain_rates,
     plan,
     run,
-    totals_of,
     trained,
 )
 
@@ -148,11 +145,12 @@ def train(
     if request is None:
         if init_model is not None:
             check_same_consent(init_model, None)
-        engine, engine_params = plain_call(params, data)
-        data, validation = plain_rates(engine, engine_params, data, validation)
+        others = [validation] if isinstance(validation, lgb.Dataset) else validation
+        for i, other in enumerate(others or ()):
+            check_both_or_neither(False, has_exposure(other), f"validation set {i}")
         with _text_explained():
             booster = lgb.train(
-                engine_params, data, num_boost_round, validation, valid_names, feval, init_model,
+                plain_params(params, data), data, num_boost_round, validation, valid_names, feval, init_model,
                 keep_training_booster, callbacks=callbacks,
             )  # fmt: skip
         return cast("TrainedModel", unprotected(booster, "LightGBM"))
@@ -379,16 +377,11 @@ def cv(
     if request is None:
         check_same_consent(init_model, None)
         log_unprotected("LightGBM")
-        engine, engine_params = plain_call(params, data)
-        if has_exposure(data) and (hasattr(folds, "split") or (folds is None and stratified)):
-            totals = totals_of(data, "train_set")  # lgb.cv would hand rates to the splitter
-            folds = make_folds(totals, data.group, folds, nfold, stratified, shuffle, seed)
-        data, _ = plain_rates(engine, engine_params, data)
         with _text_explained():
             return dict(
                 lgb.cv(
-                    engine_params, data, num_boost_round, folds, nfold, stratified, shuffle, fpreproc=fpreproc,
-                    seed=seed, **vars(options),
+                    plain_params(params, data), data, num_boost_round, folds, nfold, stratified, shuffle,
+                    fpreproc=fpreproc, seed=seed, **vars(options),
                 )
             )  # fmt: skip
     options = replace(options, init_model=model_to_continue(request, init_model))
