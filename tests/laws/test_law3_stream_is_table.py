@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import lightgbm as lgb
@@ -20,28 +21,26 @@ SCHEMES = [("balanced", 2), ("balanced", 3.5), ("exhaustive", None), ("fixed", N
 
 @every_engine
 @pytest.mark.parametrize(("augmentation", "copies"), SCHEMES)
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("batch_bytes", [1_000, 100_000, stream.BATCH_BYTES])
-def test_same_trees(
-    kit: EngineKit, augmentation: str, copies: Any, threads: int, batch_bytes: int, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(stream, "BATCH_BYTES", batch_bytes)
+def test_same_trees(kit: EngineKit, augmentation: str, copies: Any, monkeypatch: Any) -> None:
     X, y = make_table(800)
     weight = np.random.default_rng(0).uniform(0.5, 2, 800)
-    params = {"augmentation": augmentation, "copies": copies}
-    ours = kit.fit(X, y, 12, **params, **{kit.threads: threads})
-    assert kit.trees(ours) == kit.trees(kit.fit_table(X, y, 12, **params))
-    params |= {"seed": 7, "max_bin": 63}
-    ours = kit.fit(X, y, 12, {"weight": weight}, **params, **{kit.threads: threads})
-    assert kit.trees(ours) == kit.trees(kit.fit_table(X, y, 12, weight=weight, **params))
+    scheme = {"augmentation": augmentation, "copies": copies}
+    for given, params in (({}, scheme), ({"weight": weight}, {**scheme, "seed": 7, "max_bin": 63})):
+        expected = kit.trees(kit.fit_table(X, y, 8, **given, **params))
+        for threads, batch_bytes in itertools.product((1, 2), (1_000, 100_000, stream.BATCH_BYTES)):
+            with monkeypatch.context() as patch:
+                patch.setattr(stream, "BATCH_BYTES", batch_bytes)
+                ours = kit.fit(X, y, 8, given, **params, **{kit.threads: threads})
+            assert kit.trees(ours) == expected, (threads, batch_bytes, params)
 
 
 @every_engine
 def test_same_trees_when_quantiles_are_approximate(kit: EngineKit) -> None:
     """More rows than the engines keep for their bins."""
-    X, y = make_table(120_000, n_base=1, n_optional=2)
-    params = {"optional": [1, 2], "augmentation": "exhaustive"}
-    assert kit.trees(kit.fit(X, y, 3, **params)) == kit.trees(kit.fit_table(X, y, 3, **params))
+    X, y = make_table(20_000, n_base=1, n_optional=2)
+    params = {"optional": [1, 2], "augmentation": "exhaustive", "max_bin": 15, **kit.few_for_bins}
+    ours = kit.trees(kit.fit(X, y, 3, **params))
+    assert ours == kit.trees(kit.fit_table(X, y, 3, **params))
 
 
 CONTAINERS = {

@@ -55,19 +55,19 @@ def names() -> list[str]:
 @cache
 def gap(kit: EngineKit, n: int, augmentation: str) -> float:
     family = DiscreteFamily.random(2, 3, seed=0, nested=True)
-    train, test = family.sample(n, seed=1), family.sample(20_000, seed=999)
-    given = {**kit.small_trees, "learning_rate": 0.1, "optional": family.optional, "augmentation": augmentation}
-    booster = kit.fit(train.X, train.y, 60, **given, seed=1)
+    train, test = family.sample(n, seed=1), family.sample(10_000, seed=999)
+    given = {**kit.small_trees, "learning_rate": 0.15, "optional": family.optional, "augmentation": augmentation}
+    booster = kit.fit(train.X, train.y, 40, **given, seed=1)
     return squared_puc_gap(kit.predict(booster, test.X), family, test.X)
 
 
 @every_engine
 def test_gap_falls_with_n_and_beats_plain_training(kit: EngineKit) -> None:
-    gaps = [gap(kit, n, "balanced") for n in (1_000, 20_000)]
+    gaps = [gap(kit, n, "balanced") for n in (1_000, 16_000)]
     assert gaps[0] > 2 * gaps[1], gaps
-    plain = gap(kit, 20_000, "none")
+    plain = gap(kit, 16_000, "none")
     assert gaps[1] < plain / 4, (plain, gaps)
-    assert gap(kit, 20_000, "fixed") < plain / 4
+    assert gap(kit, 16_000, "fixed") < plain / 4
 
 
 # ----- law 3: stream = table

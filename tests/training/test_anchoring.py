@@ -17,23 +17,24 @@ import pucboost as puc
 from pucboost._models.anchored import AnchoredModel
 from pucboost.simulate import LogisticFamily, squared_puc_gap
 
-PARAMS = {**LIGHTGBM.params, "learning_rate": 0.05}
-ALONE = {**LIGHTGBM.quiet, "objective": "binary", "learning_rate": 0.05}
+PARAMS = {**LIGHTGBM.params, "learning_rate": 0.1}
+ALONE = {**LIGHTGBM.quiet, "objective": "binary", "learning_rate": 0.1}
 FAMILY = LogisticFamily.paper()
-TRAIN, TEST = FAMILY.sample(6_000, seed=0), FAMILY.sample(3_000, seed=1)
+N = 2_000
+TRAIN, TEST = FAMILY.sample(N, seed=0), FAMILY.sample(3_000, seed=1)
 SILENT = ~TEST.available.any(axis=1)
 
 
 def params_of(kit: EngineKit, **params: Any) -> dict[str, Any]:
-    return {**kit.params, **kit.small_trees, "learning_rate": 0.05, "optional": FAMILY.optional, **params}
+    return {**kit.params, **kit.small_trees, "learning_rate": 0.1, "optional": FAMILY.optional, **params}
 
 
 def legacy(kit: EngineKit, columns: int) -> Any:
     """An existing model, with some of the columns."""
-    params = {**kit.params, **kit.small_trees, "learning_rate": 0.05}
+    params = {**kit.params, **kit.small_trees, "learning_rate": 0.1}
     X = TRAIN.X[:, :columns].copy()
     X[:, FAMILY.n_base :] = np.nan  # it may have optional columns, but not read them
-    return kit.fit_alone(params, X, TRAIN.y, 20)
+    return kit.fit_alone(params, X, TRAIN.y, 10)
 
 
 @every_engine
@@ -41,7 +42,7 @@ def legacy(kit: EngineKit, columns: int) -> Any:
 def test_non_sharers_keep_the_anchors_prediction_bit_for_bit(kit: EngineKit, columns: int) -> None:
     anchor = legacy(kit, columns)
     params = params_of(kit, anchor=anchor)
-    model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 30)
+    model = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 15)
     assert isinstance(model, AnchoredModel)
     assert SILENT.sum() > 50
     before = kit.predict(anchor, TEST.X[SILENT][:, :columns])
@@ -74,7 +75,7 @@ def test_callable_anchor(kit: EngineKit) -> None:
 @every_engine
 def test_anchors_that_read_optional_columns_are_refused(kit: EngineKit) -> None:
     """With the columns erased, a plain model says what it learnt of the silent."""
-    plain = kit.fit_alone({**kit.params, **kit.small_trees}, TRAIN.X, TRAIN.y, 20)
+    plain = kit.fit_alone({**kit.params, **kit.small_trees}, TRAIN.X, TRAIN.y, 10)
     data = puc.Dataset(TRAIN.X, TRAIN.y)
     with pytest.raises(
         ValueError, match=r"trees split on column 'Column_2', which is optional, and .* not trained under"
@@ -105,7 +106,7 @@ def test_functions_that_read_optional_text_are_refused() -> None:
 
 
 def test_callable_anchor_gets_the_callers_kind_of_table() -> None:
-    frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names).assign(k=pd.Categorical(["u", "v"] * 3_000))
+    frame = pd.DataFrame(TRAIN.X, columns=FAMILY.feature_names).assign(k=pd.Categorical(["u", "v"] * (N // 2)))
     params = {
         **PARAMS,
         "optional": ["z1", "z2", "z3", "k"],
@@ -158,16 +159,16 @@ def test_soft_anchor_pulls_non_sharers(kit: EngineKit) -> None:
     distance = []
     for strength in (1e-6, 0.3, 30.0):
         params = params_of(kit, anchor=tariff, anchor_strength=strength)
-        booster = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 80)
+        booster = puc.train(params, puc.Dataset(TRAIN.X, TRAIN.y), 40)
         assert isinstance(booster, kit.module.Booster)
         assert booster.consent.n_groups == 3
         p = kit.predict(booster, TEST.X)
         assert ((p > 0) & (p < 1)).all()
         distance.append(np.abs(np.log(p / (1 - p))[SILENT] - 1.0).mean())
     assert distance[0] > 2 * distance[1] > 4 * distance[2], distance
-    plain = puc.train(params_of(kit), puc.Dataset(TRAIN.X, TRAIN.y), 80)
+    plain = puc.train(params_of(kit), puc.Dataset(TRAIN.X, TRAIN.y), 40)
     weak = params_of(kit, anchor=tariff, anchor_strength=1e-9)
-    nearly = puc.train(weak, puc.Dataset(TRAIN.X, TRAIN.y), 80)
+    nearly = puc.train(weak, puc.Dataset(TRAIN.X, TRAIN.y), 40)
     # The start is the best constant on both sides; gradients are float32, so a few near-ties fall the other way.
     assert np.abs(kit.predict(plain, TEST.X) - kit.predict(nearly, TEST.X)).mean() < 0.01
 
@@ -207,9 +208,9 @@ def test_bad_anchors(tmp_path: Path) -> None:
         ({"anchor": "base", "objective": "huber"}, {}, "anchor needs a built-in objective whose link is known"),
         ({"anchor": "base", "compact": True}, {}, "compact with anchor is not supported"),
         ({"anchor": "base", "zero_as_missing": True}, {}, "anchor with zero_as_missing"),
-        ({"anchor": "base"}, {"init_score": np.zeros(6_000)}, "anchor with init_score"),
+        ({"anchor": "base"}, {"init_score": np.zeros(N)}, "anchor with init_score"),
         ({"anchor": "base"}, {"data": silent}, "Nobody in train_set shares anything"),
-        ({"anchor": lambda X: np.zeros(7)}, {}, r"one raw score for each of the 6000 rows, got shape \(7,\)"),
+        ({"anchor": lambda X: np.zeros(7)}, {}, r"one raw score for each of the 2000 rows, got shape \(7,\)"),
         ({"anchor": lambda X: np.where(np.arange(len(X)) == 5, np.nan, 0.0)}, {}, "score is not finite in row 5"),
         ({"anchor": narrow}, {"feature_name": names}, "has 3 features; the table has 5 columns, 2 of them not optiona"),
         (forest, {}, "anchor with objective 'multi:softmax'"),
@@ -277,7 +278,7 @@ def test_soft_anchor_multiclass(kit: EngineKit) -> None:
     weak = {**params, "anchor": lambda X: np.zeros((len(X), 3)), "anchor_strength": 1e-9}
     nearly = kit.predict(puc.train(weak, puc.Dataset(TRAIN.X, y), 10), TEST.X)
     assert np.abs(plain - nearly).mean() < 5e-3
-    strong = kit.predict(puc.train({**weak, "anchor_strength": 100.0}, puc.Dataset(TRAIN.X, y), 60), TEST.X)
+    strong = kit.predict(puc.train({**weak, "anchor_strength": 100.0}, puc.Dataset(TRAIN.X, y), 40), TEST.X)
     assert np.abs(strong[SILENT] - 1 / 3).mean() < np.abs(plain[SILENT] - 1 / 3).mean() / 3
 
 

@@ -104,9 +104,9 @@ def watch_private_memory():
 import json, sys, numpy as np, pucboost as puc
 
 engine, columns, classes, more = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
-sizes = (40_000, 240_000)
+sizes = (20_000, 120_000)
 if "external_memory" in more:
-    sizes = (240_000, 800_000)  # quantile sketches have their full size then
+    sizes = (120_000, 400_000)  # quantile sketches have their full size then
     from pucboost._engines import xgboost_data
     xgboost_data.PAGE_BYTES = 1 << 20  # as many pages are then read ahead in both trainings
     watch_private_memory()  # files that are mapped do not count: the system takes that memory when it needs it
