@@ -29,7 +29,7 @@ def train(crew_size: int, monkeypatch: Any, n: int = 400, columns: int = 20, **p
     monkeypatch.setattr("pucboost._engines.native.engine.thread_count", lambda _: crew_size)
     X, y = people(n, columns)
     own = {"num_threads": crew_size, "optional": [columns - 1]}
-    booster = puc.train({**PARAMS, **own, **params}, puc.Dataset(X, y), 8)
+    booster = puc.train({**PARAMS, **own, **params}, puc.Dataset(X, y), 4)
     return str(booster.model_to_string()).split("\nparameters:")[0]
 
 

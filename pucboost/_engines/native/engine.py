@@ -1,7 +1,7 @@
 """The native engine: LightGBM's parameters and boosters, trees grown by pucboost itself.
 
-From top to bottom: what the engine does, how it reads LightGBM's parameters, what is made before the first tree, the
-rounds, and cross-validation. Rounds run in the order of ``lgb.train``: callbacks, trees, metrics, callbacks.
+From top to bottom: what the engine does, how it reads LightGBM's parameters, what is made before the first tree, and
+the rounds. These run in the order of ``lgb.train``: callbacks, trees, metrics, callbacks.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Native(LightGBMLike):
         request = {**dataset_params, **params, **asked}
         check_features(self.name, request)
         options = run_options(request)
+        # Wrong values are named before virtual rows are made.
         read_growth_params(request)
         read_bin_params(request)
         metrics_of(request, options.n_classes)
@@ -124,9 +125,42 @@ class Native(LightGBMLike):
         params: EngineParams,
         options: FoldOptions,
     ) -> dict[str, Any]:
-        """Grow a booster on each fold, round by round."""
-        threads = min(thread_count(params.options.num_threads), thread_count(None))
-        return _cross_validate(len(folds), build, params, options, threads)
+        """Grow a booster on each fold, all of them round by round; return the results of ``lgb.cv``."""
+        values = copy.deepcopy(params.values)
+        if options.metrics is not None:
+            values = with_value(values, "metric", options.metrics)
+        history: dict[str, Any] = defaultdict(list)
+        with Crew(min(thread_count(params.options.num_threads), thread_count(None))) as crew:
+            model: Any = lgb.CVBooster()
+            for fold in range(len(folds)):
+                train, held_out, fold_values = build(fold, dict(values))
+                sets = [(None, "train")] if options.eval_train_metric else []
+                booster = _begin(train, fold_values, [*sets, (held_out, "valid")], crew, init_model=options.init_model)
+                model.boosters.append(booster.set_train_data_name("train"))
+
+            def evaluate() -> list[Any]:
+                each = [_results(booster, options.feval, options.eval_train_metric) for booster in model.boosters]
+                results = _averaged(each)
+                for data_name, metric_name, mean, _, spread in results:
+                    history[f"{data_name} {metric_name}-mean"].append(mean)
+                    history[f"{data_name} {metric_name}-stdv"].append(spread)
+                return results
+
+            best, _ = _run_rounds(
+                model,
+                values,
+                range(params.num_boost_round),
+                _with_early_stopping(options.callbacks, values),
+                lambda: [booster.update() for booster in model.boosters],
+                evaluate,
+            )
+            model.boosters = [booster.finished() for booster in model.boosters]
+        if best is not None:
+            model.best_iteration = best
+            for booster in model.boosters:
+                booster.best_iteration = best
+            history = {name: values[:best] for name, values in history.items()}
+        return {**history, "cvbooster": model} if options.return_cvbooster else dict(history)
 
 
 ENGINE: Engine = Native()
@@ -412,18 +446,7 @@ def _run_rounds(
 ) -> tuple[int | None, list[Any]]:
     """Run the rounds; return the number of the best one if training stopped early, and the results of that round.
 
-    Parameters
-    ----------
-    model
-        What callbacks see: a booster, or those of all folds.
-    params
-        What callbacks see, and may change.
-    rounds
-        Numbers of the rounds, from that of the first on if a model is continued.
-    callbacks
-        LightGBM's callbacks, by their ``order``; without one, in the order of the list, before all others.
-    grow, evaluate
-        What happens in a round, and how its results are found.
+    Callbacks see ``model``, a booster or those of all folds, and ``params``, which they may change.
     """
     before, after = _in_order(callbacks)
     results: list[Any] = []
@@ -449,7 +472,10 @@ def _results(booster: GrowingBooster, feval: Any, on_training: bool) -> list[Any
 
 
 def _in_order(callbacks: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the callbacks to call before a round and after it; one that is given twice is called once."""
+    """Return the callbacks to call before a round and after it, by their ``order``; those without one come first.
+
+    One that is given twice is called once.
+    """
     once = list({id(one): one for one in callbacks}.values())
     ordered = [(getattr(one, "order", i - len(once)), one) for i, one in enumerate(once)]
     ordered.sort(key=itemgetter(0))
@@ -463,50 +489,6 @@ def _best_scores(results: Sequence[Any]) -> dict[str, dict[str, float]]:
     for data_name, metric_name, value, *_ in results:
         found[data_name][metric_name] = value
     return found
-
-
-# ----- cross-validation, with the results of ``lgb.cv``
-
-
-def _cross_validate(
-    n_folds: int, build: FoldBuilder, params: EngineParams, options: FoldOptions, threads: int
-) -> dict[str, Any]:
-    """Grow a booster on each fold, all of them round by round; return the mean and the spread of their metrics."""
-    values = copy.deepcopy(params.values)
-    if options.metrics is not None:
-        values = with_value(values, "metric", options.metrics)
-    history: dict[str, Any] = defaultdict(list)
-    with Crew(threads) as crew:
-        model: Any = lgb.CVBooster()
-        for fold in range(n_folds):
-            train, held_out, fold_values = build(fold, dict(values))
-            sets = [(None, "train")] if options.eval_train_metric else []
-            booster = _begin(train, fold_values, [*sets, (held_out, "valid")], crew, init_model=options.init_model)
-            model.boosters.append(booster.set_train_data_name("train"))
-
-        def evaluate() -> list[Any]:
-            each = [_results(booster, options.feval, options.eval_train_metric) for booster in model.boosters]
-            results = _averaged(each)
-            for data_name, metric_name, mean, _, spread in results:
-                history[f"{data_name} {metric_name}-mean"].append(mean)
-                history[f"{data_name} {metric_name}-stdv"].append(spread)
-            return results
-
-        best, _ = _run_rounds(
-            model,
-            values,
-            range(params.num_boost_round),
-            _with_early_stopping(options.callbacks, values),
-            lambda: [booster.update() for booster in model.boosters],
-            evaluate,
-        )
-        model.boosters = [booster.finished() for booster in model.boosters]
-    if best is not None:
-        model.best_iteration = best
-        for booster in model.boosters:
-            booster.best_iteration = best
-        history = {name: values[:best] for name, values in history.items()}
-    return {**history, "cvbooster": model} if options.return_cvbooster else dict(history)
 
 
 def _averaged(folds: list[list[Any]]) -> list[Any]:

@@ -139,7 +139,7 @@ MOST_LEVELS = 2**22
 """The largest gradient: a chunk of them still fits into half a word."""
 
 _FULL = 2**31 - 1
-_U8, _BYTE = np.uint64(8), np.uint64(255)
+_BYTE = np.uint64(255)
 
 
 @kernel(error_model="numpy")
@@ -187,17 +187,6 @@ def _units(packed: Array, lo: Any, hi: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def _pour(narrow: Array, lo: Any, hi: Any, wide_g_out: Array, wide_h_out: Array) -> None:
-    """Add the narrow cells lo … hi − 1 to the wide ones (of the same layout), and set them to 0."""
-    for k in range(np.uint64(lo), np.uint64(hi)):
-        h = np.int32(narrow[k])
-        g = np.int32((narrow[k] - np.int64(h)) >> np.int64(32))
-        wide_g_out[k] += np.float64(g)
-        wide_h_out[k] += np.float64(h)
-        narrow[k] = 0
-
-
-@kernel(error_model="numpy")
 def _add_rows(
     codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, narrow_out: Array
 ) -> None:  # fmt: skip
@@ -224,6 +213,14 @@ def clear_histogram(first_word: Any, end_word: Any, narrow_out: Array) -> None:
         narrow_out[k] = 0
 
 
+@kernel(error_model="numpy", no_cpython_wrapper=True)
+def _add_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
+    for k in range(np.uint64(len(narrow))):
+        h = np.int32(narrow[k])
+        wide_g_out[k] += np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
+        wide_h_out[k] += np.float64(h)
+
+
 @kernel(error_model="numpy")
 def add_to_histogram(
     codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, in_g: Any, in_h: Any, poured: Any,
@@ -246,7 +243,8 @@ def add_to_histogram(
                 for k in range(first, last):
                     poured_g_out[k], poured_h_out[k] = 0.0, 0.0
                 poured = True
-            _pour(narrow_out, first, last, poured_g_out, poured_h_out)
+            _add_narrow(narrow_out[first:last], poured_g_out[first:last], poured_h_out[first:last])
+            clear_histogram(first_word, end_word, narrow_out)
             in_g, in_h, start = np.int64(0), np.int64(0), stop
         in_g += more_g
         in_h += more_h
@@ -260,14 +258,6 @@ def _set_from_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> Non
         h = np.int32(narrow[k])
         wide_g_out[k] = np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
         wide_h_out[k] = np.float64(h)
-
-
-@kernel(error_model="numpy", no_cpython_wrapper=True)
-def _add_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
-    for k in range(np.uint64(len(narrow))):
-        h = np.int32(narrow[k])
-        wide_g_out[k] += np.float64(np.int32((narrow[k] - np.int64(h)) >> np.int64(32)))
-        wide_h_out[k] += np.float64(h)
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
