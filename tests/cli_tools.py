@@ -93,12 +93,12 @@ def run(*arguments: Any) -> int:
         return int(stop.code or 0)
 
 
-def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
-    """Start the real command; warnings are errors there, too."""
-    command = [sys.executable, "-W", "error", "-m", "pucboost", *map(str, arguments)]
+def start(*arguments: Any, command: Any = None, env: Any = None, **options: Any) -> subprocess.Popen[Any]:
+    """Start the real command, in which warnings are errors, too, or another one."""
+    command = command or [sys.executable, "-W", "error", "-m", "pucboost", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"}
     # Tables are small, and threads that wait for one another are slow on a busy machine.
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **(env or {})}
     # What a shell starts in the background ignores Ctrl-C, and so would the command; a handler is not inherited.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -30,11 +30,12 @@ import pucboost as puc
 from pucboost._tables import table_files
 
 
-def test_the_real_commands(tmp_path: Path, people: Path) -> None:
-    model, out, quotes = tmp_path / "model.txt", tmp_path / "out.csv", tmp_path / "quotes.parquet"
-    training = start(*train_arguments(people, model))
-    said, noted = training.communicate()
-    assert training.returncode == 0, noted
+def test_summary_of_a_training_and_the_real_command(
+    tmp_path: Path, people: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "model.txt"
+    assert run(*train_arguments(people, model)) == 0
+    said, noted = capsys.readouterr()
     assert noted == "pucboost: the label is 0 or 1, so the objective is binary (--objective chooses another)\n"
     lines = said.splitlines()
     assert lines[0] == "400 people, 7 features, objective binary"
@@ -43,19 +44,13 @@ def test_the_real_commands(tmp_path: Path, people: Path) -> None:
     assert lines[5].endswith("virtual rows of 400 people (balanced)")
     assert lines[6].startswith("12 rounds, ")
     assert lines[-1] == f"model in {model}"
-    booster = by_hand()
 
     predicting = start("predict", model, people, "--keep", "id", "--out", "-")
     said, noted = predicting.communicate()
     assert (predicting.returncode, noted) == (0, "")
     got = pa_csv.read_csv(io.BytesIO(said.encode())).to_pandas()
     assert got["id"].tolist() == PEOPLE["id"].tolist()
-    np.testing.assert_array_equal(got["prediction"], puc.predict(booster, features()))
-
-    quoting = start("quote", model, people, "--out", quotes)
-    assert (quoting.wait(), quoting.communicate()) == (0, ("", ""))
-    pd.testing.assert_frame_equal(read(quotes), puc.quote(booster, features()), check_exact=True)
-    assert not out.exists()
+    np.testing.assert_array_equal(got["prediction"], puc.predict(by_hand(), features()))
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -91,15 +86,14 @@ def test_small_batches_and_temporary_files_change_nothing(
     tmp_path: Path, people: Path, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parquet = write_table(PEOPLE, tmp_path / "people.parquet")
-    outs = {name: [tmp_path / f"{name}-{size}" for size in ("large", "small")] for name in ("p.csv", "q.parquet")}
-    outs = {name: [path.with_suffix(Path(name).suffix) for path in paths] for name, paths in outs.items()}
+    predicted, quoted = ([tmp_path / f"{number}.{ending}" for number in range(2)] for ending in ("csv", "parquet"))
     for number, batch_bytes in enumerate((table_files.BATCH_BYTES, 800)):
         monkeypatch.setattr(table_files, "BATCH_BYTES", batch_bytes)
         assert (len(list(table_files.open_table(people).blocks(["age"]))) > 20) == (number == 1)
-        assert run("predict", models["lightgbm"], people, "--keep", "id", "--out", outs["p.csv"][number]) == 0
-        assert run("quote", models["lightgbm"], parquet, "--keep", "id", "--out", outs["q.parquet"][number]) == 0
-    assert outs["p.csv"][0].read_bytes() == outs["p.csv"][1].read_bytes()
-    pd.testing.assert_frame_equal(*map(read, outs["q.parquet"]))
+        assert run("predict", models["lightgbm"], people, "--keep", "id", "--out", predicted[number]) == 0
+        assert run("quote", models["lightgbm"], parquet, "--keep", "id", "--out", quoted[number]) == 0
+    assert predicted[0].read_bytes() == predicted[1].read_bytes()
+    pd.testing.assert_frame_equal(*map(read, quoted))
 
     monkeypatch.setattr(table_files, "MEMORY_BYTES", 5_000)
     mapped = []
