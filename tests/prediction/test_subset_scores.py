@@ -127,8 +127,16 @@ def test_anchored_models(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_equal(*raw)
     sizes.clear()
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
+    by_engine, add_trees = [], type(model).add_trees
+
+    def counted(self: Any, start: Any, rows: Any, **options: Any) -> Any:
+        by_engine.append(len(rows))
+        return add_trees(self, start, rows, **options)
+
+    monkeypatch.setattr(type(model), "add_trees", counted)
     puc.quote(model, X)
     assert sum(sizes) < 2_000  # the anchor predicts everybody, but not once for each subset
+    assert by_engine == [6 * predictor.COMPARED_ROWS]  # and the engine adds its trees for a few people only
     by_function = fit(kit, anchor=lambda table: 0.1 * np.asarray(table)[:, 0])
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(by_function, X)))
     several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3, anchor="base")

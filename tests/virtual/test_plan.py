@@ -18,6 +18,7 @@ from pucboost._virtual.plan import (
     check_copies,
     check_max_virtual_rows,
     child_seed,
+    common_masks,
     default_copies,
     plan_masks,
     seed_bits,
@@ -217,3 +218,7 @@ def test_copies_and_budgets_that_are_no_numbers_of_rows() -> None:
                 check_max_virtual_rows(value)
     assert [check_copies(good) for good in (1, 1.5, np.float32(2), np.int64(3))] == [1.0, 1.5, 2.0, 3.0]
     assert [check_max_virtual_rows(good) for good in (1, 2.0, np.int64(3))] == [1, 2, 3]
+
+
+def test_sets_of_fewer_than_five_people_are_not_kept() -> None:
+    assert common_masks(np.repeat(np.array([6, 0, 3, 1], dtype=np.uint64), [5, 4, 1, 9])) == (1, 6)
