@@ -22,7 +22,7 @@ from ._common import Array, did_you_mean, warn
 from ._kernels.compiling import run_in_ranges, thread_count
 from ._kernels.masks import count_ideals, count_shared, largest_ideals, pack_shared
 from ._kernels.rows import gather_masked_columns, gather_masked_rows
-from ._persistence import is_whole, pickled
+from ._persistence import pickled
 from ._tables.sources import RowSource, are_default_names, check_no_mask, row_source
 
 MAX_GROUPS = 64
@@ -203,7 +203,7 @@ class Consent:
         if self.groups and len(self.group_columns) == len(self.feature_names):
             warn(
                 "Every column is optional, so people who share nothing get the overall average prediction. "
-                "That is well defined, but usually some columns are known about everybody.",
+                "That is well defined, but usually some columns are known about everybody."
             )
 
     def check_columns(self, feature_names: Sequence[str]) -> None:
@@ -311,15 +311,12 @@ class Consent:
         """
         source = row_source(X)
         if available is None:
-            return self.presence(source, zero_as_missing=zero_as_missing, num_threads=num_threads)
-        return self.nesting.largest(self._declared(source, available, zero_as_missing))
-
-    # Availability, presence and visible masks end in `nesting.largest`: a value without what it needs is withheld
-    # wherever masks are made. The engine's own `predict` does not go through here, which is documented.
-
-    def presence(self, source: RowSource, *, zero_as_missing: bool = False, num_threads: int | None = None) -> Array:
-        """Return which groups have at least one value, and so has what they need; one mask per row."""
-        return self.nesting.largest(self._with_values(source, zero_as_missing, num_threads))
+            shared = self._with_values(source, zero_as_missing, num_threads)
+        else:
+            shared = self._declared(source, available, zero_as_missing)
+        # Also in `visible`: a value without what it needs is withheld wherever masks are made. The engine's own
+        # `predict` does not go through here, which is documented.
+        return self.nesting.largest(shared)
 
     def gather(
         self, block: Array, rows: Array, masks: Array, out: Array, *, threads: int, fill_value: float = math.nan
@@ -478,7 +475,7 @@ def warn_of_lacking(lacking: int, everybody: int, where: str = "") -> None:
     """Warn of people with values in a group without the one that it needs."""
     warn(
         f"{lacking:,} of {everybody:,} people have values in a group without one that it needs{where}. These values "
-        "count as withheld and are erased. Are they an error in the data?",
+        "count as withheld and are erased. Are they an error in the data?"
     )
 
 
@@ -543,7 +540,7 @@ def _columns_of(group: Any, columns: Any) -> list[Any]:
 
 
 def _position(column: Any, names: tuple[str, ...]) -> int:
-    if isinstance(column, Integral) and not isinstance(column, (bool, np.bool_)):
+    if _is_whole(column):
         position = int(column)
         if not 0 <= position < len(names):
             raise ValueError(
@@ -554,6 +551,10 @@ def _position(column: Any, names: tuple[str, ...]) -> int:
     if not isinstance(column, str):
         raise ValueError(f"optional must name columns by string or integer position, got {column!r}.")
     return position_of_name(column, names, "optional")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def position_of_name(column: str, names: Sequence[str], argument: str) -> int:
@@ -574,7 +575,7 @@ def position_of_name(column: str, names: Sequence[str], argument: str) -> int:
 
 def _check_positions(optional: Any, source: RowSource) -> None:
     """Raise for integers that could be either labels or positions."""
-    if not source.has_other_integer_labels or isinstance(optional, Consent):
+    if not source.columns.has_other_integer_labels or isinstance(optional, Consent):
         return
     columns = optional
     if isinstance(optional, Mapping):
@@ -635,7 +636,7 @@ def _checked_positions(group: Any, columns: Any, n_columns: int) -> tuple[int, .
     if not positions:
         raise ValueError(f"Group {group!r} of the consent schema has no columns.")
     for position in positions:
-        if not is_whole(position):
+        if not _is_whole(position):
             raise ValueError(f"Group {group!r} of the consent schema has column {position!r:.60}, not an integer.")
         if not 0 <= position < n_columns:
             raise ValueError(

@@ -319,11 +319,8 @@ class Softmax(Objective):
 
     Examples
     --------
-    >>> gradient, hessian = Softmax(2).gradient([[0.0, 0.0]], [1])
-    >>> gradient
-    array([[ 0.5, -0.5]], dtype=float32)
-    >>> hessian
-    array([[0.5, 0.5]], dtype=float32)
+    >>> Softmax(2).gradient([[0.0, 0.0]], [1])
+    (array([[ 0.5, -0.5]], dtype=float32), array([[0.5, 0.5]], dtype=float32))
     >>> Softmax(2).gradient([[0.0, 0.0]], [[0.25, 0.75]])[0]
     array([[ 0.25, -0.25]], dtype=float32)
     """
@@ -451,6 +448,7 @@ class _LogLink(Objective):
     """Losses whose prediction is the mean eˢ, and whose best constant is the log of the mean label."""
 
     link_name: ClassVar[str] = "log"
+    _needs: ClassVar[str] = "of at least 0"
     _needs_prediction: ClassVar[str] = "above 0"
 
     def initial_score(self, label: Any, weight: Any = None) -> float:
@@ -476,6 +474,9 @@ class _LogLink(Objective):
         """Return the prediction."""
         return prediction
 
+    def _allowed(self, label: Array) -> Array:
+        return np.asarray(label >= 0)
+
     def _has_score(self, prediction: Array) -> Array:
         return np.asarray(prediction > 0)
 
@@ -493,23 +494,16 @@ class Poisson(_LogLink):
 
     Examples
     --------
-    >>> gradient, hessian = Poisson(max_delta_step=0.0).gradient([0.0, 0.0], [0, 3])
-    >>> gradient
-    array([ 1., -2.], dtype=float32)
-    >>> hessian
-    array([1., 1.], dtype=float32)
+    >>> Poisson(max_delta_step=0.0).gradient([0.0, 0.0], [0, 3])
+    (array([ 1., -2.], dtype=float32), array([1., 1.], dtype=float32))
     """
 
     max_delta_step: float = 0.7
     _names: ClassVar[tuple[str, str]] = ("poisson", "count:poisson")
-    _needs: ClassVar[str] = "of at least 0"
 
     def __post_init__(self) -> None:
         if not self.max_delta_step >= 0:
             raise ValueError(f"max_delta_step must not be negative, got {self.max_delta_step}.")
-
-    def _allowed(self, label: Array) -> Array:
-        return np.asarray(label >= 0)
 
     def variance(self, prediction: Array) -> Array:
         """Return f."""
@@ -569,14 +563,10 @@ class Tweedie(_LogLink):
 
     variance_power: float = 1.5
     _names: ClassVar[tuple[str, str]] = ("tweedie", "reg:tweedie")
-    _needs: ClassVar[str] = "of at least 0"
 
     def __post_init__(self) -> None:
         if not 1 <= self.variance_power < 2:
             raise ValueError(f"variance_power must be at least 1 and below 2, got {self.variance_power}.")
-
-    def _allowed(self, label: Array) -> Array:
-        return np.asarray(label >= 0)
 
     def variance(self, prediction: Array) -> Array:
         """Return f^ρ."""
@@ -665,10 +655,9 @@ LOSSES: dict[str, type[Objective]] = {
 # assumes a variance proportional to (e·μ)^p: another model, in which a gamma severity of ten claims weighs no more
 # than one.
 #
-# With label and weight nothing else depends on exposure. An engine still starts from the mean (LightGBM does
-# not with initial scores); rows may be merged, because these losses are linear in the label; metrics, anchors and
-# audits weigh by exposure; predictions are per unit. The target of PUC becomes E[Y | b, A ⊇ a, z_a] / E[e | b, A ⊇ a,
-# z_a].
+# With label and weight nothing else depends on exposure: engines start from the mean, rows may be merged, metrics,
+# anchors and audits weigh by it, predictions are per unit. The target becomes
+# E[Y | b, A ⊇ a, z_a] / E[e | b, A ⊇ a, z_a].
 #
 # Exposure is a base datum. It must be known for everybody and measured alike, whether or not they share: exposures
 # that are guessed for the silent, or shorter because they are silent, let silence change what the silent are told.

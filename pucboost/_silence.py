@@ -66,7 +66,6 @@ class EncodedSilence:
 
     @property
     def share(self) -> float:
-        """Share of the people."""
         return self.people / self.of
 
     def __str__(self) -> str:
@@ -88,24 +87,22 @@ def describe(findings: Sequence[EncodedSilence]) -> str:
     the first few are listed.
     """
     together: dict[tuple[int, int], list[str]] = {}
+    alike: dict[tuple[str, str], list[EncodedSilence]] = {}
     for one in findings:
         if one.kind == NOBODY:
             together.setdefault((one.people, one.of), []).append(repr(one.group))
-    nobody = [
-        f"{'group' if len(groups) == 1 else 'groups'} {', '.join(groups)} {'is' if len(groups) == 1 else 'are'} "
-        f"{_withheld_by(*counts)}"
-        for counts, groups in together.items()
-    ]
-    alike: dict[tuple[str, str], list[EncodedSilence]] = {}
-    for one in findings:
-        if one.kind != NOBODY:
+        else:
             alike.setdefault((one.group, one.kind), []).append(one)
-    others = []
+    said = []
+    for counts, groups in together.items():
+        is_one = len(groups) == 1
+        who = _withheld_by(*counts)
+        said.append(f"{'group' if is_one else 'groups'} {', '.join(groups)} {'is' if is_one else 'are'} {who}")
     for (group, _), some in alike.items():
-        others += [str(one) for one in some[:MAX_ALIKE]]
+        said += map(str, some[:MAX_ALIKE])
         if len(some) > MAX_ALIKE:
-            others.append(f"so are {len(some) - MAX_ALIKE:,} more columns of group {group!r}")
-    return "; ".join([*nobody, *others])
+            said.append(f"so are {len(some) - MAX_ALIKE:,} more columns of group {group!r}")
+    return "; ".join(said)
 
 
 def _withheld_by(people: int, of: int) -> str:
@@ -690,11 +687,7 @@ def _indicators(consent: Consent, telling: dict[int, str], values: Array) -> lis
 
 
 def _telling_values(
-    source: RowSource,
-    consent: Consent,
-    rows: Array,
-    shared: Array,
-    categories: Mapping[int, Sequence[Any]],
+    source: RowSource, consent: Consent, rows: Array, shared: Array, categories: Mapping[int, Sequence[Any]]
 ) -> list[EncodedSilence]:
     """Return the base columns whose values tell who withholds a group.
 

@@ -47,10 +47,7 @@ BAD_DECLARATIONS: list[tuple[Any, str]] = [
     ([4], r"optional names column 4, but the table has 4 feature\(s\), columns 0 to 3"),
     ([-1], "optional names column -1"),
     (["steps", 1], "Column 'steps' is declared optional twice"),
-    (
-        {"a": ["steps"], "b": ["pulse", "steps"]},
-        r"Column 'steps' is declared optional twice \(groups 'a' and 'b'\)",
-    ),
+    ({"a": ["steps"], "b": ["pulse", "steps"]}, r"Column 'steps' is declared optional twice \(groups 'a' and 'b'\)"),
     ({"a": ["steps", 1]}, r"twice \(groups 'a' and 'a'\)"),
     ({"a": []}, "Group 'a' of optional has no columns"),
     ({"a": {"steps"}}, "Group 'a' of optional must list its columns, got set"),
@@ -60,10 +57,7 @@ BAD_DECLARATIONS: list[tuple[Any, str]] = [
     ([None], "by string or integer position, got None"),
     ([True], "by string or integer position, got True"),
     ([["steps", "pulse"]], "by string or integer position"),
-    (
-        {"nothing": ["steps"]},
-        "is called 'nothing', but quotes and audits call the set without any",
-    ),
+    ({"nothing": ["steps"]}, "is called 'nothing', but quotes and audits call the set without any"),
     ({"a + b": ["steps"]}, r"group of optional is called 'a \+ b', but quotes and audits call a set of several"),
     ({"a": puc.Needs("b", ["steps"])}, r"Group 'a' needs 'b', but there is no group 'b'. The groups are \['a'\]"),
     ({"a": puc.Needs("a", ["steps"])}, "Group 'a' needs itself"),

@@ -85,7 +85,7 @@ def people(n: int) -> People:
     X, _, optional = insurance_like(n)
     source = row_source(X)
     consent = Consent.declare(optional, [f"Column_{j}" for j in range(X.shape[1])])
-    return People(X, consent, [[column] for column in optional], consent.presence(source))
+    return People(X, consent, [[column] for column in optional], consent.availability(source))
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ def virtual_rows(X: Any, y: Any, optional: list[int], copies: float) -> VirtualT
     """Return the virtual table of ``balanced`` augmentation."""
     table = read_dataset(lgb.Dataset(X, y), "the table")
     consent = Consent.declare(optional, table.names)
-    plan = plan_masks(consent.presence(table.source), "balanced", copies=copies)
+    plan = plan_masks(consent.availability(table.source), "balanced", copies=copies)
     return VirtualTable(MaskedRows(table.source, consent, plan), table)
 
 

@@ -476,7 +476,7 @@ class AuditedModel:
         if self._predictor is not None:
             return self._predictor.everybody(self._people.shared)
         if hasattr(self._people.container, "tocsr") and not np.array_equal(
-            self._people.consent.presence(self._people.source), self._people.shared
+            self._people.consent.availability(self._people.source), self._people.shared
         ):
             raise ValueError(
                 "In a sparse table withheld values are zeros to a model that is not a booster. Pass a dense table "

@@ -114,7 +114,7 @@ def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: 
     source = row_source(eager(X), people.source.categories)
     people.consent.check_table(source)
     table = SourceTable.of(source, y, weight[0] if weight else None, name="train_data")
-    shared = people.consent.presence(source)
+    shared = people.consent.availability(source)
     visible = people.consent.visible(source, zero_as_missing=reads_zero_as_missing(model), num_threads=threads)
     sketch = RowSketch.of(shown_table(table, people.consent, visible, threads), 0, SKETCH_OF_GIVEN, 1)
     overlap = _overlap(sketch, people.source, people.consent, people.shared, [people.y], threads)

@@ -219,7 +219,7 @@ def _check_number_of_subsets(given: argparse.Namespace, model: Any, people: Arra
     """Raise as puc.predict does, but with the row number in the file and the options of the command line."""
     from .._prediction.predictor import who_has_too_many
 
-    too_many = who_has_too_many(model.consent.presence(people), model.consent.nesting, given.max_subsets)
+    too_many = who_has_too_many(model.consent.availability(people), model.consent.nesting, given.max_subsets)
     if too_many is not None:
         row, groups, subsets = too_many
         raise DataError(

@@ -167,7 +167,7 @@ class AnchoredModel:
 
     def _sharing(self, rows: Array) -> Array:
         """Return the numbers of the rows that share something."""
-        return np.flatnonzero(self.consent.presence(row_source(rows)) != 0)
+        return np.flatnonzero(self.consent.availability(rows) != 0)
 
     # ----- the methods of a booster
 

@@ -36,7 +36,6 @@ from .._kernels.leaf_sets import (
 )
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.anchors import AnchorScores
-from .._tables.sources import row_source
 
 LEAVES_PER_MASK, MOST_LEAVES = 256, 2_048
 """Sets of leaves cost time in proportion to the leaves, the engine's walk to their logarithm: it wins from here on."""
@@ -140,7 +139,7 @@ class SubsetScores:
         scores, shape = _one_below_another(raw)
         scores = scores.reshape(len(scores), *shape[2:])
         told = (scores if self._raw_score else self._model.objective.response(scores)).reshape(shape)
-        shared = self._consent.presence(row_source(rows), num_threads=self._threads)
+        shared = self._consent.availability(rows, num_threads=self._threads)
         shares = (shared[:, None] & (masks if trees is self._by_groups else _EVERY_GROUP)) != 0
         out = np.repeat((start.raw if self._raw_score else start.response)[:, None], len(masks), axis=1)
         out[shares] = told[shares]

@@ -538,7 +538,7 @@ class MaskedPredictor:
     @cached_property
     def shared(self) -> Array:
         """Mask of what each person shares."""
-        return self.consent.presence(self.source, num_threads=self._threads)
+        return self.consent.availability(self.source, num_threads=self._threads)
 
     @property
     def n_rows(self) -> int:

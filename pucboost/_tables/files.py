@@ -268,11 +268,7 @@ class _CsvSink:
             table = pa.table({table.column_names[0]: values})
         for quotes in ("none", "needed"):  # Arrow's "needed" quotes all text: use it only if something needs quotes
             text = pa.BufferOutputStream()
-            options = pa_csv.WriteOptions(
-                include_header=False,
-                delimiter=self._delimiter,
-                quoting_style=quotes,
-            )
+            options = pa_csv.WriteOptions(include_header=False, delimiter=self._delimiter, quoting_style=quotes)
             try:
                 pa_csv.write_csv(table, text, options)
                 break

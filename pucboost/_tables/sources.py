@@ -123,10 +123,6 @@ class RowSource(abc.ABC):
         return self._columns.pandas_categorical
 
     @property
-    def has_other_integer_labels(self) -> bool:
-        return self._columns.has_other_integer_labels
-
-    @property
     def categories(self) -> Categories:
         return Categories(self.pandas_categorical or [], self.coded)
 

@@ -359,8 +359,8 @@ class CsvTable(TableFile):
             yield _Watched(content, file, os.fstat(file.fileno()).st_size)
 
     def _header(self, content: _Watched) -> list[str]:
-        start = _Start(content, BATCH_BYTES)
-        text = io.TextIOWrapper(io.BufferedReader(start), "utf-8-sig", "surrogateescape", newline="")
+        start = content.read(BATCH_BYTES)  # a small compressed file may hold a line larger than memory
+        text = io.TextIOWrapper(io.BytesIO(start), "utf-8-sig", "surrogateescape", newline="")
         last = ""
 
         def lines() -> Iterator[str]:
@@ -374,7 +374,7 @@ class CsvTable(TableFile):
             header = next((row for row in csv.reader(lines(), delimiter=self._delimiter) if row), None)
         except csv.Error as error:
             raise DataError(f"{self.path}: the header cannot be read as CSV ({error})") from None
-        if start.is_cut and not last.endswith(("\n", "\r")):
+        if len(start) == BATCH_BYTES and not last.endswith(("\n", "\r")):
             raise DataError(
                 f"{self.path}: the header does not end within the first {BATCH_BYTES:,} bytes; is this a CSV file, and "
                 "is every quoted field closed?"
@@ -470,24 +470,6 @@ class _CsvBlock(Block):
                 f"{self.where(bad, column)}: {quoted(raw[bad].as_py())} is not UTF-8. Convert the file, for example "
                 "with iconv -f latin1 -t utf-8"
             ) from None
-
-
-class _Start(io.RawIOBase):
-    """The first bytes of a stream: a small compressed file may hold a line larger than memory."""
-
-    def __init__(self, content: Any, size: int) -> None:
-        self._content, self._left = content, size
-        self.is_cut = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        got: bytes = self._content.read(min(len(buffer), self._left))
-        buffer[: len(got)] = got
-        self._left -= len(got)
-        self.is_cut |= self._left == 0
-        return len(got)
 
 
 class _Watched(io.RawIOBase):

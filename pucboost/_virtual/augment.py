@@ -123,11 +123,7 @@ def checked_labels(
 
 
 def augmented(
-    X: Any,
-    rows: MaskedRows,
-    labels: Array,
-    user_weight: Array | None,
-    indicators: bool,
+    X: Any, rows: MaskedRows, labels: Array, user_weight: Array | None, indicators: bool
 ) -> tuple[Any, Array, Array, Array]:
     """Return virtual rows in the kind of container that X is, with labels, weights and source rows."""
     source, plan = rows.source, rows.plan

@@ -150,14 +150,17 @@ class RareCategories:
         return cls(found)
 
     def pool(self, rows: Array) -> Array:
-        """Return a matrix in which they are one category in each column."""
-        return _with_one(rows, self.columns)
+        """Return a copy of a matrix in which they are one category in each column."""
+        rows = rows.copy(order="K")
+        for j, column in self.columns.items():
+            column.pool(rows[:, j])
+        return rows
 
     def pooled(self, virtual: VirtualTable) -> VirtualTable:
         """Return a virtual table in which they are one category in each column."""
         if not self.columns:
             return virtual
-        return virtual.reading(lambda source: _PooledSource(source, self.columns))
+        return virtual.reading(lambda source: _PooledSource(source, self))
 
 
 def _counted(people: VirtualTable, columns: list[int]) -> dict[int, tuple[Array, Array]]:
@@ -178,25 +181,18 @@ def _counted(people: VirtualTable, columns: list[int]) -> dict[int, tuple[Array,
 class _PooledSource(DerivedSource):
     """Rows in which the rare categories of some columns are one."""
 
-    def __init__(self, whole: RowSource, columns: Mapping[int, PooledColumn]) -> None:
+    def __init__(self, whole: RowSource, rare: RareCategories) -> None:
         super().__init__(whole, whole.n_rows)
-        self._pooled = columns
+        self._rare = rare
 
     def present(self, rows: Array, columns: Array) -> Array:
         return self._whole.present(rows, columns)
 
     def window(self, lo: int, hi: int) -> Array:
-        return _with_one(self._whole.window(lo, hi), self._pooled)
+        return self._rare.pool(self._whole.window(lo, hi))
 
     def take(self, rows: Array) -> Array:
-        return _with_one(self._whole.take(rows), self._pooled)
-
-
-def _with_one(block: Array, columns: Mapping[int, PooledColumn]) -> Array:
-    block = block.copy(order="K")
-    for column, pooled in columns.items():
-        pooled.pool(block[:, column])
-    return block
+        return self._rare.pool(self._whole.take(rows))
 
 
 @dataclass(frozen=True)

@@ -438,10 +438,9 @@ def is_empty(X: Any) -> bool:
 
 def all_sizes(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], Array]:
     """Return for how many virtual rows people of any part stand, in ascending order, and how many people do."""
-    total: dict[int, int] = {}
+    total: Counter[int] = Counter()
     for part in parts:
-        for size, count in zip(part.sizes, part.how_many, strict=True):
-            total[size] = total.get(size, 0) + count
+        total.update(dict(zip(part.sizes, part.how_many, strict=True)))
     return tuple(sorted(total)), np.array([total[size] for size in sorted(total)])
 
 

@@ -310,9 +310,7 @@ def _consent_for(optional: Any, model: Any, X: Any) -> Consent:
 
 def _check_complete(X: Any, consent: Consent) -> None:
     """Raise unless everybody has a value in every group: nobody can withhold what they do not have."""
-    from .._tables.sources import row_source
-
-    lacking = consent.presence(row_source(X), num_threads=1) ^ np.uint64(2**consent.n_groups - 1)
+    lacking = consent.availability(X, num_threads=1) ^ np.uint64(2**consent.n_groups - 1)
     if lacking.any():
         row = int(np.flatnonzero(lacking)[0])
         group = consent.group_names[(int(lacking[row]) & -int(lacking[row])).bit_length() - 1]

@@ -244,7 +244,7 @@ def test_what_later_versions_may_add_is_ignored(booster: Any) -> None:
 def shown(X: Any, y: Any) -> VirtualTable:
     source = row_source(X)
     consent = Consent.of([X.shape[1] - 1], source)
-    return shown_table(SourceTable.of(source, y, name="X"), consent, consent.presence(source), 1)
+    return shown_table(SourceTable.of(source, y, name="X"), consent, consent.availability(source), 1)
 
 
 def compare(trained: VirtualTable, audited: VirtualTable) -> Any:

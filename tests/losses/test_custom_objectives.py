@@ -10,16 +10,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from loss_tools import (
-    LIGHTGBM,
-    ROUNDS,
-    XGBOOST,
-    Array,
-    K,
-    N,
-    some_rows,
-    table,
-)
+from loss_tools import LIGHTGBM, ROUNDS, XGBOOST, Array, K, N, some_rows, table
 
 from pucboost.objectives import Logistic, Objective, Poisson, Quantile, objective_for
 

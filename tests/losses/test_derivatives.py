@@ -11,11 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loss_tools import (
-    EVERY,
-    K,
-    some_rows,
-)
+from loss_tools import EVERY, K, some_rows
 from twins import losses as naive
 
 from pucboost._kernels import losses as kernel

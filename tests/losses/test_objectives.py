@@ -98,17 +98,6 @@ def test_xgboost_name_leads_back() -> None:
         assert type(objective_for(params, engine="xgboost")) is type(objective)
 
 
-def test_incomplete_parameters() -> None:
-    with pytest.raises(ValueError, match="objective 'softmax' needs the parameter num_class, at least 2; got None"):
-        objective_for({"objective": "softmax"})
-    with pytest.raises(ValueError, match="objective 'multi:softprob' needs the parameter num_class, at least 2; got 1"):
-        objective_for({"objective": "multi:softprob", "num_class": 1}, engine="xgboost")
-    with pytest.raises(ValueError, match="needs the parameter quantile_alpha"):
-        objective_for({"objective": "reg:quantileerror"}, engine="xgboost")
-    with pytest.raises(ValueError, match=r"engine must be .*'lightgbm'.*'xgboost'.*got 'forest'"):
-        objective_for({}, engine="forest")
-
-
 def test_no_engine_is_imported() -> None:
     code = "import sys, pucboost.objectives; print({'lightgbm', 'xgboost'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -170,19 +159,37 @@ def test_both_engines_refuse_a_gamma_label_of_0() -> None:
         xgb.train({**XGBOOST, "objective": "reg:gamma"}, xgb.DMatrix(X, label), 1)
 
 
-def test_shapes_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"score must have shape \(n, 3\) for objective 'multiclass', got \(6,\)"):
-        Softmax(3).gradient(np.zeros(6), [0, 1])
-    with pytest.raises(ValueError, match=r"score must have shape \(n,\) for objective 'regression', got \(2, 2\)"):
-        SquaredError().gradient(np.zeros((2, 2)), [0, 1])
-    with pytest.raises(ValueError, match=r"label must have one value for each of the 2 rows, got shape \(3,\)"):
-        SquaredError().gradient(np.zeros(2), [0, 1, 2])
-    with pytest.raises(ValueError, match=r"weight must have one value for each of the 2 rows, got shape \(3,\)"):
-        SquaredError().gradient(np.zeros(2), [0, 1], [1, 1, 1])
-
-
-def test_constants_are_checked() -> None:
+def test_what_is_given_is_checked() -> None:
+    l2 = SquaredError()
     bad: list[tuple[Any, str]] = [
+        (
+            lambda: Softmax(3).gradient(np.zeros(6), [0, 1]),
+            r"score must have shape \(n, 3\) .*'multiclass'.* \(6,\)",
+        ),
+        (lambda: l2.gradient(np.zeros((2, 2)), [0, 1]), r"score must have shape \(n,\) .* 'regression', got \(2, 2\)"),
+        (lambda: l2.gradient(np.zeros(2), [0, 1, 2]), r"label must have one value for each of the 2 rows, .* \(3,\)"),
+        (
+            lambda: l2.gradient(np.zeros(2), [0, 1], [1, 1, 1]),
+            r"weight must have one value for each .* \(3,\)",
+        ),
+        (
+            lambda: objective_for({"objective": "softmax"}),
+            "'softmax' needs .* num_class, at least 2; got None",
+        ),
+        (
+            lambda: objective_for({"objective": "multi:softprob", "num_class": 1}, engine="xgboost"),
+            "objective 'multi:softprob' needs the parameter num_class, at least 2; got 1",
+        ),
+        (lambda: objective_for({"objective": "reg:quantileerror"}, engine="xgboost"), "the parameter quantile_alpha"),
+        (lambda: objective_for({}, engine="forest"), r"engine must be .*'lightgbm'.*'xgboost'.*got 'forest'"),
+        (
+            lambda: Poisson().check_predictions([1.0, 0.0, -2.0], "fee"),
+            r"fee is 0\.0 in row 1 \(2 .* to their log",
+        ),
+        (lambda: Logistic().check_predictions([0.5, 1.0]), "'binary' adds to their log-odds, .* above 0 and below 1"),
+        (lambda: Softmax(3).check_predictions([[0.5, 0.6, 0.1]]), r"prediction is \[0\.5, 0\.6, 0\.1\] in .* up to 1"),
+        (lambda: Quantile(0.5).check_predictions([np.inf]), r"prediction is inf in row 0 .* to predictions themselves"),
+        (lambda: Softmax(3).check_predictions([0.5, 0.5]), r"must have shape \(2, 3\) .* 'multiclass', got \(2,\)"),
         (lambda: Softmax(1), "n_classes must be at least 2, got 1"),
         (lambda: Softmax(3, 0.0), "hessian_factor must be positive, got 0.0"),
         (lambda: Poisson(-0.1), "max_delta_step must not be negative, got -0.1"),
@@ -292,23 +299,6 @@ def test_link_is_the_way_back() -> None:
         np.testing.assert_allclose(objective.response(objective.link(response)), response, rtol=1e-12)
         if objective.n_scores == 1:  # a softmax does not change if all its scores move
             np.testing.assert_allclose(objective.link(response), scores, rtol=1e-6, atol=1e-9)
-
-
-def test_predictions_without_a_score() -> None:
-    with pytest.raises(
-        ValueError, match=r"premium is 0\.0 in row 1 \(2 such rows\); objective 'poisson' adds to their log"
-    ):
-        Poisson().check_predictions([1.0, 0.0, -2.0], "premium")
-    with pytest.raises(
-        ValueError, match="'binary' adds to their log-odds, which needs predictions above 0 and below 1"
-    ):
-        Logistic().check_predictions([0.5, 1.0])
-    with pytest.raises(ValueError, match=r"prediction is \[0\.5, 0\.6, 0\.1\] in row 0 .* that add up to 1"):
-        Softmax(3).check_predictions([[0.5, 0.6, 0.1]])
-    with pytest.raises(ValueError, match=r"prediction is inf in row 0 .* adds to predictions themselves"):
-        Quantile(0.5).check_predictions([np.inf])
-    with pytest.raises(ValueError, match=r"must have shape \(2, 3\) for objective 'multiclass', got \(2,\)"):
-        Softmax(3).check_predictions([0.5, 0.5])
 
 
 # Exposure as label and weight, and as an offset: the same for Poisson, another model for the others.

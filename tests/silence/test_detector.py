@@ -261,11 +261,7 @@ def test_base_columns_that_tell_who_withholds_by_value() -> None:
         "consent date": (np.where(silent, np.nan, days), "missing", "withhold 'z': make it part of group 'z'"),
         "days": (np.where(silent, -1, days), "-1", "withhold 'z': leave it out"),
         "reminders": (np.where(silent, days, 0), "0", "share 'z': leave it out"),
-        "reason": (
-            np.where(silent, excuses, None),
-            "missing",
-            "share 'z': leave it out",
-        ),
+        "reason": (np.where(silent, excuses, None), "missing", "share 'z': leave it out"),
         "channel": (np.where(silent, "post", "app"), "'post'", "withhold 'z': leave it out"),
     }
     for name, (values, value, reason) in columns.items():

@@ -114,35 +114,17 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: puc.Dataset(EXPECTED, MASKED_LABEL), "The label"),
     (lambda: puc.train(PARAMS, lgb.Dataset(EXPECTED, MASKED_LABEL), 1), "label of train_set"),
     (lambda: puc.Dataset(EXPECTED, LABEL, weight=MASKED_WEIGHT), "The weight"),
-    (
-        lambda: puc.train(PARAMS, lgb.Dataset(EXPECTED, LABEL, weight=MASKED_WEIGHT), 1),
-        "weight of train_set",
-    ),
+    (lambda: puc.train(PARAMS, lgb.Dataset(EXPECTED, LABEL, weight=MASKED_WEIGHT), 1), "weight of train_set"),
     (lambda: puc.Dataset(EXPECTED, LABEL, exposure=MASKED_WEIGHT), "The exposure"),
     (lambda: puc.Dataset(EXPECTED, LABEL, init_score=MASKED_WEIGHT), "The init_score"),
-    (
-        lambda: puc.cv(PARAMS, lgb.Dataset(EXPECTED, LABEL, init_score=MASKED_WEIGHT), 1),
-        "init_score of train_set",
-    ),
-    (
-        lambda: puc.train(PARAMS, puc.Dataset(EXPECTED, LABEL, available=MASKED["int64"][:, 2:]), 1),
-        "available",
-    ),
+    (lambda: puc.cv(PARAMS, lgb.Dataset(EXPECTED, LABEL, init_score=MASKED_WEIGHT), 1), "init_score of train_set"),
+    (lambda: puc.train(PARAMS, puc.Dataset(EXPECTED, LABEL, available=MASKED["int64"][:, 2:]), 1), "available"),
     (lambda: puc.augment(EXPECTED, MASKED_LABEL, optional=OPTIONAL), "y"),
-    (
-        lambda: puc.augment(EXPECTED, LABEL, sample_weight=MASKED_WEIGHT, optional=OPTIONAL),
-        "sample_weight",
-    ),
+    (lambda: puc.augment(EXPECTED, LABEL, sample_weight=MASKED_WEIGHT, optional=OPTIONAL), "sample_weight"),
     (lambda: puc.PUCClassifier(optional=OPTIONAL).fit(EXPECTED, MASKED_LABEL), "y"),
     (lambda: puc.PUCRegressor(optional=OPTIONAL).fit(EXPECTED, MASKED_LABEL), "y"),
-    (
-        lambda: puc.PUCRegressor(optional=OPTIONAL).fit(EXPECTED, LABEL, sample_weight=MASKED_WEIGHT),
-        "sample_weight",
-    ),
-    (
-        lambda: puc.PUCRegressor(optional=OPTIONAL).fit(EXPECTED, LABEL, eval_set=[(EXPECTED, MASKED_LABEL)]),
-        "y",
-    ),
+    (lambda: puc.PUCRegressor(optional=OPTIONAL).fit(EXPECTED, LABEL, sample_weight=MASKED_WEIGHT), "sample_weight"),
+    (lambda: puc.PUCRegressor(optional=OPTIONAL).fit(EXPECTED, LABEL, eval_set=[(EXPECTED, MASKED_LABEL)]), "y"),
     (lambda: puc.audit(lambda X: X[:, 0], EXPECTED, MASKED_LABEL, optional=OPTIONAL, margin=0.1), "y"),
     (
         lambda: puc.audit(lambda X: X[:, 0], EXPECTED, LABEL, optional=OPTIONAL, weight=MASKED_WEIGHT, margin=0.1),

@@ -72,7 +72,7 @@ def test_what_tables_say_about_their_columns() -> None:
     )
     assert array.columns == ColumnTypes()
     assert row_source(pd.DataFrame(X)).columns == ColumnTypes(names=("0", "1", "2"), pandas_categorical=[])
-    assert row_source(pd.DataFrame(X, columns=[2, 1, 0])).has_other_integer_labels
+    assert row_source(pd.DataFrame(X, columns=[2, 1, 0])).columns.has_other_integer_labels
     assert SubsetSource(pandas, np.array([1])).columns is pandas.columns
     assert pandas.categories.by_column(()) == {1: ["low", "high"], 2: ["x", "y"]}
 

@@ -20,6 +20,7 @@ import pucboost as puc
 from pucboost._consent import shared_counts
 from pucboost._virtual.plan import SCHEMES, MaskPlan, plan_masks, plan_slice
 from pucboost._virtual.shared_plan import PlanPart, check_rows_per_worker
+from pucboost.distributed import SharedPlan
 
 CONSENT = [f"z{g}" for g in range(6)]
 
@@ -38,10 +39,8 @@ def cut(n: int, where: Sequence[int]) -> list[slice]:
     return [slice(lo, hi) for lo, hi in itertools.pairwise(edges)]
 
 
-def agreed(parts: list[Any], ids: list[Any] | None = None, **given: Any) -> puc.distributed.SharedPlan:
-    plan = puc.distributed.SharedPlan.agree(
-        [puc.distributed.SharedPlan.facts(part, optional=CONSENT) for part in parts], **given
-    )
+def agreed(parts: list[Any], ids: list[Any] | None = None, **given: Any) -> SharedPlan:
+    plan = SharedPlan.agree([SharedPlan.facts(part, optional=CONSENT) for part in parts], **given)
     named = [{"row_id": one} for one in ids] if ids else [{"number": i} for i in range(len(parts))]
     counts = [plan.count(part, **name) for part, name in zip(parts, named, strict=True)]
     return pickle.loads(pickle.dumps(plan.complete(counts)))
@@ -55,12 +54,12 @@ def content(plan: MaskPlan, ids: Any = None) -> list[tuple[Any, ...]]:
     return list(zip(names[rows].tolist(), masks.tolist(), weight[rows].tolist(), strict=True))
 
 
-def slices(plan: puc.distributed.SharedPlan, parts: list[Any], ids: list[Any] | None = None) -> list[MaskPlan]:
+def slices(plan: SharedPlan, parts: list[Any], ids: list[Any] | None = None) -> list[MaskPlan]:
     found = []
     for number, part in enumerate(parts):
         if len(part):
             named = PlanPart._of(plan, None if ids else number, ids[number] if ids else None)
-            found.append(named.plan_of(plan.consent.presence(plan.read(part)), 1))
+            found.append(named.plan_of(plan.consent.availability(plan.read(part)), 1))
     return found
 
 
@@ -124,8 +123,8 @@ def test_poisson_copies_obey_the_weight_law() -> None:
     """The expected number of copies of (i, s) is N / Σ2^k for everybody, whatever they share."""
     available = np.array([0, 1, 3, 7] * 500, dtype=np.uint64)
     shared = shared_counts(available)
-    facts = puc.distributed.SharedPlan.facts(table_of(available.tolist()), optional=CONSENT)
-    whole = puc.distributed.SharedPlan.agree([facts], augmentation="fixed", seed=1).allocation
+    facts = SharedPlan.facts(table_of(available.tolist()), optional=CONSENT)
+    whole = SharedPlan.agree([facts], augmentation="fixed", seed=1).allocation
     drawn = np.array([
         plan_slice(whole, available, shared, ids=np.arange(k * 2000, (k + 1) * 2000, dtype=np.uint64)).copies
         for k in range(40)
@@ -152,7 +151,7 @@ def test_the_sample_for_bins_is_a_sample() -> None:
     assert abs(len(plan.bins.rows) - expected) < 5 * np.sqrt(expected)
     assert abs(np.isnan(plan.bins.rows[:, 1]).mean() - 0.5) < 0.01
     assert len(pickle.dumps(agreed([frame], augmentation="none", seed=1))) > 1_000  # with its sample
-    bare = puc.distributed.SharedPlan.agree([puc.distributed.SharedPlan.facts(frame, optional=CONSENT)])
+    bare = SharedPlan.agree([SharedPlan.facts(frame, optional=CONSENT)])
     assert len(pickle.dumps(bare)) < 2_000
 
 
@@ -162,9 +161,7 @@ def test_categories_are_those_of_all_parts() -> None:
         pd.DataFrame({"b": [3.0, 4.0], "job": ["cook", "clerk"], "size": pd.Categorical(["M", "M"], ["S", "M", "L"])}),
         pd.DataFrame({"b": [5.0], "job": [None], "size": pd.Categorical(["S"], ["S", "M", "L"])}),
     ]
-    plan = puc.distributed.SharedPlan.agree(
-        [puc.distributed.SharedPlan.facts(part, optional=["job"]) for part in parts]
-    )
+    plan = SharedPlan.agree([SharedPlan.facts(part, optional=["job"]) for part in parts])
     assert plan.columns.pandas_categorical == [["clerk", "cook", "nurse"], ["S", "M", "L"]]
     codes = [plan.read(part).window(0, len(part))[:, 1] for part in parts]
     np.testing.assert_array_equal(np.concatenate(codes), [2, np.nan, 1, 0, np.nan])
@@ -172,34 +169,29 @@ def test_categories_are_those_of_all_parts() -> None:
 
 def test_categories_that_do_not_fit() -> None:
     def facts(values: Any) -> Any:
-        return puc.distributed.SharedPlan.facts(pd.DataFrame({"b": [1.0], "c": values}), optional=["c"])
+        return SharedPlan.facts(pd.DataFrame({"b": [1.0], "c": values}), optional=["c"])
 
     ordered = [pd.Categorical(["a"], list(names), ordered=True) for names in ("ab", "ba")]
     with pytest.raises(ValueError, match="Column 'c' has ordered categories, but they differ between parts"):
-        puc.distributed.SharedPlan.agree([facts(one) for one in ordered])
+        SharedPlan.agree([facts(one) for one in ordered])
     with pytest.raises(ValueError, match="Column 'c' has categories of several types"):
-        puc.distributed.SharedPlan.agree([facts(pd.Categorical(one)) for one in (["a"], [1])])
-    text, number = pd.DataFrame({"b": [1.0], "c": ["x"]}), pd.DataFrame({"b": [1.0], "c": [5.0]})
-    plan = puc.distributed.SharedPlan.agree(
-        [puc.distributed.SharedPlan.facts(one, optional=["c"]) for one in (text, number)]
-    )
+        SharedPlan.agree([facts(pd.Categorical(one)) for one in (["a"], [1])])
+    plan = SharedPlan.agree([facts(one) for one in (["x"], [5.0])])
     with pytest.raises(ValueError, match="Column 'c' holds numbers"):
-        plan.count(number, 1)
+        plan.count(pd.DataFrame({"b": [1.0], "c": [5.0]}), 1)
 
 
 def test_wrong_uses_are_named() -> None:
     frame = table_of([63, 0, 7, 3])
-    facts = [puc.distributed.SharedPlan.facts(part, optional=CONSENT) for part in (frame[:2], frame[2:])]
-    plan = puc.distributed.SharedPlan.agree(facts)
-    with pytest.raises(ValueError, match="virtual rows of this plan are not counted yet"):
-        puc.train({"plan": plan.part(0)}, (frame, [0, 1, 0, 1]))
+    facts = [SharedPlan.facts(part, optional=CONSENT) for part in (frame[:2], frame[2:])]
+    other = SharedPlan.facts(frame, optional=["z1"])
+    plan, train_set = SharedPlan.agree(facts), (frame, [0, 1, 0, 1])
     counts = [plan.count(frame[:2], 0), plan.count(frame[2:], 1)]
-    with pytest.raises(ValueError, match="for 2 parts, but 1 were counted"):
-        plan.complete(counts[:1])
-    with pytest.raises(ValueError, match="Some parts were counted with row_id"):
-        plan.complete([counts[0], plan.count(frame[2:], row_id=[1, 2])])
     done = plan.complete(counts)
-    for call, text in [
+    calls: list[tuple[Any, str]] = [
+        (lambda: puc.train({"plan": plan.part(0)}, train_set), "virtual rows of this plan are not counted yet"),
+        (lambda: plan.complete(counts[:1]), "for 2 parts, but 1 were counted"),
+        (lambda: plan.complete([counts[0], plan.count(frame[2:], row_id=[1, 2])]), "Some parts were counted with row"),
         (lambda: done.part(), "Which part is it"),
         (lambda: done.part(2), "2 parts, 0 to 1; there is no part 2"),
         (lambda: done.part(row_id=[1, 2]), "counted without row_id, and is used with it"),
@@ -208,18 +200,14 @@ def test_wrong_uses_are_named() -> None:
         (lambda: plan.count(frame[:2], row_id=[1.5, 2.0]), "row_id must be whole numbers or texts"),
         (lambda: plan.count(frame[:2], row_id=["a", None]), "row_id is missing in row 1"),
         (lambda: plan.count(frame[:2], row_id=[1]), "one entry for each of the 2 rows, got 1"),
-        (lambda: puc.distributed.SharedPlan.agree([]), "No part has any rows"),
-        (
-            lambda: puc.distributed.SharedPlan.agree(
-                [facts[0], puc.distributed.SharedPlan.facts(frame, optional=["z1"])]
-            ),
-            "Part 1 has Consent",
-        ),
-    ]:
-        with pytest.raises(ValueError, match=text):
-            call()
-    train_set = (frame, [0, 1, 0, 1])
-    for params, text in [
+        (lambda: SharedPlan.agree([]), "No part has any rows"),
+        (lambda: SharedPlan.agree([facts[0], other]), "Part 1 has Consent"),
+        (lambda: puc.train({"plan": done}, train_set), r"as plan\.part"),
+        (lambda: puc.cv({"plan": done.part(0, 1)}, train_set), "plan is for train"),
+        (lambda: puc.PUCRegressor(plan=done.part(0, 1)).fit(*train_set), "PUCRegressor takes no plan"),
+        (lambda: check_rows_per_worker(2**31), "A worker would have 2,147,483,648 virtual rows"),
+    ]
+    for params, message in [
         ({"copies": 2}, "copies belongs to the plan"),
         ({"augmentation": "fixed"}, "augmentation belongs to the plan"),
         ({"compact": True}, "compact merges rows of one table"),
@@ -232,22 +220,13 @@ def test_wrong_uses_are_named() -> None:
         ({"zero_as_missing": True}, "zero_as_missing differs"),
         ({"optional": ["z1"]}, "the plan was made for"),
     ]:
-        with pytest.raises(ValueError, match=text):
-            puc.train({"plan": done.part(0, 1), **params}, train_set)
-    with pytest.raises(ValueError, match="all labels of this part are 0, but LightGBM starts from the log"):
-        puc.train({"plan": done.part(0, 1), "objective": "poisson"}, (frame, [0, 0, 0, 0]))
-    with pytest.raises(TypeError, match=r"as plan\.part"):
-        puc.train({"plan": done}, train_set)
-    with pytest.raises(ValueError, match="plan is for train"):
-        puc.cv({"plan": done.part(0, 1)}, train_set)
-    with pytest.raises(ValueError, match="PUCRegressor takes no plan"):
-        puc.PUCRegressor(plan=done.part(0, 1)).fit(*train_set)
-
-
-def test_too_many_rows_for_one_worker() -> None:
+        calls.append((lambda params=params: puc.train({"plan": done.part(0, 1), **params}, train_set), message))
+    poisson = {"plan": done.part(0, 1), "objective": "poisson"}
+    calls.append((lambda: puc.train(poisson, (frame, [0] * 4)), "all labels of this part are 0, but LightGBM starts"))
+    for call, message in calls:
+        with pytest.raises((ValueError, TypeError), match=message):
+            call()
     check_rows_per_worker(2**31 - 1)
-    with pytest.raises(ValueError, match="A worker would have 2,147,483,648 virtual rows"):
-        check_rows_per_worker(2**31)
 
 
 def test_texts_as_ids() -> None:
@@ -281,10 +260,8 @@ def test_augmented_parts_are_the_augmented_table() -> None:
 def test_one_worker_with_all_parts(kit: EngineKit) -> None:
     """Bins come from the sample, which here is the whole table; the rest is as without a plan."""
     X, y = make_table(900)
-    facts = [
-        puc.distributed.SharedPlan.facts(X[lo:hi], y[lo:hi], optional=OPTIONAL) for lo, hi in ((0, 300), (300, 900))
-    ]
-    plan = puc.distributed.SharedPlan.agree(facts, copies=2)
+    facts = [SharedPlan.facts(X[lo:hi], y[lo:hi], optional=OPTIONAL) for lo, hi in ((0, 300), (300, 900))]
+    plan = SharedPlan.agree(facts, copies=2)
     plan = plan.complete([plan.count(X[:300], 0), plan.count(X[300:], 1)])
     params = {**kit.params, **kit.small_trees}
     whole = kit.fit(X, y, 10, copies=2, **kit.small_trees)
@@ -307,19 +284,19 @@ def test_rare_sets_are_not_kept() -> None:
     X[:16, 1], X[8:, 2] = np.nan, np.nan  # nothing: 8 people; the first group alone: 8; the second alone: 8
     X[20:, 1], X[:4, 2] = np.nan, np.nan  # 4 and 4 of these share nothing
     parts = [X[:12], X[12:]]
-    plan = puc.distributed.SharedPlan.agree([puc.distributed.SharedPlan.facts(part, optional=[1, 2]) for part in parts])
+    plan = SharedPlan.agree([SharedPlan.facts(part, optional=[1, 2]) for part in parts])
     whole = puc.train({"optional": [1, 2], "verbosity": -1, "num_threads": 1}, puc.Dataset(X, X[:, 0]), 1)
     assert plan.masks_seen == whole.puc_summary.masks_seen == (0,)
     with_one_more = [*parts, np.array([[1.0, 1.0, np.nan]])]
-    facts = [puc.distributed.SharedPlan.facts(part, optional=[1, 2]) for part in with_one_more]
-    assert puc.distributed.SharedPlan.agree(facts).masks_seen == (0, 1)  # four in one part and one in another
+    facts = [SharedPlan.facts(part, optional=[1, 2]) for part in with_one_more]
+    assert SharedPlan.agree(facts).masks_seen == (0, 1)  # four in one part and one in another
 
 
 def test_facts_that_do_not_fit_together_are_refused() -> None:
     """As from a worker with another version of pucboost."""
-    facts = puc.distributed.SharedPlan.facts(np.ones((9, 2)), optional=[1])
+    facts = SharedPlan.facts(np.ones((9, 2)), optional=[1])
     for other in (replace(facts, n_rows=10), replace(facts, mask_people=()), replace(facts, consent=None)):
         with pytest.raises(ValueError, match=r"facts of part 1 do not fit together. Were they made by another version"):
-            puc.distributed.SharedPlan.agree([facts, other])
+            SharedPlan.agree([facts, other])
     with pytest.raises(TypeError, match=r"Item 1 of facts must be what SharedPlan.facts returns, got 'int'"):
-        puc.distributed.SharedPlan.agree([facts, 3])
+        SharedPlan.agree([facts, 3])
