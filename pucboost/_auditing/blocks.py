@@ -1,6 +1,7 @@
-"""What a report is made of: numbers as people read them, names that fit, and blocks of text, facts, tables, figures.
+"""What a report is made of, whatever it says: numbers as people read them, names that fit, and blocks.
 
-Sections of blocks are laid out by the HTML templates; Markdown and plain text are made at the end of this module.
+Blocks are texts, facts, tables and figures. The HTML templates lay them out on a page; Markdown and plain text are made
+at the end of this module.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from markupsafe import Markup
 
 from .._pages import decimals_for
-from .findings import AuditReport, Estimate
+from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, VIOLATED_FOR_SOME, AuditReport, Estimate
 
 MISSING = "–"
 _MINUS = "−"
@@ -22,6 +25,19 @@ _SCIENTIFIC_FROM = 1e9
 _NAME_WIDTH = 48
 """Terminal columns of the name of a row in plain text; longer names go on in further lines."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+_TONES = {
+    CERTIFIED: CERTIFIED,
+    VIOLATED: VIOLATED,
+    VIOLATED_FOR_SOME: VIOLATED,
+    NOT_TESTABLE: "not-testable",
+}
+
+
+def tone(verdict: str) -> str:
+    """Return the colour and sign of a verdict: green only for a full pass, red for violations, otherwise amber."""
+    return _TONES.get(verdict, INCONCLUSIVE)
 
 
 def finite(value: float | None) -> float | None:
@@ -98,6 +114,15 @@ class Scale:
         ends = self.show(lower, signed=signed), self.show(upper, signed=signed)
         return MISSING if MISSING in ends else " to ".join(ends)
 
+    def value(self, estimate: Estimate | None) -> str:
+        return MISSING if estimate is None else self.show(estimate.value, signed=True)
+
+    def interval(self, estimate: Estimate | None) -> str:
+        return MISSING if estimate is None else self.between(estimate.lower, estimate.upper)
+
+    def with_interval(self, estimate: Estimate | None) -> Cell:
+        return Cell(MISSING) if estimate is None else Cell(self.value(estimate), self.interval(estimate))
+
     def words(self, value: float | None, *, signed: bool = False) -> str:
         """Return one number with its unit, unless that is just the unit of the prediction."""
         text = self.show(value, signed=signed)
@@ -149,11 +174,6 @@ def columns_of(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def pad(text: str, width: int, *, right: bool = False) -> str:
-    space = " " * max(0, width - columns_of(text))
-    return space + text if right else text + space
-
-
 def listing(items: Iterable[str], empty: str = "none") -> str:
     """Return a, b and c."""
     *first, last = [*items] or [empty]
@@ -161,49 +181,16 @@ def listing(items: Iterable[str], empty: str = "none") -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# What an audit page is made of: sections of blocks, which the templates lay out.
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """Some sentences; ``tone`` is empty, ``formula`` or ``notice``."""
-
-    kind: ClassVar[str] = "paragraph"
-    text: str
-    tone: str = ""
-
-
-@dataclass(frozen=True)
-class Bullets:
-    """A list of entries, each a few words in bold and a sentence; ``lead`` introduces the list."""
-
-    kind: ClassVar[str] = "bullets"
-    entries: tuple[tuple[str, str], ...]
-    lead: str = ""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A term and its description; ``code`` marks hashes and the like."""
-
-    term: str
-    text: str
-    code: bool = False
-
-
-@dataclass(frozen=True)
-class Facts:
-    kind: ClassVar[str] = "facts"
-    entries: tuple[Fact, ...]
+# Blocks: what an audit page is made of. The templates lay them out.
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a table; a verdict is shown with its icon."""
+    """One entry of a table; a tone is shown with its sign."""
 
     text: str
     note: str = ""
-    verdict: str = ""
+    tone: str = ""
 
     @property
     def with_note(self) -> str:
@@ -212,58 +199,34 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, the first of which names the row."""
+    """Rows of cells, the first of which names the row; without rows nothing is shown."""
 
     kind: ClassVar[str] = "table"
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    words: frozenset[str] = frozenset()
-    """The columns that hold words, not numbers."""
-    cards: bool = False
-    """Whether rows become cards on a narrow page; otherwise the table scrolls."""
+    words: frozenset[str]
+    """The columns that hold words, not numbers, beside the first."""
 
     def only(self, columns: Sequence[str]) -> Table:
         places = [self.columns.index(name) for name in columns if name in self.columns]
         rows = tuple(tuple(row[place] for place in places) for row in self.rows)
         return replace(self, columns=tuple(self.columns[place] for place in places), rows=rows)
 
-
-@dataclass(frozen=True)
-class Figure:
-    """A plot with its caption; ``svg`` is our own and goes into the page unescaped."""
-
-    svg: Any
-    caption: str
+    def is_words(self, name: str) -> bool:
+        return name in self.words or name == self.columns[0]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures side by side where there is room."""
+    """Plots and their captions, side by side where there is room; the SVG is our own and is not escaped."""
 
     kind: ClassVar[str] = "figures"
-    entries: tuple[Figure, ...]
+    entries: tuple[tuple[Markup, str], ...]
 
 
-Block = Paragraph | Bullets | Facts | Table | Figures
-
-
-@dataclass(frozen=True)
-class Section:
-    """Part of the page; ``tag`` is a word beside its title."""
-
-    name: str
-    title: str
-    blocks: tuple[Block, ...]
-    tag: str = ""
-
-
-@dataclass(frozen=True)
-class VerdictBox:
-    word: str
-    reason: str
-    meaning: str
-    facts: tuple[Fact, ...]
+Block = str | dict[str, str] | list[tuple[str, str]] | Table | Figures
+"""A string is a paragraph, a dict a list of facts, a list of pairs has bullets: a few words in bold and a sentence."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -283,15 +246,14 @@ def markdown_list(items: list[str]) -> str:
     return "\n".join(f"- {markdown(item)}" for item in items)
 
 
-def markdown_facts(facts: Iterable[Fact]) -> str:
-    shown = ((f.term, f"`{f.text}`" if f.code and f.text.isalnum() else markdown(f.text)) for f in facts)
-    return "\n".join(f"- {term}: {text}" for term, text in shown)
+def markdown_facts(facts: dict[str, str]) -> str:
+    return "\n".join(f"- {term}: {markdown(text)}" for term, text in facts.items())
 
 
 def markdown_table(table: Table) -> str:
     lines = [
         [markdown(name) for name in table.columns],
-        ["---" if name in table.words else "---:" for name in table.columns],
+        ["---" if table.is_words(name) else "---:" for name in table.columns],
         *([markdown(cell.with_note) for cell in row] for row in table.rows),
     ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -307,6 +269,10 @@ def _text_rows(row: tuple[Cell, ...]) -> list[list[str]]:
 def text_table(table: Table) -> str:
     rows = [[*table.columns], *(line for row in table.rows for line in _text_rows(row))]
     widths = [max(columns_of(row[place]) for row in rows) for place in range(len(table.columns))]
-    right = [name not in table.words for name in table.columns]
-    lines = ["  ".join(pad(text, w, right=r) for text, w, r in zip(row, widths, right, strict=True)) for row in rows]
-    return "\n".join(f"  {line}".rstrip() for line in lines)
+    words = [table.is_words(name) for name in table.columns]
+    lines = []
+    for row in rows:
+        space = [" " * (width - columns_of(text)) for text, width in zip(row, widths, strict=True)]
+        padded = [text + s if left else s + text for text, s, left in zip(row, space, words, strict=True)]
+        lines.append("  ".join(["", *padded]).rstrip())
+    return "\n".join(lines)

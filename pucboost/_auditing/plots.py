@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from .._pages import printable
-from .blocks import Scale, difference_scale, finite, penalty_scale, prediction_scale, share, shorten, wrap
-from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, AuditReport, Penalty, title
+from .blocks import Scale, difference_scale, finite, penalty_scale, prediction_scale, share, shorten, tone, wrap
+from .findings import CERTIFIED, INCONCLUSIVE, VIOLATED, AuditReport, Penalty, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
 WIDTH = 5.2
 """Inches. Small, so that 10-point text stays legible on a page as narrow as a phone."""
-
 MAX_ROWS = 24
 ROW_HEIGHT = 0.4
 """Inches, for labels of one or two lines."""
 _LABEL_WIDTH = 24
 _LABEL_LINES = 10
-"""Only longer labels are cut; the table below has them whole."""
+"""Only longer labels are cut; the table has them whole."""
 _LINE_HEIGHT = 12
 """Points."""
 
@@ -39,22 +38,25 @@ COLOURS = {
     CERTIFIED: "#1a7f4b",
     VIOLATED: "#b3261e",
     INCONCLUSIVE: "#8a5a00",
-    NOT_TESTABLE: "#59636e",
+    "not-testable": "#59636e",
     "accent": "#2a62b8",
 }
-"""By verdict; each has a marker of its own as well, for readers who cannot tell the colours apart."""
-MARKERS = {CERTIFIED: "o", VIOLATED: "D", INCONCLUSIVE: "^", NOT_TESTABLE: "s"}
+"""By tone; each has a marker of its own as well, for readers who cannot tell the colours apart."""
+MARKERS = {CERTIFIED: "o", VIOLATED: "D", INCONCLUSIVE: "^", "not-testable": "s"}
 _SEVERITY = {VIOLATED: 0, INCONCLUSIVE: 1, CERTIFIED: 2}
 
 
 @dataclass(frozen=True)
 class Plot:
-    """How to draw one aspect of the findings, at which size (inches), and why there may be nothing to draw."""
+    """How to draw one aspect of the findings, how high (inches), and why there may be nothing to draw."""
 
     draw: Callable[[AuditReport, Axes], None]
-    size: Callable[[AuditReport], tuple[float, float]]
+    height: Callable[[AuditReport], float]
     missing: Callable[[AuditReport], str]
     """A sentence if there is nothing to draw, else empty."""
+
+    def size(self, findings: AuditReport) -> tuple[float, float]:
+        return WIDTH, self.height(findings)
 
     def on(self, findings: AuditReport, ax: Axes) -> Axes:
         """Draw on the axes; if there is nothing to draw, write why."""
@@ -74,77 +76,51 @@ def shown_penalties(findings: AuditReport) -> tuple[list[Penalty], int]:
     tested = [p for p in findings.penalties if p.estimate is not None and finite(p.estimate.value) is not None]
 
     def rank(place: int) -> tuple[bool, bool, int, int]:
-        p = tested[place]
-        return place != 0, not p.decisive, _SEVERITY.get(p.verdict, 3), place  # the first is about all who withhold
+        p = tested[place]  # the first is about all who withhold
+        return place != 0, not p.decisive, _SEVERITY.get(tone(p.verdict), 3), place
 
     chosen = sorted(sorted(range(len(tested)), key=rank)[:MAX_ROWS])
     return [tested[i] for i in chosen], len(tested) - len(chosen)
+
+
+def _penalty_rows(findings: AuditReport) -> Rows:
+    shown, left_out = shown_penalties(findings)
+    names = [title(p) if p.subgroup is None else f"{p.subgroup}: {p.name}" for p in shown]
+    return Rows.named([n if p.decisive else f"{n} (comparison)" for n, p in zip(names, shown, strict=True)], left_out)
 
 
 def _no_penalties(findings: AuditReport) -> str:
     return "" if shown_penalties(findings)[0] else "No set of people was large enough to be tested."
 
 
-def _penalty_size(findings: AuditReport) -> tuple[float, float]:
-    return (WIDTH, 1.4 + _rows(*shown_penalties(findings)).inches)
-
-
-def _rows(shown: Sequence[Penalty], left_out: int) -> Rows:
-    return Rows.named([_penalty_label(p) for p in shown], left_out)
-
-
 def _draw_penalties(findings: AuditReport, ax: Axes) -> None:
-    scale = penalty_scale(findings)
-    rows, left_out = shown_penalties(findings)
+    from matplotlib.lines import Line2D
+
+    scale, rows = penalty_scale(findings), _penalty_rows(findings)
+    shown, _ = shown_penalties(findings)
     margin = scale.factor * findings.margin
-    axis_colour = ink()
-    band = ax.axvspan(
-        -margin, margin, color=COLOURS["accent"], alpha=0.13, lw=0, label=f"margin ±{scale.show(findings.margin)}"
-    )
-    ax.axvline(0, color=axis_colour, lw=0.8)
-    joint = simple = None
-    named = _rows(rows, left_out)
-    for y, p in zip(named.places, rows, strict=False):
+    name = f"margin ±{scale.show(findings.margin)}"
+    band = ax.axvspan(-margin, margin, color=COLOURS["accent"], alpha=0.13, lw=0, label=name)
+    ax.axvline(0, color=ink(), lw=0.8)
+    joint: dict[str, Any] = {"lw": 7, "alpha": 0.35, "solid_capstyle": "butt"}
+    alone: dict[str, Any] = {"lw": 1.3, "solid_capstyle": "butt"}
+    verdicts = {}
+    for y, p in zip(rows.places, shown, strict=False):
         assert p.estimate is not None
-        colour, face = COLOURS[p.verdict], COLOURS[p.verdict] if p.decisive else "none"
-        joint = line(ax, y, p.verdict_lower, p.verdict_upper, scale, color=colour, lw=7, alpha=0.35) or joint
-        simple = line(ax, y, p.estimate.lower, p.estimate.upper, scale, color=colour, lw=1.3) or simple
-        ax.plot(scale.factor * p.estimate.value, y, MARKERS[p.verdict], ms=6, mfc=face, mec=colour, zorder=3, ls="none")
-    label_rows(ax, named)
+        colour, marker = COLOURS[tone(p.verdict)], MARKERS[tone(p.verdict)]
+        line(ax, y, p.verdict_lower, p.verdict_upper, scale, color=colour, **joint)
+        line(ax, y, p.estimate.lower, p.estimate.upper, scale, color=colour, **alone)
+        style: dict[str, Any] = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
+        ax.plot(scale.factor * p.estimate.value, y, zorder=3, **style, mfc=colour if p.decisive else "none")
+        verdicts[p.verdict] = Line2D([], [], label=p.verdict, **style)
+    label_rows(ax, rows)
     scale_axis(ax.xaxis)
-    unit = "percentage points" if scale.factor != 1 else "units of the prediction"
-    ax.set_xlabel(f"average penalty, {unit}", loc="right")  # long names may leave the axes narrower than this
+    ax.set_xlabel(f"average penalty, {scale.unit}", loc="right")  # long names may leave the axes narrower than this
     sides(ax, "← told less", "told more →")
-    keys = [*_verdict_keys(rows), *_interval_keys(joint, simple, findings), band]
+    intervals = (("verdict interval", joint), (f"{share(findings.level, 0)} interval", alone))
+    lines = [Line2D([], [], color=ink(), label=label, **style) for label, style in intervals]
+    keys = [*(verdicts[verdict] for verdict in sorted(verdicts)), *lines, band]
     legend(ax, keys, 2 if len(keys) <= 4 else 3, at_right=True)
-
-
-def _penalty_label(p: Penalty) -> str:
-    name = title(p) if p.subgroup is None else f"{p.subgroup}: {p.name}"
-    return name if p.decisive else f"{name} (comparison)"
-
-
-def _verdict_keys(rows: Sequence[Penalty]) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D([], [], color=COLOURS[verdict], marker=MARKERS[verdict], ls="none", ms=6, label=verdict)
-        for verdict in (CERTIFIED, VIOLATED, INCONCLUSIVE)
-        if any(p.verdict == verdict for p in rows)
-    ]
-
-
-def _interval_keys(joint: Any, simple: Any, findings: AuditReport) -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D([], [], color=ink(), lw=width, alpha=alpha, label=label, solid_capstyle="butt")
-        for drawn, width, alpha, label in (
-            (joint, 7, 0.35, "verdict interval"),
-            (simple, 1.3, 1, f"{share(findings.level, 0)} interval"),
-        )
-        if drawn is not None
-    ]
 
 
 def _no_calibration(findings: AuditReport) -> str:
@@ -180,40 +156,36 @@ def _draw_calibration(findings: AuditReport, ax: Axes) -> None:
         name = shorten(calibration.name.removeprefix("everybody, "), 28)
         ax.errorbar(f, y, yerr=errors, ms=5, elinewidth=1, label=name, **style)
         ends += [*f, *lower, *upper]
-    _diagonal(ax, ends, "outcome = prediction")
-    prediction_axes(ax, scale)
-    ax.set_xlabel("prediction")
-    ax.set_ylabel("average outcome")
-    legend(ax, ax.get_legend_handles_labels()[0], 2)
+    _against(ax, scale, ends, "prediction", "average outcome", "outcome = prediction")
+
+
+def _scatter(findings: AuditReport) -> list[tuple[float, float]]:
+    return [(p.base, p.model) for p in findings.scatter if finite(p.base) is not None and finite(p.model) is not None]
 
 
 def _no_scatter(findings: AuditReport) -> str:
-    drawable = any(finite(p.base) is not None and finite(p.model) is not None for p in findings.scatter)
-    return "" if drawable else "Everybody audited shares something, so there is nobody to draw."
+    return "" if _scatter(findings) else "Everybody audited shares something, so there is nobody to draw."
 
 
 def _draw_scatter(findings: AuditReport, ax: Axes) -> None:
     scale = prediction_scale(findings)
-    points = [
-        (scale.factor * p.base, scale.factor * p.model)
-        for p in findings.scatter
-        if finite(p.base) is not None and finite(p.model) is not None
-    ]
-    base, model = zip(*points, strict=True)
+    base, model = ([scale.factor * value for value in values] for values in zip(*_scatter(findings), strict=True))
     ax.plot(base, model, "o", ms=3.5, color=COLOURS["accent"], alpha=0.45, mew=0, label="a person who shares nothing")
-    _diagonal(ax, [*base, *model], "no difference")
-    prediction_axes(ax, scale)
-    ax.set_xlabel("model with base features only")
-    ax.set_ylabel("audited model")
-    legend(ax, ax.get_legend_handles_labels()[0], 2)
+    _against(ax, scale, [*base, *model], "model with base features only", "audited model", "no difference")
 
 
-def _diagonal(ax: Axes, ends: Sequence[float], label: str) -> None:
+def _against(ax: Axes, scale: Scale, ends: Sequence[float], x: str, y: str, diagonal: str) -> None:
+    """Finish a plot of one kind of prediction against another: the same scale on both axes, and the diagonal."""
     lowest, highest = min(ends), max(ends)
     room = 0.04 * (highest - lowest) or 0.05 * abs(highest) or 1.0
     limits = (lowest - room, highest + room)
-    ax.plot(limits, limits, color=ink(), lw=0.8, zorder=0, label=label)
-    ax.set(xlim=limits, ylim=limits)
+    ax.plot(limits, limits, color=ink(), lw=0.8, zorder=0, label=diagonal)
+    ax.set(xlim=limits, ylim=limits, xlabel=x, ylabel=y)
+    scale_axis(ax.xaxis, scale.suffix)
+    scale_axis(ax.yaxis, scale.suffix)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    legend(ax, ax.get_legend_handles_labels()[0], 2)
 
 
 def _no_sharing_effect(findings: AuditReport) -> str:
@@ -236,13 +208,12 @@ def _draw_sharing_effect(findings: AuditReport, ax: Axes) -> None:
     worse_is_right = findings.favourable == "lower"
     for left, right, height in zip(edges[:-1], edges[1:], histogram.shares, strict=True):
         worse, better = (left >= 0, right <= 0) if worse_is_right else (right <= 0, left >= 0)
-        colour = COLOURS[VIOLATED] if worse else COLOURS[CERTIFIED] if better else COLOURS[NOT_TESTABLE]
+        colour = COLOURS[VIOLATED] if worse else COLOURS[CERTIFIED] if better else COLOURS["not-testable"]
         ax.bar(left, 100 * height, width=right - left, align="edge", color=colour, lw=0, alpha=0.75)
     ax.axvline(0, color=ink(), lw=1)
     scale_axis(ax.xaxis)
     scale_axis(ax.yaxis, "%")
-    unit = "percentage points" if scale.factor != 1 else "units of the prediction"
-    ax.set_xlabel(f"change in the prediction, {unit}")
+    ax.set_xlabel(f"change in the prediction, {scale.unit}")
     ax.set_ylabel("of those who share something")
     meaning = ("better off", "worse off") if worse_is_right else ("worse off", "better off")
     sides(ax, f"← {meaning[0]}", f"{meaning[1]} →")
@@ -258,34 +229,30 @@ def _no_balance(findings: AuditReport) -> str:
     return "Actual / expected cannot be computed: average predictions are not positive."
 
 
-def _balance_size(findings: AuditReport) -> tuple[float, float]:
-    return (WIDTH, 0.85 + _sharing_rows(_drawable_balance(findings)).inches)
-
-
-def _sharing_rows(drawable: list[Any]) -> Rows:
+def _balance_rows(findings: AuditReport) -> Rows:
+    drawable = _drawable_balance(findings)
     return Rows.named([b.name for b in drawable[:MAX_ROWS]], len(drawable[MAX_ROWS:]))
 
 
 def _draw_balance(findings: AuditReport, ax: Axes) -> None:
-    everything = _drawable_balance(findings)
-    named = _sharing_rows(everything)
+    rows = _balance_rows(findings)
     ax.axvline(1, color=ink(), lw=0.8)
     plain = Scale(1, 2, "", "")
-    for y, b in zip(named.places, everything[:MAX_ROWS], strict=False):
+    for y, b in zip(rows.places, _drawable_balance(findings)[:MAX_ROWS], strict=False):
         line(ax, y, b.ratio.lower, b.ratio.upper, plain, color=COLOURS["accent"], lw=1.5)
         ax.plot(b.ratio.value, y, "o", ms=6, color=COLOURS["accent"])
-    label_rows(ax, named)
+    label_rows(ax, rows)
     scale_axis(ax.xaxis)
     ax.set_xlabel("actual / expected", loc="right")
     sides(ax, "← lower than predicted", "higher →")
 
 
 PLOTS = {
-    "penalty": Plot(_draw_penalties, _penalty_size, _no_penalties),
-    "calibration": Plot(_draw_calibration, lambda _: (WIDTH, 4.4), _no_calibration),
-    "base-versus-model": Plot(_draw_scatter, lambda _: (WIDTH, 4.4), _no_scatter),
-    "sharing-effect": Plot(_draw_sharing_effect, lambda _: (WIDTH, 3.4), _no_sharing_effect),
-    "balance": Plot(_draw_balance, _balance_size, _no_balance),
+    "penalty": Plot(_draw_penalties, lambda findings: 1.4 + _penalty_rows(findings).inches, _no_penalties),
+    "calibration": Plot(_draw_calibration, lambda _: 4.4, _no_calibration),
+    "base-versus-model": Plot(_draw_scatter, lambda _: 4.4, _no_scatter),
+    "sharing-effect": Plot(_draw_sharing_effect, lambda _: 3.4, _no_sharing_effect),
+    "balance": Plot(_draw_balance, lambda findings: 0.85 + _balance_rows(findings).inches, _no_balance),
 }
 
 
@@ -310,12 +277,11 @@ def ink() -> Any:
     return rcParams["text.color"]
 
 
-def line(ax: Axes, y: float, lower: float | None, upper: float | None, scale: Scale, **style: Any) -> Any:
-    """Draw an interval in row ``y``; return the line, or None if an end is missing."""
-    if finite(lower) is None or finite(upper) is None:
-        return None
-    ends = [scale.factor * float(end or 0) for end in (lower, upper)]
-    return ax.plot(ends, [y, y], solid_capstyle="butt", **style)[0]
+def line(ax: Axes, y: float, lower: float | None, upper: float | None, scale: Scale, **style: Any) -> None:
+    """Draw an interval in row ``y``, if both ends are known."""
+    ends = [scale.factor * end for end in (finite(lower), finite(upper)) if end is not None]
+    if len(ends) == 2:
+        ax.plot(ends, [y, y], **{"solid_capstyle": "butt", **style})
 
 
 @dataclass(frozen=True)
@@ -387,13 +353,6 @@ def scale_axis(axis: Any, suffix: str = "") -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "−") + suffix))
 
 
-def prediction_axes(ax: Axes, scale: Scale) -> None:
-    scale_axis(ax.xaxis, scale.suffix)
-    scale_axis(ax.yaxis, scale.suffix)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-
-
 def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = False) -> None:
     """Put the legend below the plot, where it hides nothing."""
     from matplotlib.transforms import ScaledTranslation
@@ -417,14 +376,14 @@ def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = F
 
 
 # --------------------------------------------------------------------------------------------------
-# Plots as SVG inside an HTML page. They are drawn in a few fixed colours, which CSS variables then replace. Ids are
-# renumbered per plot, because inline SVGs share one namespace.
+# Plots as SVG inside an HTML page. They are drawn in a few fixed colours, which CSS variables then replace. Ids begin
+# with the name of the plot, because inline SVGs share one namespace.
 
 
 _INK = "#1d232b"
 _VARIABLES = {
     _INK: "var(--ink)",
-    **{colour: f"var(--{name.replace(' ', '-')})" for name, colour in COLOURS.items()},
+    **{colour: f"var(--{name})" for name, colour in COLOURS.items()},
 }
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text remains text: the page's font, and searchable
@@ -446,19 +405,15 @@ _FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form in earlier vers
 
 def inline_svg(name: str, findings: AuditReport, label: str) -> str:
     """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` describes it in words."""
-    root = ElementTree.fromstring(_draw(name, findings))
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]  # in HTML, SVG needs no namespace
-        element.attrib = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+    drawn = _draw(name, findings)
+    root, used = ElementTree.fromstring(drawn), set(_REFERENCE.findall(drawn))
     for parent in [*root.iter()]:
         for child in [*parent]:
-            if child.tag in ("metadata", "style"):
+            if child.tag.endswith(("}metadata", "}style")):
                 parent.remove(child)
-    _rename(root, name)
     for element in root.iter():
-        _tidy(element)
-    box = root.attrib["viewBox"]
-    root.attrib = {"viewBox": box, "role": "img", "aria-label": label, "class": "plot"}
+        _tidy(element, name, used)
+    root.attrib = {"viewBox": root.attrib["viewBox"], "role": "img", "aria-label": label, "class": "plot"}
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -482,38 +437,27 @@ def _draw(name: str, findings: AuditReport) -> str:
     return out.getvalue()
 
 
-def _rename(root: ElementTree.Element, prefix: str) -> None:
-    """Number the ids in order of appearance, prefixed with the plot's name: a page has several plots."""
-    used = {
-        match
-        for element in root.iter()
-        for key, value in element.attrib.items()
-        if key in ("href", "clip-path")
-        for match in _REFERENCE.findall(value)
-    }
-    new: dict[str, str] = {}
-    for element in root.iter():
-        old = element.attrib.pop("id", "")
-        if old in used:
-            element.attrib["id"] = new.setdefault(old, f"{prefix}-{len(new) + 1}")
-    for element in root.iter():
-        for key in ("href", "clip-path"):
-            if key in element.attrib:
-                element.attrib[key] = _REFERENCE.sub(lambda found: f"#{new[found[1]]}", element.attrib[key])
-
-
-def _tidy(element: ElementTree.Element) -> None:
-    """Use the page's colours and fonts; drop what only takes up space."""
-    for key, value in [*element.attrib.items()]:
+def _tidy(element: ElementTree.Element, name: str, used: set[str]) -> None:
+    """Use the page's colours and fonts, and ids of this plot alone; drop what only takes up space."""
+    element.tag = element.tag.rpartition("}")[2]  # in HTML, SVG needs no namespace
+    attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+    if attributes.get("id") not in used:
+        attributes.pop("id", None)
+    for key, value in attributes.items():
         if key == "style":
             value = _FONT.sub(r"font-size: \1", _FONT_FAMILY.sub("", value))
             for colour, variable in _VARIABLES.items():
                 value = value.replace(colour, variable)
-        elif key != "id":
+        elif key == "id":
+            value = f"{name}-{value}"
+        elif key in ("href", "clip-path"):
+            value = _REFERENCE.sub(rf"#{name}-\1", value)
+        else:
             value = _DECIMALS.sub(lambda found: f"{float(found[0]):.2f}", " ".join(value.split()))
-        element.attrib[key] = value
-    if element.attrib.get("transform", "").startswith("rotate(-0 "):
-        del element.attrib["transform"]
+        attributes[key] = value
+    if attributes.get("transform", "").startswith("rotate(-0 "):
+        del attributes["transform"]
+    element.attrib = attributes
     if element.tag != "text":
         element.text = None
     element.tail = None

@@ -1,30 +1,19 @@
 """Reports and their pages, made once for the tests that read them."""
 
 import pytest
-from auditing.report_examples import bare, hostile, huge, with_nan
+from auditing.golden.write import variants
+from auditing.report_examples import bare, golden, hostile, huge, with_nan
 
-import pucboost as puc
 from pucboost._auditing.report import render_html
-from pucboost.simulate import LogisticFamily
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def reports():
-    family = LogisticFamily.teaser()
-    people = family.sample(2000, seed=0)
-    settings = {"optional": family.optional, "margin": 0.05, "num_threads": 1}
-    certified = puc.audit(family.puc_prediction, people.X, people.y, truth=family, **settings)
-
-    def surcharge(X):
-        return family.puc_prediction(X) * 0.9 + 0.1 * (X != X).any(axis=1)  # NaN is what is withheld
-
-    older = people.X[:, 0] > 0
-    violated = puc.audit(surcharge, people.X, people.y, subgroups={"older": older}, **settings)
-    few = puc.audit(family.puc_prediction, people.X[:250], people.y[:250], **settings)
+    """The golden report (violated for some), one that is certified, and what is hard to show."""
+    certified = variants(golden())["all sets pass"]
     return {
+        "golden": golden(),
         "certified": certified,
-        "violated": violated,
-        "few": few,
         "bare": bare(),
         "nan": with_nan(),
         "huge": huge(),
@@ -32,6 +21,6 @@ def reports():
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pages(reports):
     return {name: render_html(report) for name, report in reports.items()}

@@ -17,8 +17,6 @@ HOSTILE = "<script>alert(1)</script>\"'&|`*_[x](y)$a$\x1b[31m\x00\n"
 
 NAN = math.nan
 
-NAMES = ["certified", "violated", "few", "bare", "nan", "huge", "hostile"]
-
 _VERDICTS = (findings.CERTIFIED, findings.VIOLATED, findings.INCONCLUSIVE, findings.NOT_TESTABLE)
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -164,6 +162,6 @@ def number(text):
 
 def table_after(page, caption):
     """Return header and rows of the first table whose caption starts so."""
-    start = page.index("<table>", page.index(f"<caption><span>{caption}") - 200)
+    start = page.index("<table>", page.index(f"<caption>{caption}") - 200)
     header, *rows = Reader(page[start : page.index("</table>", start) + len("</table>")]).rows
     return header, rows

@@ -1,12 +1,12 @@
-"""The page as a browser shows it: contrast, narrow and dark windows, print."""
+"""The page as a browser shows it: contrast, narrow and dark windows, keyboard, accessibility, paper."""
 
-import html
-import json
 import re
-import subprocess
 
 import pytest
-from browser_tools import CHROMIUM, FLAGS
+from browser_tools import axe_source, browser, why_not
+
+NEEDS_BROWSER = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+AXE = axe_source() if why_not() is None else None
 
 
 def _luminance(colour):
@@ -29,74 +29,93 @@ def test_colours_have_contrast_in_light_dark_and_print(pages):
                 assert (b + 0.05) / (a + 0.05) >= 4.5, (text, ground)
 
 
-MEASURE = """
-<!DOCTYPE html><html><head><meta charset="utf-8"></head><body>FRAMES<pre id="found"></pre><script>
-const found = [];
-addEventListener("load", () => {
-  for (const frame of document.querySelectorAll("iframe")) {
-    const page = frame.contentDocument, root = page.documentElement;
-    const sizes = [...page.querySelectorAll(".plot text")].map(text => {
-      const m = text.getScreenCTM();
-      return parseFloat(frame.contentWindow.getComputedStyle(text).fontSize) * Math.hypot(m.a, m.b);
-    });
-    const outside = [...page.querySelectorAll(".plot")].flatMap(plot => {
-      const box = plot.getBoundingClientRect();
-      return [...plot.querySelectorAll("text")].filter(text => {
-        const t = text.getBoundingClientRect();
-        return t.left < box.left - 3 || t.right > box.right + 3;
-      }).map(text => text.textContent);
-    });
-    found.push({
-      page: frame.dataset.page, width: frame.contentWindow.innerWidth, scroll: root.scrollWidth,
-      body: page.body.scrollWidth, verdict: page.querySelector(".verdict h2").textContent.trim(),
-      dark: frame.contentWindow.getComputedStyle(page.body).backgroundColor, smallest: Math.min(99, ...sizes), outside,
-    });
-  }
-  document.getElementById("found").textContent = JSON.stringify(found);
-});
-</script></body></html>
-"""
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as one:
+        yield one
 
 
-def _chromium(*arguments, tmp_path):
-    profile = f"--user-data-dir={tmp_path / 'profile'}"
-    done = subprocess.run(
-        [CHROMIUM, *FLAGS, profile, *arguments], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def files(pages, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    for name, text in pages.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in pages}
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_page_in_a_browser(reports, pages, tmp_path):
-    frames = "".join(
-        f'<iframe data-page="{name}" style="border: 0; width: {width}px; height: 600px; color-scheme: {scheme}" '
-        f'srcdoc="{html.escape(pages[name])}"></iframe>'
-        for name in ("certified", "violated", "huge", "hostile", "bare")
-        for width, scheme in ((360, "light"), (800, "dark"), (1280, "light"))
-    )
-    (tmp_path / "wrapper.html").write_text(MEASURE.replace("FRAMES", frames), encoding="utf-8")
-    dom = _chromium(
-        "--virtual-time-budget=10000", "--dump-dom", (tmp_path / "wrapper.html").as_uri(), tmp_path=tmp_path
-    )
-    found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', dom, flags=re.DOTALL)[1]))
-    assert len(found) == 15
-    for page in found:
-        assert page["scroll"] <= page["width"], page  # nothing scrolls sideways
-        assert page["body"] <= page["width"], page
-        assert page["smallest"] >= 9, page
-        assert page["outside"] == [], page
-        assert page["dark"] == ("rgb(20, 24, 29)" if page["width"] == 800 else "rgb(255, 255, 255)")
-        assert page["verdict"] == reports[page["page"]].verdict
+UNFOLD = "document.querySelectorAll('details').forEach(one => { one.open = true; })"
+MEASURE = """(() => {
+  const texts = [...document.querySelectorAll(".plot text")], size = text => {
+    const m = text.getScreenCTM();
+    return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(m.a, m.b);
+  };
+  const outside = texts.filter(text => {
+    const t = text.getBoundingClientRect(), box = text.closest(".plot").getBoundingClientRect();
+    return t.left < box.left - 3 || t.right > box.right + 3;
+  });
+  return {
+    widths: [document.documentElement.scrollWidth, document.body.scrollWidth],
+    smallest: Math.min(99, ...texts.map(size)), outside: outside.map(text => text.textContent),
+    ground: getComputedStyle(document.body).backgroundColor,
+    verdict: document.querySelector(".verdict h2").textContent.trim(),
+  };
+})()"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_page_can_be_photographed_and_printed(reports, tmp_path):
-    reports["violated"].to_html(tmp_path / "audit.html")
-    address = (tmp_path / "audit.html").as_uri()
-    dom = _chromium(
-        f"--screenshot={tmp_path / 'shot.png'}", "--window-size=1280,900", "--dump-dom", address, tmp_path=tmp_path
-    )
-    assert reports["violated"].reason in html.unescape(dom)
-    _chromium(f"--print-to-pdf={tmp_path / 'audit.pdf'}", address, tmp_path=tmp_path)
-    assert (tmp_path / "audit.pdf").read_bytes().startswith(b"%PDF")
+@NEEDS_BROWSER
+def test_page_in_narrow_wide_and_dark_windows(reports, files, page):
+    for name, path in files.items():
+        for width, dark in ((360, False), (800, True), (1280, False)):
+            page.open(path, width=width, dark=dark)
+            folded = page.evaluate("document.documentElement.scrollWidth")
+            page.evaluate(UNFOLD)
+            found = page.evaluate(MEASURE)
+            assert max(folded, *found["widths"]) <= width, (name, width)  # nothing scrolls sideways
+            assert found["smallest"] >= 9, (name, width)
+            assert found["outside"] == [], (name, width)
+            assert found["ground"] == ("rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)")
+            assert found["verdict"] == reports[name].verdict
+
+
+@NEEDS_BROWSER
+def test_first_sheet_fits_and_chapters_open_by_keyboard_and_link(files, page):
+    page.open(files["golden"])
+    assert page.evaluate("document.querySelector('.chapter').getBoundingClientRect().top") < 1600
+    is_open = "[...document.querySelectorAll('details')].map(one => one.open)"
+    assert page.evaluate(is_open) == [False] * 4
+    page.press("Tab", 9)  # the link in the caveats
+    page.press("Enter", 13, "\r")
+    assert page.evaluate(is_open) == [False, False, True, False]  # a link opens the chapter it leads into
+    page.open(files["golden"])
+    page.press("Tab", 9)
+    page.press("Tab", 9)
+    page.press(" ", 32, " ")
+    assert page.evaluate(is_open) == [True, False, False, False]
+
+
+@NEEDS_BROWSER
+def test_page_prints_unfolded_on_white_paper(files, page):
+    def sheets():
+        return len(re.findall(rb"/Type\s*/Page\b", page.print()))
+
+    page.open(files["golden"], dark=True)
+    folded = sheets()
+    page.evaluate(UNFOLD)
+    assert folded == sheets() > 4
+    page.open(files["golden"], dark=True, width=690)
+    page.call("Emulation.setEmulatedMedia", media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.documentElement.scrollWidth") <= 690  # no column is cut off
+    assert page.evaluate("document.querySelector('.sheet').getBoundingClientRect().bottom") < 1010  # one sheet of A4
+
+
+@NEEDS_BROWSER
+@pytest.mark.skipif(AXE is None, reason="axe-core is not installed (pip install 'pucboost[browser]', or AXE_CORE=file)")
+def test_axe_finds_nothing_serious(files, page):
+    for name, width, dark in (("golden", 1280, False), ("golden", 390, True), ("hostile", 1280, True)):
+        page.open(files[name], width=width, dark=dark)
+        page.evaluate(UNFOLD)
+        page.call("Runtime.evaluate", expression=AXE)
+        passed, violations = page.evaluate("axe.run().then(done => [done.passes.length, done.violations])")
+        assert passed > 15
+        assert [one["help"] for one in violations if one["impact"] in ("serious", "critical")] == []
