@@ -179,17 +179,6 @@ class MaskConstants:
     depths: tuple[Depth, ...]
     """One more than groups in ``order``: the first is the root."""
 
-    def at(self, masks: Array) -> Array:
-        """Return the constants of masks (masks × outputs); one that nobody had gets those of its closest parent."""
-        out = np.repeat(self.depths[0].constant, len(masks), axis=0)
-        used = np.uint64(0)
-        for depth, nodes in enumerate(self.depths):
-            used |= np.uint64(1) << np.uint64(self.order[depth - 1]) if depth else np.uint64(0)
-            place = np.minimum(np.searchsorted(nodes.keys, masks & used), len(nodes.keys) - 1)
-            found = nodes.keys[place] == masks & used
-            out[found] = nodes.constant[place[found]]
-        return out
-
 
 def mask_constants(rows: ScoredRows, objective: Objective, n_groups: int, strength: float = 1.0) -> MaskConstants:
     """Return the constants, each times ``strength``."""

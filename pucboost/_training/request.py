@@ -221,12 +221,9 @@ class TrainingRequest:
     engine: Engine
     settings: Settings
     params: EngineParams
-    options: RunOptions
     table: SourceTable
     consent: Consent
     """Has no groups if nothing is optional."""
-    objective: Objective | None
-    """The loss in closed form; None for a callable, or a loss pucboost does not know."""
     classes: Array | None = None
     """The labels that class numbers stand for, if there were others than these numbers."""
     label_name: str = "label of train_set"
@@ -276,6 +273,14 @@ class TrainingRequest:
         consent.warn_without_base()
         keeps = keep_training_booster
         return cls.of(engine, settings, engine_params, table, consent, num_boost_round, metrics, keeps_data=keeps)
+
+    @property
+    def options(self) -> RunOptions:
+        return self.params.options
+
+    @property
+    def objective(self) -> Objective | None:
+        return self.params.objective
 
     @property
     def calibrates(self) -> bool:
@@ -358,7 +363,7 @@ class TrainingRequest:
         engine.check_labels(objective, table.label, label_name)
         if settings.plan is not None and options.zero_as_missing != settings.plan.plan.zero_as_missing:
             raise ValueError("zero_as_missing differs between params and plan; give it to SharedPlan.facts and agree.")
-        return cls(engine, settings, prepared, options, table, consent, objective, classes, label_name)
+        return cls(engine, settings, prepared, table, consent, classes, label_name)
 
 
 def _check_names(engine: Engine, names: Sequence[str]) -> None:

@@ -296,11 +296,16 @@ def refit(
     request = TrainingRequest(
         engine_named(boosters.name),
         Settings(augmentation=augmentation, copies=copies, calibrate_masks=strength, keep_row_hashes=keep_row_hashes),
-        EngineParams({}, 0, row_bytes=0, column_bytes=0),
-        RunOptions(seed, num_threads, facts.zero_as_missing),
+        EngineParams(
+            {},
+            num_boost_round=0,
+            row_bytes=0,
+            column_bytes=0,
+            options=RunOptions(seed, num_threads, facts.zero_as_missing),
+            objective=loss_of(booster),
+        ),
         replace(table, pandas_categorical=None),  # the booster has its categories already
         consent,
-        loss_of(booster),
     )
     # The constants per mask are no leaves to be refitted a little: they are made again for the refitted trees.
     trees = boosters.first_rounds(booster, facts.used_rounds - 1) if strength else booster

@@ -1,4 +1,4 @@
-"""What every engine does beyond the laws: validation, objectives, cv, continuing, model files, refusing bad input."""
+"""What every engine does beyond the laws: validation, objectives, cv, continuing, model files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from engine_kits import OPTIONAL, EngineKit, every_engine, logistic
 from tools import make_table
 
 import pucboost as puc
-from pucboost._engines import ENGINE_NAMES
 from pucboost._virtual.plan import child_seed
 
 # ---------------------------------------------------------------- validation and early stopping
@@ -172,55 +171,3 @@ def test_consent_travels_with_the_model(kit: EngineKit, tmp_path: Path) -> None:
         assert other.puc_summary == booster.puc_summary
         np.testing.assert_array_equal(kit.predict(other, X), kit.predict(booster, X))
     assert puc.consent_of(kit.fit_alone(kit.params, X, y, 1)) is None
-
-
-# ---------------------------------------------------------------- bad input: one validation, the same text
-
-
-BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
-    ({"optional": ["glucose"]}, "optional names column 'glucose', but the table has no column names"),
-    ({"optional": {"a": []}}, "Group 'a' of optional has no columns"),
-    ({"copies": 0.5}, "copies must be finite and at least 1"),
-    ({"augmentation": "balance"}, "augmentation must be one of"),
-    ({"max_virtual_rows": 20}, "The table has 60 rows, more than max_virtual_rows = 20"),
-    ({"augmentation": "exhaustive", "max_virtual_rows": 70}, "augmentation='exhaustive' makes"),
-    ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
-    ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
-    ({"num_iterations": float("inf")}, "num_iterations.* a whole number, got inf"),
-    ({"compact": 3}, "compact must be True, False or 'auto'"),
-]
-
-
-def with_value(vector: Any, row: int, value: float) -> Any:
-    out = np.array(vector, dtype=float)
-    out[row] = value
-    return out
-
-
-@every_engine
-def test_bad_input(kit: EngineKit) -> None:
-    X, y = make_table(60)
-    for params, message in BAD_PARAMS:
-        with pytest.raises(ValueError, match=message):
-            kit.fit(X, y, 2, **params)
-    for given, message in [
-        ({"label": y[:-1]}, r"label of train_set must have one value for each of the 60 rows, got shape \(59,\)"),
-        ({"label": with_value(y, 7, np.nan)}, "label of train_set is nan in row 7"),
-        ({"label": y, "weight": with_value(y, 3, -1)}, "weight of train_set is -1.0 in row 3"),
-        ({"label": y, "available": np.zeros((60, 3), bool)}, "available says that row"),
-        ({"label": y, "init_score": y[:7]}, "init_score of train_set must have"),
-        ({"label": y, "feature_name": ["a"]}, "6 columns, but feature_name lists 1 names"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            puc.train({**kit.params, "optional": OPTIONAL}, puc.Dataset(X, **given), 2)
-    for objective, label in [("poisson", -1.0), ("binary", 2.0), ("multiclass", 7.0), ("gamma", 0.0)]:
-        params = {"num_class": 3} if objective == "multiclass" else {}
-        with pytest.raises(ValueError, match=f"label of train_set is {label} in row 4"):
-            kit.fit(X, with_value(np.ones(60), 4, label), 2, objective=kit.objectives[objective], **params)
-
-
-def test_unknown_engine() -> None:
-    X, y = make_table(60)
-    known = ", ".join(map(repr, ENGINE_NAMES))
-    with pytest.raises(ValueError, match=f"engine must be one of {known}; got 'forest'"):
-        puc.train({"engine": "forest", "optional": OPTIONAL}, puc.Dataset(X, y), 2)

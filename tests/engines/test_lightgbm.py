@@ -9,7 +9,6 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-import pandas as pd
 import pytest
 from engine_kits import LIGHTGBM, OPTIONAL
 from hypothesis import given
@@ -228,23 +227,6 @@ def test_same_model_string_with_seeds_and_binning_parameters() -> None:
             ours = puc.train(params, lgb.Dataset(X, y), 10)
             by_hand = table_training(params, X, y, 10, seed=seed.get("seed", 0))
             assert LIGHTGBM.model(ours) == LIGHTGBM.model(by_hand), params
-
-
-def test_same_model_with_categories() -> None:
-    rng = np.random.default_rng(0)
-    X, _ = make_table(900)
-    frame = pd.DataFrame(X, columns=list("abcdef"))
-    frame["colour"] = pd.Categorical(rng.choice(["red", "green", "blue"], 900))
-    frame["grade"] = pd.Categorical(rng.choice(["x", "y", None], 900))
-    frame["rank"] = pd.Categorical(rng.choice(["low", "high"], 900), categories=["low", "high"], ordered=True)
-    y = (frame["colour"] == "red").to_numpy() + rng.normal(size=900)
-    params = {**QUIET, "optional": ["d", "grade", "f"], "augmentation": "exhaustive", "min_data_per_group": 5}
-    ours = puc.train(params, lgb.Dataset(frame, y), 10)
-    assert LIGHTGBM.model(ours) == LIGHTGBM.model(table_training(params, frame, y, 10))
-    assert ours.pandas_categorical == [["blue", "green", "red"], ["x", "y"], ["low", "high"]]
-    # Booster.predict maps categories by name: the order of a new table does not matter.
-    shuffled = frame.assign(colour=frame["colour"].cat.set_categories(["red", "blue", "green"]))
-    np.testing.assert_array_equal(ours.predict(shuffled), ours.predict(frame))
 
 
 def test_infinite_values_are_treated_as_lightgbm_does() -> None:

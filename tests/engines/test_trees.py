@@ -56,7 +56,7 @@ def erased(rows: Any, mask: int) -> Any:
     return out
 
 
-def assert_same_bits(booster: Any, rows: Any = None, response: bool = True) -> None:
+def assert_same_bits(booster: Any, rows: Any = None, response: bool = True, masks: Any = MASKS) -> None:
     """Compare raw scores and predictions with the engine's own, under several masks."""
     boosters = boosters_of(booster)
     forest = boosters.trees(booster)
@@ -65,8 +65,8 @@ def assert_same_bits(booster: Any, rows: Any = None, response: bool = True) -> N
     for dtype in (np.float64, np.float32):
         with np.errstate(over="ignore", under="ignore"):
             given_rows = rows.astype(dtype)
-        raw = LeafSets(forest, GROUPS, 1).raw(given_rows, MASKS)
-        for k, mask in enumerate(MASKS):
+        raw = LeafSets(forest, GROUPS, 1).raw(given_rows, masks)
+        for k, mask in enumerate(masks):
             matrix = erased(given_rows, int(mask))
             wanted = boosters.predict(booster, matrix, raw_score=True)
             assert raw.dtype == wanted.dtype
@@ -88,7 +88,7 @@ QUIET = {
     "cat_smooth": 1,
     "cat_l2": 1,
     "verbosity": -1,
-    "num_threads": 2,
+    "num_threads": 1,
     "deterministic": True,
     "force_row_wise": True,
     "min_data_in_leaf": 5,
@@ -148,7 +148,7 @@ def test_lightgbm() -> None:
         booster = fit_lgb(params, y)
         assert (re.search("num_cat=[1-9]", booster.model_to_string()) is not None) == ("categorical_feature" in params)
         assert_same_bits(booster)
-        assert_same_bits(lgb.Booster(model_str=booster.model_to_string()))
+        assert_same_bits(lgb.Booster(model_str=booster.model_to_string()), masks=MASKS[1:3])
 
 
 def test_lightgbm_with_its_own_thresholds_as_values() -> None:
@@ -239,7 +239,7 @@ def fit_xgb(
 ) -> Any:
     kinds = ["c" if categories and j == CATEGORY else "q" for j in range(6)]
     matrix = xgb.DMatrix(X, y, feature_types=kinds, enable_categorical=True)
-    return xgb.train({"verbosity": 0, "nthread": 2, **params}, matrix, rounds, **given)
+    return xgb.train({"verbosity": 0, "nthread": 1, **params}, matrix, rounds, **given)
 
 
 XGB: dict[str, tuple[dict[str, Any], Any, bool]] = {
@@ -277,7 +277,7 @@ def test_xgboost() -> None:
         booster = fit_xgb(params, y, categories=categories)
         assert ('"split_type":[1' in booster.save_raw("json").decode()) == categories
         assert_same_bits(booster)
-        assert_same_bits(xgb.Booster(model_file=booster.save_raw("ubj")))
+        assert_same_bits(xgb.Booster(model_file=booster.save_raw("ubj")), masks=MASKS[1:3])
         assert_same_content(read_ubjson(bytes(booster.save_raw("ubj"))), json.loads(booster.save_raw("json")))
 
 

@@ -28,6 +28,7 @@ def small() -> tuple[Any, Any]:
 BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
     ({"optional": ["glucose"]}, "optional names column 'glucose', but the table has no column names"),
     ({"optional": 3}, r"got 3; write \[3\]"),
+    ({"optional": {"a": []}}, "Group 'a' of optional has no columns"),
     ({"copies": 0.5}, "copies must be finite and at least 1"),
     ({"copies": float("nan")}, "copies must be finite"),
     ({"copies": "two"}, "copies must be a number of at least 1"),
@@ -42,31 +43,33 @@ BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
     ({"max_virtual_rows": 20}, "The table has [46][08] rows, more than max_virtual_rows = 20"),
     ({"augmentation": "exhaustive", "max_virtual_rows": 70}, "augmentation='exhaustive' makes .* more than max_virtu"),
     ({"engine": "forest"}, f"engine must be one of {', '.join(repr(kit.name) for kit in KITS)}, 'auto'; got 'forest'"),
-    ({"objective": "lambdarank"}, "Protected User Consent is defined for predictions of a person's outcome"),
     ({"metric": ["auc", "ndcg@3"]}, "metric='ndcg@3' needs queries"),
-    ({"linear_trees": "true"}, "linear_tree with optional features"),
-    ({"use_missing": False}, "use_missing=False makes LightGBM read a withheld value as the number 0"),
-    ({"use_quantized_grad": True}, "use_quantized_grad=True with optional features: .* in the middle of a tree"),
-    ({"bagging_by_query": True}, "bagging_by_query"),
-    ({"objective": "xentlambda"}, "reads weights as exposures"),
-    ({"objective": "multiclassova", "num_class": 2, "is_unbalance": True}, "counts virtual rows instead of people"),
+    ({"compact": 3}, "compact must be True, False or 'auto'"),
+    ({"num_iterations": float("inf")}, "num_iterations.* a whole number, got inf"),
     ({"seed": "seven"}, "seed must be a whole number, got 'seven'"),
     ({"seed": 2.7}, "seed must be a whole number, got 2.7"),
 ]
 
 
-@pytest.mark.parametrize("function", ["train", "cv"])
-def test_bad_params(function: str) -> None:
-    for params, message in BAD_PARAMS:
-        data, given = lgb.Dataset(*small()), {**PARAMS, **params}
-        before = copy.deepcopy(given)
-        with pytest.raises(ValueError, match=message):
-            getattr(puc, function)(given, data, 2)
-        assert given == before
-        assert data._handle is None
-    for params in ({"use_missing": False}, {"linear_tree": True}):  # also on the Dataset
-        with pytest.raises(ValueError, match=next(iter(params))):
-            getattr(puc, function)(PARAMS, lgb.Dataset(*small(), params=params), 2)
+@every_engine
+def test_bad_params(kit: EngineKit) -> None:
+    for function in (puc.train, puc.cv):
+        for params, message in BAD_PARAMS:
+            data, given = lgb.Dataset(*small()), {**kit.params, "optional": OPTIONAL, **params}
+            before = copy.deepcopy(given)
+            with pytest.raises(ValueError, match=message):
+                function(given, data, 2)
+            assert given == before
+            assert data._handle is None
+
+
+def test_parameters_under_other_names_and_on_the_dataset() -> None:
+    for function in (puc.train, puc.cv):
+        with pytest.raises(ValueError, match="linear_tree with optional features"):
+            function({**PARAMS, "linear_trees": "true"}, lgb.Dataset(*small()), 2)
+        for params in ({"use_missing": False}, {"linear_tree": True}):
+            with pytest.raises(ValueError, match=next(iter(params))):
+                function(PARAMS, lgb.Dataset(*small(), params=params), 2)
 
 
 def with_value(vector: Any, row: int, value: float) -> Any:
@@ -75,7 +78,8 @@ def with_value(vector: Any, row: int, value: float) -> Any:
     return out
 
 
-def test_bad_datasets() -> None:
+@every_engine
+def test_bad_datasets(kit: EngineKit) -> None:
     X, y = small()
 
     def wrong(vector: Any = y, **given: Any) -> Any:
@@ -100,7 +104,11 @@ def test_bad_datasets() -> None:
         (wrong(position=[0] * 60), "train_set has positions"),
     ]:
         with pytest.raises(ValueError, match=message):
-            puc.train(PARAMS, data, 2)
+            puc.train({**kit.params, "optional": OPTIONAL}, data, 2)
+    for objective, label in [("poisson", -1.0), ("binary", 2.0), ("multiclass", 7.0), ("gamma", 0.0)]:
+        params = {"num_class": 3} if objective == "multiclass" else {}
+        with pytest.raises(ValueError, match=f"label of train_set is {label} in row 4"):
+            kit.fit(X, with_value(np.ones(60), 4, label), 2, objective=kit.objectives[objective], **params)
 
 
 def test_bad_validation_sets() -> None:
