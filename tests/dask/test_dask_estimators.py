@@ -17,6 +17,8 @@ from tools import make_table
 
 import pucboost as puc
 
+pytestmark = pytest.mark.xdist_group("dask")  # one cluster, not one in each process of tests
+
 
 def collections(X: Any, y: Any, kind: str) -> tuple[Any, Any, Any]:
     """A table and its outcomes as collections, and the table as a local one."""

@@ -20,6 +20,8 @@ from pucboost._dask import training
 from pucboost._dask.training import write_checkpoint
 from pucboost._engines import boosters_of
 
+pytestmark = pytest.mark.xdist_group("dask")  # one cluster, not one in each process of tests
+
 
 def table(n: int = 1_500) -> tuple[Any, Any, Any, Any]:
     X, y = make_table(n)

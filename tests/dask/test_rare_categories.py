@@ -13,6 +13,8 @@ from engine_kits import LIGHTGBM, XGBOOST, EngineKit
 
 import pucboost as puc
 
+pytestmark = pytest.mark.xdist_group("dask")  # one cluster, not one in each process of tests
+
 
 @pytest.mark.parametrize("kit", [LIGHTGBM, XGBOOST], ids=str)
 def test_the_silent_are_told_what_everybody_is(client: Client, kit: EngineKit, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from pucboost._dask.parts import Part, group_parts, place, training_part
 from pucboost._virtual.shared_plan import PartTable
 from pucboost.simulate import BinaryFamily
 
+pytestmark = pytest.mark.xdist_group("dask")  # one cluster, not one in each process of tests
+
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
 

@@ -17,9 +17,6 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.catalogue import STUDIES
 from benchmarks.harness import report
 
-LONGEST = ("docs/guides/command-line.md", "docs/guides/insurance.md")
-"""Their code takes so long that it runs with the slow tests."""
-
 WITH_CODE = [page for page in PAGES if code_blocks(page, "python", "sh")]
 
 
@@ -58,9 +55,7 @@ GIVEN: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.slow  # executed docs: .ci/run tries them
-@pytest.mark.parametrize(
-    "page", [pytest.param(one, marks=[pytest.mark.slow] * (name_of(one) in LONGEST), id=name_of(one)) for one in PAGES]
-)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_code_runs_and_numbers_are_traced(page: Path, tmp_path: Path) -> None:
     output = printed(page, tmp_path) if page in WITH_CODE else ""
     known = f"{output}\n{measured()}".replace("-", "−")

@@ -1,4 +1,4 @@
-"""The README is one screen that convinces; its pictures show what their words say."""
+"""The pictures of the README and of the concepts show what their words say."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PICTURES = ROOT / "docs" / "pictures"
 
 
-def test_length() -> None:
-    assert len(README.encode()) < 7_000
-
-
 def test_picture_in_both_lights() -> None:
     for mode in ("light", "dark"):
         assert f"docs/pictures/silence-{mode}.svg" in README
 
 
+@pytest.mark.slow  # the picture's models are trained
 def test_words_of_the_picture() -> None:
     """The alternative text, both files and the models agree on the numbers."""
     specification = importlib.util.spec_from_file_location("draw", PICTURES / "draw.py")
@@ -39,17 +36,12 @@ def test_words_of_the_picture() -> None:
         assert f"<dc:title>{words}</dc:title>" in (PICTURES / f"silence-{mode}.svg").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", ["comparison", "virtual-rows"])
-def test_pictures_of_the_concepts_say_what_they_show(name: str) -> None:
-    texts = {
-        re.search("<dc:title>([^<]*)", (PICTURES / f"{name}-{mode}.svg").read_text(encoding="utf-8"))[1]  # type: ignore[index]
-        for mode in ("light", "dark")
-    }
+def test_pictures_of_the_concepts_say_what_they_show() -> None:
     page = (ROOT / "docs" / "concepts" / "index.md").read_text(encoding="utf-8")
-    assert len(texts) == 1
-    assert page.count(f"![{texts.pop()}]") == 2
-
-
-def test_the_demo_command_is_the_first_command() -> None:
-    commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
-    assert [command.split()[-1] for command in commands] == ["demo", ".venv/bin/pytest"]
+    for name in ("comparison", "virtual-rows"):
+        texts = {
+            re.search("<dc:title>([^<]*)", (PICTURES / f"{name}-{mode}.svg").read_text(encoding="utf-8"))[1]  # type: ignore[index]
+            for mode in ("light", "dark")
+        }
+        assert len(texts) == 1
+        assert page.count(f"![{texts.pop()}]") == 2

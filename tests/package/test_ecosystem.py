@@ -288,22 +288,23 @@ def by_joblib(model: Any) -> Any:
     return joblib.load(file)
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_pickled_models_keep_consent_and_predictions(name: str) -> None:
-    model, X = MODELS[name](), masked_rows()
-    for again in (pickle.loads(pickle.dumps(model)), by_joblib(model)):
-        assert type(again) is type(model)
-        assert puc.consent_of(again) == model.consent
-        assert again.puc_summary == model.puc_summary
-        for sharing in ("as_given", "withheld", "best"):
-            expected = puc.predict(model, X, sharing=sharing)
-            np.testing.assert_array_equal(puc.predict(again, X, sharing=sharing), expected)
+def test_pickled_models_keep_consent_and_predictions() -> None:
+    X = masked_rows()
+    for name, made in MODELS.items():
+        model = made()
+        for again in (pickle.loads(pickle.dumps(model)), by_joblib(model)):
+            assert type(again) is type(model)
+            assert puc.consent_of(again) == model.consent
+            assert again.puc_summary == model.puc_summary
+            for sharing in ("as_given", "withheld", "best"):
+                expected = puc.predict(model, X, sharing=sharing)
+                np.testing.assert_array_equal(puc.predict(again, X, sharing=sharing), expected, err_msg=name)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_many_threads_predict_as_one_does(name: str) -> None:
     model, X = MODELS[name](), masked_rows()
-    pieces = [X.iloc[lo : lo + 50] for lo in range(0, len(X), 50)]
+    pieces = [X.iloc[lo : lo + 80] for lo in range(0, len(X), 80)]
 
     def own_predict(piece: pd.DataFrame) -> Any:
         return model.predict(xgb.DMatrix(piece) if isinstance(model, xgb.Booster) else piece)
