@@ -96,7 +96,8 @@ def test_no_letter_to_people_whose_set_training_never_saw(kit: EngineKit) -> Non
 def test_the_promise_in_short_sentences() -> None:
     """Exactly this, and no more: nothing about being better off, and nothing about single people."""
     booster, X = priced()
-    page = words(puc.letter(booster, sharing(X, "app"), text=TEXT))
+    letter = puc.letter(booster, sharing(X, "app"), text=TEXT)
+    page = words(letter)
     assert (
         "The model behind your yearly price is built to conclude nothing from the fact that you keep something to "
         "yourself. It compares you with people who told us the same as you. Whether they told us more does not "
@@ -107,17 +108,9 @@ def test_the_promise_in_short_sentences() -> None:
     assert "An example: your fitness app." in words(puc.letter(booster, sharing(X, *GROUPS), text=TEXT))
     sentences = re.split(r"[.:] ", " ".join([TEXT.promise, TEXT.example, TEXT.promise_telling]))
     assert max(len(sentence.split()) for sentence in sentences) <= 28
-
-
-def test_which_model_when_and_that_it_is_no_legal_notice() -> None:
-    booster, X = priced()
-    letter = puc.letter(booster, X[:1], text=TEXT)
     assert letter.about.model == str(model_hash(booster))[:12]
-    page = words(letter)
     assert f"Made on {date.today().isoformat()} with model {letter.about.model}." in page
-    assert "This page is information, not a legal notice." in page
-    assert "adverse action" in page
-    assert "Article 22 of the GDPR" in page
+    assert re.search("This page is information, not a legal notice. .*adverse action .*Article 22 of the GDPR", page)
 
 
 def test_what_the_audit_found() -> None:
@@ -133,25 +126,12 @@ def test_what_the_audit_found() -> None:
         assert re.search(f"The model was last checked on 2026-03-04, with the result: {meaning}", page)
         assert "not audited" not in page
         assert CLAIM in page
+    page = words(puc.letter(booster, X[:1], text=TEXT, audit=report(booster, telling=True)))
+    assert "nearly shows who keeps something to themselves. So we cannot rule out that something is concluded" in page
+    assert not re.search("conclude nothing|An example", page)
     stored = json.loads(report(booster, "violated").to_json())
     [again] = puc.letters.for_each(booster, X[:1], text=TEXT, audit=stored)
     assert "with the result: violated. Some" in words(again)
-
-
-def test_nothing_is_claimed_where_base_columns_tell_who_withholds() -> None:
-    booster, X = priced()
-    page = words(puc.letter(booster, X[:1], text=TEXT, audit=report(booster, "inconclusive", telling=True)))
-    assert "conclude nothing" not in page
-    assert "An example" not in page
-    assert "nearly shows who keeps something to themselves. So we cannot rule out that something is concluded" in page
-
-
-def test_a_real_audit() -> None:
-    X, y = people(1200)
-    booster = puc.train({**LIGHTGBM.params, "optional": GROUPS}, puc.Dataset(X[:600], y[:600]), 5)
-    audit = puc.audit(booster, X[600:], y[600:], margin=0.2, num_threads=1)
-    page = words(puc.letter(booster, X[:1], text=TEXT, audit=audit))
-    assert f"The model was last checked on {audit.provenance.date[:10]}, with the result: {audit.verdict}. " in page
 
 
 def test_audits_of_other_models_are_refused() -> None:
