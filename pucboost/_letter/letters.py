@@ -191,7 +191,7 @@ def each_letter(
     consent, nesting, trees = predictor.consent, predictor.consent.nesting, predictor.model
     _check_groups(text, consent)
     summary = _protected(kept_of(trees)[1])
-    about = About.of(text, trees) if audit is None else About.of(text, trees).audited(audit, model_hash(model))
+    about = _about(text, model, trees, audit)
     loss = trees.objective.name if isinstance(trees, AnchoredModel) else boosters_of(trees).facts(trees).loss
     too_many = who_has_too_many(predictor.shared, nesting, 1 << MAX_SHARED)
     if too_many is not None:
@@ -270,10 +270,10 @@ def _protected(summary: TrainingSummary | None) -> TrainingSummary:
 def _was_seen(mask: int, summary: TrainingSummary) -> bool:
     """Return whether training saw the set ``mask``, and with it all of its subsets.
 
-    Under the weight law every person stands for all subsets of what they share. So each scheme of augmentation has
-    shown a set to the model if some people share at least this set, and whatever it has shown of a person's set it has
-    shown of all that the switches choose. Sets that fewer than five people share are not kept, so among very many sets
-    one may be refused that was seen. A model that keeps no list has more than 4,096 sets of five people or more.
+    Under the weight law every person stands for all subsets of what they share. So under each scheme of augmentation
+    training has seen a set if some people share at least this set, and then all that the switches choose from it. Sets
+    that fewer than five people share exactly are not kept, so a set may be refused that was seen. A model that keeps no
+    list (None) has seen more than 4,096 sets of five people or more.
     """
     seen = summary.masks_seen
     return mask == 0 or seen is None or any(mask & ~other == 0 for other in seen)
@@ -305,32 +305,32 @@ class About:
     telling: bool = False
     """Whether the audit found base columns that nearly tell who withholds, justified or not."""
 
-    @classmethod
-    def of(cls, text: LetterText, model: Any) -> About:
-        known = model_hash(model) or model_hash(trees_of(model))  # an anchor may have no hash
-        return cls(text, str(known)[:12], date.today().isoformat())
 
-    def audited(self, audit: Any, known_as: str | None) -> About:
-        """Return this with what an audit found, if it is about the model, which may also be ``known_as`` a pipeline."""
-        given = audit.to_dict() if hasattr(audit, "to_dict") else audit
-        try:
-            verdict, day, audited = given["verdict"], given["provenance"]["date"], given["provenance"]["model_hash"]
-            telling = any(column["conspicuous"] for column in (given["recognition"] or {"columns": ()})["columns"])
-        except (TypeError, KeyError):
-            raise ValueError(f"audit must be what puc.audit returns, or its to_dict(); got {audit!r:.60}.") from None
-        if audited is not None and audited != known_as and audited[: len(self.model)] != self.model:
-            raise ValueError(
-                f"audit is about another model: the hash of the audited one begins with {audited[:12]}, that of this "
-                f"one with {self.model}. Audit this model."
-            )
-        if not hasattr(self.text, result_of(verdict)):
-            raise ValueError(f"audit has the verdict {verdict!r}, which this version of pucboost does not know.")
-        return replace(self, checked=day[:10], verdict=verdict, telling=telling)
+def _about(text: LetterText, model: Any, trees: Any, audit: Any) -> About:
+    """Return what is known about a model and the trees in it; raise if the audit was of another one."""
+    own = model_hash(trees) or str(model_hash(trees_of(trees)))  # an anchor may have no hash
+    about = About(text, own[:12], date.today().isoformat())
+    if audit is None:
+        return about
+    given = audit.to_dict() if hasattr(audit, "to_dict") else audit
+    try:
+        verdict, day, audited = given["verdict"], given["provenance"]["date"], given["provenance"]["model_hash"]
+        telling = any(column["conspicuous"] for column in (given["recognition"] or {"columns": ()})["columns"])
+    except (TypeError, KeyError):
+        raise ValueError(f"audit must be what puc.audit returns, or its to_dict(); got {audit!r:.60}.") from None
+    if audited not in (None, own, model_hash(model)):
+        raise ValueError(
+            f"audit is about another model: the hash of the audited one begins with {audited:.12}, that of this one "
+            f"with {about.model}. Audit this model."
+        )
+    if not hasattr(text, result_of(verdict)):
+        raise ValueError(f"audit has the verdict {verdict!r}, which this version of pucboost does not know.")
+    return replace(about, checked=f"{day:.10}", verdict=verdict, telling=telling)
 
 
 def result_of(verdict: str) -> str:
     """Return which of the texts says what a verdict means."""
-    return f"result_{verdict.replace(' ', '_')}"
+    return "result_" + "_".join(str(verdict).split())
 
 
 @dataclass(frozen=True, repr=False)
