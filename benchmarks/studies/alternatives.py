@@ -25,9 +25,9 @@ from benchmarks import models
 from benchmarks.data import load
 from benchmarks.harness.measuring import by, plus_minus, standard_error, values
 from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit, part_of
-from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
+from pucboost._auditing.findings import ALL_WITHHOLDING, CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
 from pucboost._auditing.nuisance import CrossFitter, NuisanceLoss, View
-from pucboost._auditing.penalty import ALL_WITHHOLDING, estimate_penalties, overall
+from pucboost._auditing.penalty import estimate_penalties, overall
 from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
 from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions, JudgementOptions

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit
-from pucboost._auditing.findings import Penalty
+from pucboost._auditing.findings import ALL_WITHHOLDING, Penalty
 from pucboost._auditing.nuisance import AVAILABILITY, CrossFitter, View, outcome_loss
-from pucboost._auditing.penalty import ALL_WITHHOLDING, _claims, _influences, estimate_penalties, tested_masks
+from pucboost._auditing.penalty import _claims, _influences, choose_sets, estimate_penalties
 from pucboost._auditing.people import AuditedModel, AuditPeople, read_audit_people
 from pucboost._auditing.scores import MaskScores, critical_value, normal_quantile
 from pucboost._auditing.settings import FittingOptions, JudgementOptions
@@ -98,8 +98,8 @@ class Sample:
         )
         self.model = AuditedModel(world.model, self.people, None, 1)
         self.judgement = JudgementOptions(MARGIN, level=LEVEL)
-        tested = tested_masks(self.people, self.judgement)
-        self.masks = [mask for mask in tested if mask != self.people.everything]
+        tested = choose_sets(self.people, self.judgement)
+        self.masks = [mask for mask in tested.alone if mask != self.people.everything]
 
     def true_scores(self) -> list[MaskScores]:
         """Return the scores with the true models of outcome and availability in place of fitted ones."""

@@ -23,11 +23,13 @@ from .._prediction.predictor import best_subsets, favourable_sign
 from .._silence import BASE_COLUMN, NOBODY, describe, find_encoded_silence
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
 from .findings import (
+    RARER_SETS,
     AveragePrediction,
     Balance,
     Calibration,
     CalibrationBin,
     Comparability,
+    Coverage,
     Estimate,
     GroupSupport,
     Histogram,
@@ -38,8 +40,10 @@ from .findings import (
     ScatterPoint,
     SharingEffect,
     Support,
+    people_who,
 )
 from .nuisance import AVAILABILITY, EVENT, LIGHTGBM_PARAMS, View, outcome_loss
+from .penalty import MANY_RECOGNISED
 from .people import AuditedModel, AuditPeople, Loss
 from .scores import MaskScores, ratio_estimate
 from .settings import FittingOptions, NuisanceEstimators, counted
@@ -105,8 +109,8 @@ def _with_holm(found: list[Informativeness]) -> list[Informativeness]:
 # Three numbers for those who share exactly S, with D = 1[A = S] and e = P(D = 1 | b, z_S, A ⊇ S):
 #
 # - the calibration κ = E[f − Y | A ⊇ S], everybody masked to S. It needs no nuisance model and is 0 for f*.
-# - the share P(ê > 0.95 | A = S). The yardstick g averages over the silent themselves, so as e → 1 a model that reads
-#   silence passes by definition.
+# - the share P(e > 0.95 | A = S), as far as it is sure. The yardstick g averages over the silent themselves, so as
+#   e → 1 a model that reads silence passes by definition; beyond a quarter, the verdict does not cover these people.
 # - the penalty against people who share strictly more, g' = E[Y | b, z_S, A ⊋ S] in place of g. Where e ≤ 0.95,
 #
 #       Σ [D(f − g') − (1 − D)·e/(1 − e)·(Y − g')] / Σ D,
@@ -118,8 +122,6 @@ def _with_holm(found: list[Informativeness]) -> list[Informativeness]:
 
 RECOGNISED = 0.95
 """From this probability on, hardly anybody like a person shares more."""
-OFTEN = 0.25
-"""From this share of recognised people on, the report warns."""
 MIN_MORE = 100
 """So many people must share more, to be a yardstick of their own."""
 
@@ -127,22 +129,36 @@ MIN_MORE = 100
 def comparability(people: AuditPeople, loss: Loss, view: View, scored: MaskScores, level: float) -> Comparability:
     assert scored.share is not None
     assert scored.deviation is not None
-    rows, exact = scored.rows, scored.size > 0
-    weight = people.weight[rows]
-    cluster = None if people.cluster is None else people.cluster[rows]
+    exact, weight, cluster = scored.size > 0, view.weight, view.cluster
     kappa = ratio_estimate(weight * scored.deviation, weight, level, cluster)
-    name, count = people.name(scored.mask), int(exact.sum())
+    name = RARER_SETS if scored.mask is None else people.name(scored.mask)
+    count, compared = int(exact.sum()), len(np.unique(scored.rows))
     if exact.all() or scored.mask == people.everything:
         view.skip()
-        return Comparability(name, count, len(rows), kappa, None)
+        return Comparability(name, count, compared, kappa, None)
     share = (scored.share[0] + scored.share[1]) / 2
     alone = share > RECOGNISED
-    recognised = float(scored.size[alone].sum() / scored.size.sum())
+    recognised = float(scored.size[_surely_alone(share, exact)].sum() / scored.size.sum())
     if (~exact).sum() < MIN_MORE or not (exact & ~alone).any():
         view.skip()
-        return Comparability(name, count, len(rows), kappa, recognised)
+        return Comparability(name, count, compared, kappa, recognised)
     stricter, bounds = _stricter(loss, view, scored, alone, weight, cluster, level)
-    return Comparability(name, count, len(rows), kappa, recognised, stricter, *bounds)
+    return Comparability(name, count, compared, kappa, recognised, stricter, *bounds)
+
+
+def _surely_alone(share: Array, exact: Array) -> Array:
+    """Return the rows of whom surely at least 95 of 100 share no more, those with the largest ê.
+
+    ê is noisy and grown beyond what predicts best, so that ê > 0.95 alone would find too many. Nobody's own ê saw
+    whether they share more, so it is counted: of the k largest ê, Wilson's lower bound of the share with A = S.
+    """
+    order = np.argsort(-share, kind="stable")
+    order = order[share[order] > RECOGNISED]
+    k, z = np.arange(1, len(order) + 1), 1.645
+    rate = np.cumsum(exact[order]) / k
+    lower = (rate + z**2 / (2 * k) - z * np.sqrt(rate * (1 - rate) / k + z**2 / (4 * k**2))) / (1 + z**2 / k)
+    sure = np.flatnonzero(lower >= RECOGNISED)
+    return order[: sure[-1] + 1] if len(sure) else order[:0]
 
 
 def _stricter(
@@ -167,14 +183,14 @@ def _stricter(
 
 def compared_with_themselves(found: list[Comparability]) -> list[str]:
     """Return a warning where many people of a set are compared with themselves."""
-    often = [c for c in found if (c.recognised or 0) >= OFTEN]
+    often = [c for c in found if (c.recognised or 0) > MANY_RECOGNISED]
     if not often:
         return []
     worst = max(often, key=lambda c: c.recognised or 0)
-    who = worst.name if worst.name == "nothing" else f"{worst.name} and no more"
+    who = people_who(worst.name)
     more = "" if len(often) == 1 else f" ({len(often)} sets like that)"
     return [
-        f"Of the people who share {who}, {worst.recognised:.0%} are compared with themselves: "
+        f"Of the {who}, {worst.recognised:.0%} are compared with themselves: "
         f"hardly anybody with the same data shares more{more}. What a model reads out of their silence looks justified "
         "there."
     ]
@@ -185,7 +201,7 @@ def compared_with_themselves(found: list[Comparability]) -> list[str]:
 
 
 def loss_comparisons(
-    people: AuditPeople, loss: Loss, model: Array, base: Array, unrestricted: Array, level: float
+    people: AuditPeople, loss: Loss, model: Array, base: Array | None, unrestricted: Array | None, level: float
 ) -> tuple[LossComparison, tuple[LossComparison, ...]]:
     """Return the comparison on the silent (inference from silence), and those on everybody and on those who share."""
     everybody, silent = np.ones(len(people), dtype=bool), people.shared == 0
@@ -202,13 +218,14 @@ def loss_comparisons(
 
 
 def compare_losses(
-    people: AuditPeople, loss: Loss, model: Array, other: Array, who: Array, names: tuple[str, str], level: float
+    people: AuditPeople, loss: Loss, model: Array, other: Array | None, who: Array, names: tuple[str, str], level: float
 ) -> LossComparison:
     """Compare the mean losses of two models on the people ``who``, person by person."""
     rows = np.flatnonzero(who)
     people_name, other_name = names
-    if len(rows) < 2:
-        note = f"{counted(len(rows), 'such person', 'such people')}: not testable."
+    if len(rows) < 2 or other is None:
+        why = "such person" if len(rows) == 1 else "such people"
+        note = f"{len(rows):,} {why}: not testable." if other is not None else "Not compared, as nothing can be tested."
         return LossComparison(people_name, other_name, len(rows), None, None, None, note)
     w, y = people.weight[rows], people.y[rows]
     own, others = loss.pointwise(model[rows], y), loss.pointwise(other[rows], y)
@@ -303,8 +320,10 @@ def _histogram(values: Array, weights: Array) -> Histogram:
 
 
 def average_predictions(
-    people: AuditPeople, model: Array, base: Array, unrestricted: Array, masks: list[int]
+    people: AuditPeople, model: Array, base: Array | None, unrestricted: Array | None, masks: list[int]
 ) -> list[AveragePrediction]:
+    if base is None or unrestricted is None:
+        return []
     rows = []
     for mask in masks:
         who = people.shared == np.uint64(mask)
@@ -379,8 +398,10 @@ def _curve(people: AuditPeople, prediction: Array, name: str, level: float) -> C
     return Calibration(name, tuple(found))
 
 
-def scatter_of_silent(people: AuditPeople, model: Array, base: Array, seed: int) -> list[ScatterPoint]:
+def scatter_of_silent(people: AuditPeople, model: Array, base: Array | None, seed: int) -> list[ScatterPoint]:
     """Sample people who share nothing, with the predictions of the base-features model and of the audited model."""
+    if base is None:
+        return []
     who = np.flatnonzero(people.shared == 0)
     if len(who) > MAX_SCATTER_POINTS:
         who = np.sort(np.random.default_rng(seed).choice(who, MAX_SCATTER_POINTS, replace=False))
@@ -395,7 +416,7 @@ RARE_SHARE = 0.01
 """A group shared or withheld by fewer people than this gets a warning."""
 
 
-def describe_support(people: AuditPeople, tested: list[int], training: TrainingData) -> tuple[Support, list[str]]:
+def describe_support(people: AuditPeople, covered: Coverage, training: TrainingData) -> tuple[Support, list[str]]:
     """Return how far the data support the conclusions, with warnings."""
     notes = []
     counts = people.mask_counts
@@ -433,12 +454,6 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
             f"Silence may have been encoded as a value: {describe(values)}. If so, these people are counted as "
             "sharing, and the audit does not see what their silence costs them."
         )
-    untested = len(people) - sum(counts[mask] for mask in tested)
-    if untested:
-        notes.append(
-            f"{untested:,} of {len(people):,} people {'shares a set' if untested == 1 else 'share sets'} of groups too "
-            "rare to be tested; the verdict does not cover them."
-        )
     w = people.weight
     effective = float(w.sum() ** 2 / (w**2).sum())
     if effective < 0.5 * len(people):
@@ -447,11 +462,11 @@ def describe_support(people: AuditPeople, tested: list[int], training: TrainingD
         masks=len(counts),
         unseen_in_training=None if unseen is None else tuple(people.name(mask) for mask in unseen),
         unseen_people=unseen_people,
-        untested_people=untested,
+        untested_people=covered.not_covered,
         groups=tuple(groups),
         effective_sample_size=effective,
         trained_on=training.trained_on,
-        withholding_people=len(people) - counts.get(people.everything, 0),
+        withholding_people=covered.withholding,
     ), notes
 
 

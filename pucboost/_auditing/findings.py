@@ -15,10 +15,26 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CERTIFIED, VIOLATED, INCONCLUSIVE, NOT_TESTABLE = "certified", "violated", "inconclusive", "not testable"
+CERTIFIED_IN_PART = "certified in part"
+"""Of the whole: what was tested is certified, but some who withhold something are not covered."""
 VIOLATED_FOR_SOME = "violated for some"
 """Of the whole: no set is violated on average, but within a set some are told too much and others too little."""
 GIVEN_AWAY = "within the margin, but a base column gives these people away"
 """Note on a set that is inconclusive for this reason."""
+
+ALL_WITHHOLDING, RARER_SETS = "all who withhold something", "rarer sets together"
+"""Names of several sets together: all of them, and those too rare to be tested on their own."""
+
+
+def people_who(name: str) -> str:
+    """Return who is meant by the name of a set, as part of a sentence."""
+    known = {
+        "nothing": "people who share nothing",
+        "everything": "people who share everything",
+        ALL_WITHHOLDING: "people who withhold something",
+        RARER_SETS: "people in rarer sets taken together",
+    }
+    return known.get(name, f"people who share {name} and no more")
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,7 @@ class Penalty:
     """The average penalty θ of the people who share exactly one set of groups, or of several such sets together."""
 
     name: str
-    """The groups shared, ``nothing``, ``everything``, or ``all who withhold something``."""
+    """The groups shared, ``nothing``, ``everything``, ``all who withhold something`` or ``rarer sets together``."""
     groups: tuple[str, ...] | None
     """The groups shared; None for several sets together."""
     subgroup: str | None
@@ -72,8 +88,46 @@ class Penalty:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """People who withhold something and whom the verdict does not cover."""
+
+    name: str
+    """The set they share."""
+    people: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Whom the verdict is about: everybody who withholds something, apart from the gaps.
+
+    Every set of people that may hold 1 % of all, and those who share nothing, are tested on their own, rarer sets
+    together.
+    """
+
+    withholding: int
+    """People who withhold something."""
+    alone: int
+    """Those in sets tested on their own."""
+    together: int
+    """Those in rarer sets, tested together."""
+    not_covered: int
+    """Those nothing was concluded about: in sets that could not be tested, or compared with themselves."""
+    gaps: tuple[Gap, ...]
+    accepted: float
+    """Largest share not covered with which a model passes (``partial``)."""
+
+    @property
+    def share_not_covered(self) -> float:
+        return self.not_covered / max(1, self.withholding)
+
+
+@dataclass(frozen=True)
 class Comparability:
-    """What one set of people is compared with, and what the comparison leaves out; none of this decides."""
+    """What one set of people is compared with, and what the comparison leaves out.
+
+    None of this decides, but that people compared with themselves are not covered if they are many.
+    """
 
     name: str
     people: int
@@ -83,8 +137,8 @@ class Comparability:
     much. It needs no model of outcomes or availability, and is 0 for a justified model. For a quantile,
     P(Y ≤ f | A ⊇ S) − τ."""
     recognised: float | None
-    """Share of the people who share exactly S of whom almost nobody like them shares more (ê > 0.95): they are compared
-    with themselves. None for people who withhold nothing."""
+    """Share of the people who share exactly S of whom surely almost nobody like them shares more (e > 0.95): they are
+    compared with themselves. None for people who withhold nothing."""
     stricter: Estimate | None = None
     """Penalty of the others against people who share strictly more. Not 0 for a justified model where silence is
     informative: it says by how much their own silence set the yardstick. None where nobody shares more."""
@@ -291,7 +345,7 @@ class Support:
     """Sets that occur here, but that fewer than five people shared in training; None if that is not known."""
     unseen_people: int | None
     untested_people: int
-    """People in sets too rare to be tested."""
+    """People who withhold something and are not covered by the verdict."""
     groups: tuple[GroupSupport, ...]
     effective_sample_size: float
     """(Σw)² / Σw² of the weights given."""
@@ -362,7 +416,7 @@ class Provenance:
     """Groups that are shared only with another one."""
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of :meth:`AuditReport.to_dict`; increased when a field changes its meaning or is removed."""
 
 
@@ -370,8 +424,8 @@ SCHEMA_VERSION = 2
 class AuditReport:
     """The result of :func:`pucboost.audit`.
 
-    ``passed`` is True if the model was certified. ``penalty`` is the table that decides, ``base_features`` shows which
-    base features tell who withholds (both are DataFrames; their columns are described there). ``to_html``,
+    ``passed`` is True if the model was certified (in part only if that was accepted). ``penalty`` is the table that
+    decides, ``base_features`` shows which base features tell who withholds (both are DataFrames). ``to_html``,
     ``to_markdown`` and ``to_json`` write the report, ``plot_*`` draw it. All other numbers are attributes: frozen
     dataclasses, which ``to_dict`` and ``to_json`` return field by field.
 
@@ -384,7 +438,7 @@ class AuditReport:
     >>> report.passed, report.verdicts["nothing"], report.penalty["people"].tolist()
     (True, 'certified', [542, 458])
     >>> json.loads(report.to_json())["schema_version"]
-    2
+    3
     """
 
     verdict: str
@@ -430,10 +484,16 @@ class AuditReport:
     """Who fixed the margin, and when, as the auditor stated it."""
     within: tuple[WithinSet, ...] = ()
     """Whether averages hide opposite penalties within a set; beyond the margin, the verdict is "violated for some"."""
+    coverage: Coverage | None = None
+    """Whom the verdict is about; None in reports made by hand."""
+    cap: float | None = None
+    """Outcomes and predictions above this amount count as this amount; None if they count in full."""
 
     @property
     def passed(self) -> bool:
-        """Whether the model was certified."""
+        """Whether the model was certified, or certified in part where ``partial`` accepts the share not covered."""
+        if self.verdict == CERTIFIED_IN_PART and self.coverage is not None:
+            return self.coverage.share_not_covered <= self.coverage.accepted
         return self.verdict == CERTIFIED
 
     @property
@@ -452,8 +512,8 @@ class AuditReport:
         pandas.DataFrame
             With these columns:
 
-            - ``shares``: the groups these people share exactly; ``nothing``, ``everything``, or ``all who withhold
-              something`` (all such sets together)
+            - ``shares``: the groups these people share exactly; ``nothing``, ``everything``, ``all who withhold
+              something`` (all such sets together), or ``rarer sets together``
             - ``subgroup``: one of the user's subgroups, None for everybody
             - ``people``: how many people it is about
             - ``comparable``: how many people share at least as much (themselves included) and so set the yardstick

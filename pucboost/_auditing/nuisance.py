@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from .._common import Array
+from .._consent import Consent
+from .._kernels import masks
 from .._tables.sources import SourceTable
 from .._virtual.plan import child_seed, plan_masks
 from .._virtual.rows import MaskedRows, VirtualTable
@@ -33,6 +35,8 @@ HOLDOUT = 0.2
 """Share of a model's training rows that early stopping watches."""
 UNWATCHED_ROUNDS = 10
 """Rounds where early stopping has nothing to watch: if all outcomes held out are equal, more always look better."""
+MAX_STACKED = 2_000_000
+"""Rows of a stack of rare sets, from which on comparisons are sampled."""
 
 LIGHTGBM_PARAMS: Mapping[str, Any] = {
     "learning_rate": 0.2,
@@ -73,30 +77,70 @@ class CrossFitter:
     def view(self, mask: int) -> View:
         """Return everybody who shares at least ``mask``, with every group outside it erased."""
         rows = self.people.at_least(mask)
-        return self._view(rows, np.full(len(rows), mask, dtype=np.uint64), mask, self.fitting.nuisance)
+        return self._view(rows, np.full(len(rows), mask, dtype=np.uint64), self.fitting.nuisance)
+
+    def stack(self, sets: Sequence[int], limit: int = MAX_STACKED) -> View:
+        """Return the rows (i, S) of everybody who shares at least S, masked to S, for each S of ``sets``.
+
+        One person has several rows, at most one of them with A = S. Of the others, the comparisons, each is kept with
+        probability p and then weighs 1/p, where all would be more than ``limit`` rows. Whether a row is kept depends
+        on nothing but (seed, person, set), so every sum over the stack keeps its expectation: E[1[kept]/p] = 1.
+        """
+        people, counts = self.people, self.people.mask_counts
+        own = sum(counts[mask] for mask in sets)
+        shared, people_of = np.array(list(counts), dtype=np.uint64), np.array(list(counts.values()))
+        total = sum(int(people_of[(shared & np.uint64(mask)) == np.uint64(mask)].sum()) for mask in sets)
+        kept_share = 1.0 if total <= limit else max(limit - own, 1) / (total - own)
+        seed = child_seed(self.fitting.seed, 8)
+        rows, shown, factor = [], [], []
+        for mask in sets:
+            some = people.at_least(mask)
+            exact = people.shared[some] == np.uint64(mask)
+            if kept_share < 1:
+                kept = exact | (_uniform(seed, some, mask) < kept_share)
+                some, exact = some[kept], exact[kept]
+            rows.append(some)
+            shown.append(np.full(len(some), mask, dtype=np.uint64))
+            factor.append(np.where(exact, 1.0, 1 / kept_share))
+        return self._view(
+            np.concatenate(rows), np.concatenate(shown), self.fitting.nuisance, factor=np.concatenate(factor)
+        )
 
     def reference_view(self, shown: Array) -> View:
         """Return everybody with the masks given, for LightGBM reference models stopped where they predict best."""
-        return self._view(np.arange(len(self.people)), shown, 0, {}, undersmooth=1.0)
+        return self._view(np.arange(len(self.people)), shown, {}, undersmooth=1.0)
 
     def _view(
         self,
         rows: Array,
         shown: Array,
-        mask: int,
         nuisance: Mapping[str, Any] | NuisanceEstimators,
         undersmooth: float = UNDERSMOOTH,
+        factor: Array | None = None,
     ) -> View:
-        consent, table = self.people.consent, self._table.subset(rows)
+        """Return a view; ``factor`` multiplies weights, and then a person may have several rows."""
+        consent, people, table = self.people.consent, self.people, self._table.subset(rows)
+        cluster = None if people.cluster is None else people.cluster[rows]
+        weight = people.weight[rows]
+        if factor is not None:
+            weight = weight * factor
+            cluster = rows if cluster is None else cluster
+            table = replace(table, weight=None if (weight == 1).all() else weight)
         stream = MaskedRows(table.source, consent, plan_masks(shown, "none"), num_threads=self.fitting.num_threads)
-        cluster = None if self.people.cluster is None else self.people.cluster[rows]
         learner: Learner
         if isinstance(nuisance, NuisanceEstimators):
-            learner = EstimatorLearner(stream, table, consent.columns_outside(mask), nuisance)
+            learner = EstimatorLearner(stream, table, consent, shown, nuisance)
         else:
             params = {**lightgbm_params(self.fitting.num_threads), **nuisance}
             learner = LightGBMLearner(stream, table, params, undersmooth, cluster)
-        return View(self, learner, rows)
+        return View(self, learner, rows, shown, weight, cluster)
+
+
+def _uniform(seed: int, rows: Array, mask: int) -> Array:
+    """Return numbers between 0 and 1, each a pure function of seed, row and mask."""
+    bits, counters = np.empty(len(rows), dtype=np.uint64), np.full(len(rows), mask, dtype=np.uint64)
+    masks.hash_pairs(np.uint64(seed), masks.STREAM_DRAWS, rows.astype(np.uint64), counters, 0, len(rows), bits)
+    return np.asarray((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 @dataclass(frozen=True)
@@ -106,6 +150,12 @@ class View:
     fitter: CrossFitter
     learner: Learner
     rows: Array
+    """Their numbers; in a stack of several sets a person may appear more than once."""
+    shown: Array
+    """The mask each row is shown with."""
+    weight: Array
+    cluster: Array | None
+    """Which rows are not independent of each other; None if all are."""
 
     def halves(self, k: int) -> tuple[Array, Array, Array]:
         """Return the rows of fold k, and the two halves of the other folds, as positions in :attr:`rows`."""
@@ -365,10 +415,21 @@ class LightGBMLearner:
 
 
 class EstimatorLearner:
-    """Clones of scikit-learn estimators in place of LightGBM; they get the columns that are not erased as a matrix."""
+    """Clones of scikit-learn estimators in place of LightGBM; they get the columns that are not erased as a matrix.
 
-    def __init__(self, rows: MaskedRows, table: SourceTable, erased: list[int], estimators: NuisanceEstimators) -> None:
-        self._X, self._weight = np.delete(rows.materialise(), erased, axis=1), table.weight
+    Many refuse missing values. So where rows are shown with different masks, what is erased is 0, and one column per
+    group tells for which rows.
+    """
+
+    def __init__(
+        self, rows: MaskedRows, table: SourceTable, consent: Consent, shown: Array, estimators: NuisanceEstimators
+    ) -> None:
+        X, somewhere = rows.materialise(), int(np.bitwise_or.reduce(shown, initial=0))
+        if len(np.unique(shown)) > 1:
+            bits = consent.column_bits
+            X[(bits != 0) & ((shown[:, None] & bits) == 0)] = 0.0
+            X = np.hstack([X, (shown[:, None] >> np.arange(consent.n_groups, dtype=np.uint64)) & np.uint64(1)])
+        self._X, self._weight = np.delete(X, consent.columns_outside(somewhere), axis=1), table.weight
         self._estimators = estimators
 
     def best(self) -> EstimatorLearner:

@@ -38,10 +38,11 @@ from .._tables.sources import (
     eager,
     rows_of,
 )
+from .findings import ALL_WITHHOLDING, RARER_SETS
 from .settings import counted
 
 MAX_SUBGROUPS = 200
-RESERVED = ("nothing", "everything", "overall", "everybody")
+RESERVED = ("nothing", "everything", "overall", "everybody", ALL_WITHHOLDING, RARER_SETS)
 
 _LACKING = (
     "{} values in a group without one that it needs. These values count as withheld, and the model was not shown them. "
@@ -455,10 +456,19 @@ class AuditedModel:
         The people. A model that is not a booster is given their table in the user's own container.
     target_class
         Which class of a classifier with several.
+    cap
+        Predictions above it count as it.
     """
 
-    def __init__(self, model: Any, people: AuditPeople, target_class: int | None, num_threads: int | None) -> None:
-        self._people, self._target = people, target_class
+    def __init__(
+        self,
+        model: Any,
+        people: AuditPeople,
+        target_class: int | None,
+        num_threads: int | None,
+        cap: float | None = None,
+    ) -> None:
+        self._people, self._target, self._cap = people, target_class, cap
         self._predictor: MaskedPredictor | None = None
         if is_tree_model(model):
             _check_booster_columns(model, people.source)
@@ -546,7 +556,8 @@ class AuditedModel:
         bad = np.flatnonzero(~np.isfinite(array))
         if len(bad):
             raise ValueError(f"The model's prediction is {array[bad[0]]} in row {bad[0]} ({len(bad)} such rows).")
-        return without_loading(array, self._booster, sign * self.loading) if self.loading else array
+        array = without_loading(array, self._booster, sign * self.loading) if self.loading else array
+        return array if self._cap is None else np.minimum(array, self._cap)
 
 
 def _callable_of(model: Any) -> tuple[Callable[[Any], Any], str]:

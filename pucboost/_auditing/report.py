@@ -33,6 +33,7 @@ from .blocks import (
 )
 from .findings import (
     CERTIFIED,
+    CERTIFIED_IN_PART,
     GIVEN_AWAY,
     INCONCLUSIVE,
     NOT_TESTABLE,
@@ -141,8 +142,11 @@ def render_text(findings: AuditReport) -> str:
 
 
 _MEANING = {
-    CERTIFIED: "Certified means: for every set of people tested, the whole verdict interval lies within the margin. "
-    "The data rule out a larger average penalty. It is about averages, and says nothing about single people.",
+    CERTIFIED: "Certified means: for every set of people who share the same data and make up at least 1% of all, and "
+    "for rarer sets taken together, the whole verdict interval lies within the margin. The data rule out a larger "
+    "average penalty. It is about averages, and says nothing about single people.",
+    CERTIFIED_IN_PART: "Certified in part means: what was tested lies within the margin, but the verdict does not "
+    "cover everybody who withholds something. Nothing is known about the others.",
     VIOLATED: "Violated means: for at least one set of people the whole verdict interval lies outside the margin. "
     "Chance does not explain a difference of this size.",
     VIOLATED_FOR_SOME: "Violated for some means: averages hide that some people are told more and others less than "
@@ -185,6 +189,8 @@ def key_figures(findings: AuditReport) -> dict[str, str]:
         worst, e = max(tested, key=lambda one: abs(finite(one[1].value) or 0))
         numbers = f"{scale.words(e.value, signed=True)} ({_interval(findings)} {scale.interval(e)})"
         facts["Largest penalty"] = f"{numbers}: {_who(worst)}"
+    if findings.cap is not None:
+        facts["Cap"] = f"outcomes and predictions above {significant(findings.cap)} count as that"
     if findings.exposure is not None:
         facts["Exposure"] = f"{significant(findings.exposure)} units; margin and penalties are per unit"
     return facts
@@ -205,7 +211,7 @@ def coverage(findings: AuditReport) -> dict[str, str]:
     """Return how many people were audited, how many of them withhold something, and for how many of these it counts."""
     rows, withholding = findings.provenance.rows, findings.support.withholding_people
     sets = _tested_sets(findings)
-    covered = sum(p.people for p in sets)
+    covered = _covered(findings)
     facts = {"People audited": count(rows)}
     if not withholding:
         return facts
@@ -213,6 +219,8 @@ def coverage(findings: AuditReport) -> dict[str, str]:
     in_sets = f", in {counted(len(sets), 'set', 'sets')}" + (
         f", and {count(within)} within subgroups" if within else ""
     )
+    if findings.coverage is not None and findings.coverage.together:
+        in_sets += ", and rarer sets together"
 
     def those(people: int, more: str = "") -> str:
         return f"{count(people)} ({share(people / withholding)}){more}" if people else "nobody"
@@ -220,8 +228,8 @@ def coverage(findings: AuditReport) -> dict[str, str]:
     return {
         **facts,
         "Withhold something": f"{count(withholding)} ({share(withholding / rows)} of all)",
-        "Of these, tested": those(covered, in_sets),
-        "Of these, not tested": those(withholding - covered),
+        "Of these, covered": those(covered, in_sets),
+        "Of these, not covered": those(withholding - covered),
     }
 
 
@@ -271,7 +279,7 @@ def notices(findings: AuditReport) -> list[str]:
             "The model is as far off for people who withhold nothing, within the margin: it is wrong for everybody, "
             "rather than hard on silence."
         )
-    if findings.verdict == CERTIFIED and not _informative_groups(findings):
+    if findings.verdict in (CERTIFIED, CERTIFIED_IN_PART) and not _informative_groups(findings):
         found.append(
             "These data do not show that withholding says anything about the outcome. Where silence says nothing, a "
             "model without any protection passes as well: the verdict is then no credit to the model."
@@ -653,14 +661,14 @@ def limits(findings: AuditReport) -> Blocks:
 
 def limits_in_words(findings: AuditReport) -> list[tuple[str, str]]:
     withholding = findings.support.withholding_people or 0
-    left = withholding - sum(p.people for p in _tested_sets(findings))
+    left = withholding - _covered(findings)
     narrower = "Subgroups were judged as well, which narrows this."
     if all(p.subgroup is None for p in findings.penalties):
         narrower = "No subgroups were judged."
-    covered = "Here everybody who withholds something is in a set that was tested."
+    covered = "Here everybody who withholds something is covered, by their own set or together with rarer ones."
     if left > 0:
-        are = "is in a set that was" if left == 1 else "are in sets that were"
-        covered = f"{count(left)} of {people_in_words(withholding)} who withhold something {are} not tested."
+        are = "is" if left == 1 else "are"
+        covered = f"{count(left)} of {people_in_words(withholding)} who withhold something {are} not covered."
     base = f"Base features here: {_quoted(findings.provenance.base_features)}."
     if findings.exposure is not None:
         base += " The same holds for exposures, which must be measured alike for everybody, whether or not they share."
@@ -795,7 +803,7 @@ def support(findings: AuditReport) -> Blocks:
     return [
         {
             "Different sets of shared data": count(s.masks),
-            "People in sets too rare to be tested": f"{count(s.untested_people)} of {count(findings.provenance.rows)}",
+            "People the verdict does not cover": f"{count(s.untested_people)} of {count(findings.provenance.rows)}",
             "Effective number of people, given the weights": count(s.effective_sample_size),
             "Sets that hardly anybody shared in training": unseen,
             "People the model was trained on": _trained_on(s.trained_on),
@@ -917,6 +925,13 @@ def _seen_in_training(findings: AuditReport) -> bool:
 def _tested_sets(findings: AuditReport) -> list[Penalty]:
     """Return the entries about one set each of people who withhold something, subgroups aside."""
     return [p for p in findings.penalties if p.decisive and p.groups is not None and p.subgroup is None]
+
+
+def _covered(findings: AuditReport) -> int:
+    """Return how many of those who withhold something the verdict covers."""
+    if findings.coverage is None:
+        return sum(p.people for p in _tested_sets(findings))
+    return findings.coverage.withholding - findings.coverage.not_covered
 
 
 def _quoted(names: Iterable[str]) -> str:

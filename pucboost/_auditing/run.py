@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -31,7 +31,17 @@ from .context import (
 )
 from .findings import NOT_TESTABLE, AuditReport, Comparability, Informativeness
 from .nuisance import CrossFitter, references
-from .penalty import carried_by_one, estimate_penalties, overall, tested_masks, untested_sets
+from .penalty import (
+    Sets,
+    carried_by_one,
+    choose_sets,
+    coverage,
+    estimate_penalties,
+    on_gaps,
+    overall,
+    untested_sets,
+    why_nothing_can_be_tested,
+)
 from .people import (
     AuditedModel,
     AuditPeople,
@@ -42,7 +52,7 @@ from .people import (
     reads_zero_as_missing,
 )
 from .recognition import columns_that_tell, on_columns_that_tell, recognise, recognition_in_words
-from .scores import FITS_PER_MASK, MaskScores, score_mask
+from .scores import FITS_PER_MASK, MaskScores, normal_quantile, score_mask
 from .settings import (
     SIMULTANEOUS,
     AuditOptions,
@@ -77,6 +87,10 @@ def audit(
     with ``margin`` by two one-sided tests: *certified* (interval inside), *violated* (outside), *inconclusive*. Where
     averages hide that some people of a set are told too much and others too little, beyond the margin, the verdict is
     *violated for some*.
+
+    The verdict is about everybody who withholds something. Every set that may hold 1 % of the people, and the totally
+    silent, are tested on their own, rarer sets together. Where some of them cannot be tested, or are compared with
+    themselves only, a model is at best *certified in part*.
 
     Parameters
     ----------
@@ -126,9 +140,16 @@ def audit(
         ``"max-t"``, ``"bonferroni"`` or ``"none"``: how verdicts on several sets are kept jointly valid. That all sets
         lie within the margin needs no such allowance.
     min_count
-        Sets with fewer people are not tested.
+        Fewer people are not tested on their own.
     max_masks
-        Test at most this many sets, the most frequent ones.
+        Test at most this many sets on their own, the most frequent ones; all others are tested together.
+    partial
+        What is accepted if not everybody who withholds something is covered: None (nothing: a model that is certified
+        in part does not pass), ``"allow"``, or the largest share that need not be covered. The verdict stays the same;
+        ``passed``, ``assert_consent`` and exit codes follow it.
+    cap
+        Outcomes and predictions above this amount count as this amount, for amounts with heavy tails. The audit is
+        then about capped outcomes, so the model should have been trained on outcomes capped alike.
     justified
         Base columns that may tell who withholds, because somebody has found a good reason for them. A model is not
         certified while other base columns give away nearly for certain who withholds.
@@ -158,25 +179,30 @@ def audit(
     who, judgement, fitting = group_options(margin, options)
     case = _read(model, X, y, who, judgement, fitting)
     training, seen_in_training = read_training(train_data, model, case.people, y, who.target_class, fitting.num_threads)
-    fitted = _fit(case, training, fitting, judgement.level)
-
     people, given, level = case.people, case.model.given, judgement.level
-    penalties, critical = estimate_penalties(
-        people, case.model, case.loss, fitted.scored, case.bound, judgement, fitting.seed
-    )
-    penalties += untested_sets(people, case.masks, judgement)
-    by_name = {p.name: p for p in penalties if p.subgroup is None and p.groups is not None}
-    directed = [one for one in fitted.directed if by_name[people.name(one.mask)].verdict != NOT_TESTABLE]
-    within = judge_within(people, case.loss, directed, case.bound, level, judgement.simultaneous, fitting.seed)
-    recognition = recognise(people, fitting)
+    penalties = why_nothing_can_be_tested(people, case.sets, case.loss, judgement)
+    if penalties is None:
+        fitted = _fit(case, training, fitting, level)
+        penalties, critical = estimate_penalties(
+            people, case.model, case.loss, fitted.scored, case.bound, judgement, fitting.seed
+        )
+        penalties += untested_sets(people, case.sets, judgement)
+        tested = {p.name for p in penalties if p.subgroup is None and p.verdict != NOT_TESTABLE}
+        directed = [one for one in fitted.directed if one.name(people) in tested]
+        within = judge_within(people, case.loss, directed, case.bound, level, judgement.simultaneous, fitting.seed)
+        recognition = recognise(people, fitting)
+    else:
+        fitted, critical, within, recognition = _Fitted(), normal_quantile(level), (), None
+    covered = coverage(people, case.sets, penalties, fitted.comparability, judgement)
     telling = columns_that_tell(recognition, judgement.justified, people.consent)
     # First what was found, then what speaks against certifying it; each step sees the verdict of those before.
     verdict, reason = overall(penalties, case.bound, case.loss.describe)
     verdict, reason, penalties = for_some(verdict, reason, penalties, within, case.bound, case.loss.describe)
     verdict, reason, penalties = on_columns_that_tell(verdict, reason, penalties, telling)
     verdict, reason, penalties = on_people_seen(verdict, reason, penalties, training.trained_on)
+    verdict, reason = on_gaps(verdict, reason, covered)
     withheld = case.model.masked(np.arange(len(people)), 0)
-    support, little_support = describe_support(people, case.masks, training)
+    support, little_support = describe_support(people, covered, training)
     on_silent, on_others = loss_comparisons(people, case.loss, given, fitted.base, fitted.unrestricted, level)
     return AuditReport(
         verdict=verdict,
@@ -195,11 +221,11 @@ def audit(
         inference_from_silence=on_silent,
         non_degradation=on_others,
         informativeness=fitted.informativeness,
-        averages=tuple(average_predictions(people, given, fitted.base, fitted.unrestricted, case.masks)),
+        averages=tuple(average_predictions(people, given, fitted.base, fitted.unrestricted, case.sets.alone)),
         sharing_effect=sharing_effect(people, case.model, withheld, judgement.favourable),
-        balance=tuple(book_balance(people, given, case.masks, level)),
+        balance=tuple(book_balance(people, given, case.sets.alone, level)),
         support=support,
-        puc_gap=None if truth is None else gap_to_truth(people, given, truth, case.masks),
+        puc_gap=None if truth is None else gap_to_truth(people, given, truth, case.sets.alone),
         calibration=calibration_curves(people, given, withheld, case.loss, level),
         scatter=tuple(scatter_of_silent(people, given, fitted.base, child_seed(fitting.seed, 5))),
         provenance=provenance(people, case.model, training, fitting, judgement.min_count, time.perf_counter() - start),
@@ -215,6 +241,8 @@ def audit(
         comparability=tuple(fitted.comparability),
         within=within,
         exposure=people.exposure,
+        coverage=covered,
+        cap=judgement.cap,
     )
 
 
@@ -225,7 +253,7 @@ class _Case:
     people: AuditPeople
     model: AuditedModel
     loss: Loss
-    masks: list[int]
+    sets: Sets
     mean_prediction: float
     bound: float
     """The margin in units of the prediction."""
@@ -252,8 +280,11 @@ def _read(
         zero_as_missing=reads_zero_as_missing(model),
         num_threads=fitting.num_threads,
     )
-    audited = AuditedModel(model, people, output, fitting.num_threads)
     loss = choose_loss(judgement.loss, judgement.alpha, model, people.y)
+    if judgement.cap is not None:
+        people, note = _capped(people, judgement, loss)
+        notes += note
+    audited = AuditedModel(model, people, output, fitting.num_threads, judgement.cap)
     loss.check(audited.given, people.y)
     if people.exposure is not None and not loss.is_mean:
         raise ValueError(
@@ -282,7 +313,28 @@ def _read(
             "the outcomes are rates and the weights their exposures, give exposure."
         )
     mean = float(np.average(audited.given, weights=people.weight))
-    return _Case(people, audited, loss, tested_masks(people, judgement), mean, judgement.bound(mean), tuple(notes))
+    return _Case(people, audited, loss, choose_sets(people, judgement), mean, judgement.bound(mean), tuple(notes))
+
+
+def _capped(people: AuditPeople, judgement: JudgementOptions, loss: Loss) -> tuple[AuditPeople, list[str]]:
+    """Return the people with capped outcomes, and a warning if a model of uncapped ones would look wrong for it.
+
+    The penalty is then about E[min(Y, cap) | …]. For a model of Y that is off by what was cut off, for everybody.
+    """
+    assert judgement.cap is not None
+    if not loss.is_mean or loss.unit_is_probability:
+        raise ValueError(f"cap is for amounts, but the loss is {loss.title}. Leave cap out.")
+    y = np.minimum(people.y, judgement.cap)
+    if np.ptp(y) == 0:
+        raise ValueError(f"cap is {judgement.cap:g}, and no outcome is below it; give a larger one.")
+    above = float(np.average(people.y > judgement.cap, weights=people.weight))
+    cut = float(np.average(people.y - y, weights=people.weight))
+    words = (
+        f"Outcomes and predictions above {judgement.cap:g} count as {judgement.cap:g} ({above:.2%} of the outcomes). "
+        f"That takes {cut:.4g} from the average outcome: a model that was not trained on outcomes capped in this way "
+        "seems to tell everybody about so much too much."
+    )
+    return replace(people, y=y), [words]
 
 
 def _standard_deviation(people: AuditPeople) -> float:
@@ -302,24 +354,25 @@ def _check_no_ties(f: Array, people: AuditPeople, margin: float) -> None:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """What comes from models fitted for this audit."""
+    """What comes from models fitted for this audit; by default, nothing."""
 
-    scored: list[MaskScores]
-    informativeness: tuple[Informativeness, ...]
-    base: Array
+    scored: list[MaskScores] = field(default_factory=list)
+    informativeness: tuple[Informativeness, ...] = ()
+    base: Array | None = None
     """Predictions of a model with base features only."""
-    unrestricted: Array
+    unrestricted: Array | None = None
     """Predictions of a model that may learn from silence."""
-    comparability: list[Comparability]
-    directed: list[Directed]
+    comparability: list[Comparability] = field(default_factory=list)
+    directed: list[Directed] = field(default_factory=list)
     """The people of each set, in the direction in which the model seems to err."""
 
 
 def _fit(case: _Case, training: TrainingData, fitting: FittingOptions, level: float) -> _Fitted:
     people, model, loss = case.people, case.model, case.loss
+    masks: list[int | None] = [*case.sets.alone, *([None] if case.sets.pool else [])]
     steps = fitting.folds * (people.consent.n_groups + (2 if training.table is None else 0))
-    steps += len({*case.masks, 0}) * fitting.folds * FITS_PER_MASK
-    steps += len(case.masks) * (fitting.folds + fitting.folds - teaching_folds(fitting.folds))
+    steps += len({*masks, 0}) * fitting.folds * FITS_PER_MASK
+    steps += len(masks) * (fitting.folds + fitting.folds - teaching_folds(fitting.folds))
     done = itertools.count(1)
     with progress_bar("fitting nuisance models", fitting.progress) as report:
         fitter = CrossFitter(people, fitting, lambda: report(min(1.0, next(done) / steps)))
@@ -327,8 +380,8 @@ def _fit(case: _Case, training: TrainingData, fitting: FittingOptions, level: fl
         nothing = score_mask(people, model, loss, everybody, 0)
         informative = informativeness(people, nothing, everybody)
         scored, compared, directed = [], [], []
-        for mask in case.masks:
-            view = everybody if mask == 0 else fitter.view(mask)
+        for mask in masks:
+            view = everybody if mask == 0 else fitter.stack(case.sets.pool) if mask is None else fitter.view(mask)
             one = nothing if mask == 0 else score_mask(people, model, loss, view, mask)
             scored.append(one)
             compared.append(comparability(people, loss, view, one, level))

@@ -15,10 +15,18 @@ the model is right. So ĝ is boosted from f itself, masked to S, in squared erro
 and may stay there: the remainder E[(e − ê)(h − ĥ)] then
 vanishes for f*, whatever ê misses. A model of g from nothing would have to find again all that f knows, and what both
 it and ê smooth away would remain as bias. For a quantile, P(Y ≤ f) is boosted from τ.
+
+Sets too rare to be tested on their own are tested together. Their rows (i, S), for every S of the pool and every i with
+A_i ⊇ S, are stacked, and one model of each kind is fitted to all of them: what is missing tells S, so given the data of
+a row g and e are those of its set. Hence the score, summed over the rows of a person, has expectation
+Σ_S P(A = S)·θ_S, the size Σ_S P(A = S), and their ratio is the average penalty of all who share one of these sets;
+errors of ĝ and ê cancel set by set. Folds hold people, so nobody is on both sides, and the rows of a person are one
+contribution.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +44,12 @@ FITS_PER_MASK = 4
 
 @dataclass(frozen=True)
 class MaskScores:
-    """Score and size of one mask, for the people with A ⊇ S."""
+    """Score and size of one mask, for the people with A ⊇ S, or of several masks, for each of them."""
 
-    mask: int
+    mask: int | None
+    """None for rare sets together."""
     rows: Array
+    """The people compared; with several masks a person may have several rows, which add up."""
     score: Array
     """w·[D·h + e·(V − h)], averaged over the two roles of the halves."""
     size: Array
@@ -52,14 +62,28 @@ class MaskScores:
     """Predictions e of the availability model, from the other half each."""
     deviation: Array | None = None
     """V: f − Y, or 1[Y ≤ f] − τ, everybody masked to S."""
+    weight: Array | None = None
+    """w of each row; None if all are 1."""
+
+    @property
+    def resemblance(self) -> Array:
+        """w·e: how much each row counts as a comparison."""
+        weight = np.ones(len(self.rows)) if self.weight is None else self.weight
+        return weight if self.share is None else np.asarray(weight * (self.share[0] + self.share[1]) / 2)
 
 
-def score_mask(people: AuditPeople, model: AuditedModel, loss: Loss, view: View, mask: int) -> MaskScores:
-    """Compute the scores of those who share exactly ``mask``; ``view`` shows everybody who shares at least that."""
-    rows = view.rows
-    weight, exact = people.weight[rows], people.shared[rows] == np.uint64(mask)
+def score_mask(people: AuditPeople, model: AuditedModel, loss: Loss, view: View, mask: int | None) -> MaskScores:
+    """Compute the scores of those who share exactly ``mask``; ``view`` shows everybody who shares at least that.
+
+    With None, ``view`` is the stack of several masks, and D = 1 where a person shares exactly the mask of the row.
+    """
+    rows, weight = view.rows, view.weight
+    exact = people.shared[rows] == view.shown
     share = [view.cross_fit(exact.astype(np.float64), AVAILABILITY, half) for half in (1, 0)]
-    y, f = people.y[rows], model.masked(rows, mask)
+    y, f = people.y[rows], np.empty(len(rows))
+    starts = [0, *(np.flatnonzero(view.shown[1:] != view.shown[:-1]) + 1).tolist(), len(rows)]
+    for lo, hi in itertools.pairwise(starts):
+        f[lo:hi] = model.masked(rows[lo:hi], int(view.shown[lo]))
     if loss.is_mean:
         outcome = [view.cross_fit(y, outcome_loss(loss), half, f) for half in (0, 1)]
         parts = [exact * (f - g) - e * (y - g) for g, e in zip(outcome, share, strict=True)]
@@ -70,7 +94,8 @@ def score_mask(people: AuditPeople, model: AuditedModel, loss: Loss, view: View,
         parts = [exact * (g - loss.alpha) + e * (y - g) for g, e in zip(outcome, share, strict=True)]
     score = weight * (parts[0] + parts[1]) / 2
     deviation = f - y if loss.is_mean else y - loss.alpha
-    return MaskScores(mask, rows, score, weight * exact, y, (outcome[0], outcome[1]), (share[0], share[1]), deviation)
+    both, shares = (outcome[0], outcome[1]), (share[0], share[1])
+    return MaskScores(mask, rows, score, weight * exact, y, both, shares, deviation, weight)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class AuditOptions(TypedDict, total=False):
     simultaneous: str
     min_count: int
     max_masks: int
+    partial: Any
+    cap: float | None
     justified: Any
     nuisance: Any
     folds: int
@@ -86,8 +88,12 @@ class JudgementOptions:
     favourable: Favourable = "lower"
     level: float = 0.95
     simultaneous: str = "max-t"
-    min_count: int = 100
+    min_count: int = 40
+    """With fewer people, intervals err more often than they should."""
     max_masks: int = 64
+    partial: Any = None
+    """Largest share of those who withhold something that need not be covered; as given, or once checked a share."""
+    cap: float | None = None
     justified: Any = ()
     """Names of base columns that may tell who withholds, because somebody has found a good reason for them."""
 
@@ -109,8 +115,10 @@ class JudgementOptions:
             raise ValueError(f"min_count must be at least {MIN_COUNT}, got {self.min_count!r}.")
         if self.max_masks < 1:
             raise ValueError(f"max_masks must be at least 1, got {self.max_masks!r}.")
+        if self.cap is not None and not (isinstance(self.cap, Real) and float("-inf") < float(self.cap) < float("inf")):
+            raise ValueError(f"cap must be a number, the amount from which on outcomes count alike; got {self.cap!r}.")
         favourable_sign(self.favourable)
-        _convert(self, margin=float, level=float, min_count=int, justified=_read_names)
+        _convert(self, margin=float, level=float, min_count=int, justified=_read_names, partial=_read_partial)
 
     def check_margin(self, unit_is_probability: bool, spread: float) -> None:
         """Refuse a margin that no model could exceed: ``spread`` is the standard deviation of the outcomes."""
@@ -167,6 +175,17 @@ class FittingOptions:
                 f"folds must be at least 3: one to predict, and one for each of two models; got {self.folds!r}."
             )
         _convert(self, nuisance=_read_nuisance, folds=int, seed=int)
+
+
+def _read_partial(partial: Any) -> float:
+    if partial is None or partial == "allow":
+        return 0.0 if partial is None else 1.0
+    if isinstance(partial, bool) or not isinstance(partial, Real) or not 0 <= float(partial) <= 1:
+        raise ValueError(
+            "partial must be None, 'allow', or the largest share of those who withhold something that need not be "
+            f"covered, between 0 and 1; got {partial!r}."
+        )
+    return float(partial)
 
 
 def _read_names(justified: Any) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ import numpy as np
 
 from .._common import Array
 from .._virtual.plan import child_seed
-from .findings import CERTIFIED, VIOLATED, VIOLATED_FOR_SOME, Part, Penalty, WithinSet
+from .findings import CERTIFIED, RARER_SETS, VIOLATED, VIOLATED_FOR_SOME, Part, Penalty, WithinSet, people_who
 from .nuisance import AVAILABILITY, EVENT, LightGBMLearner, View, outcome_loss
 from .penalty import MIN_CLUSTERS, MIN_EVENTS, rarer_outcomes, unruly
 from .people import AuditPeople, Loss
@@ -58,7 +58,8 @@ def teaching_folds(folds: int) -> int:
 class Directed:
     """The people of one set's comparison, in the direction that others taught."""
 
-    mask: int
+    mask: int | None
+    """None for rare sets together."""
     view: View
     tested: Array
     """Rows of the view that were tested."""
@@ -73,6 +74,9 @@ class Directed:
     target: Array
     """Outcomes of those tested."""
 
+    def name(self, people: AuditPeople) -> str:
+        return RARER_SETS if self.mask is None else people.name(self.mask)
+
     @property
     def score(self) -> Array:
         return self.share * self.direction * self.deviation[self.tested]
@@ -86,12 +90,12 @@ def learn_directions(people: AuditPeople, loss: Loss, view: View, scored: MaskSc
     """Learn direction and resemblance fold by fold, each from the folds before it."""
     assert scored.deviation is not None
     rows, y, deviation = scored.rows, scored.target, scored.deviation
-    exact, weight = (scored.size > 0).astype(np.float64), people.weight[rows]
+    exact, weight = (scored.size > 0).astype(np.float64), view.weight
     start = deviation + y if loss.is_mean else np.full(len(y), loss.alpha)
     kind, sign = (outcome_loss(loss), 1.0) if loss.is_mean else (EVENT, -1.0)
     fold, folds = view.fitter.fold[rows], view.fitter.fitting.folds
     first = teaching_folds(folds)
-    best = View(view.fitter, view.learner.best(), rows)
+    best = replace(view, learner=view.learner.best())
     share, direction, first_share = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
     for k in range(first, folds):
         before, now = np.flatnonzero(fold < k), np.flatnonzero(fold == k)
@@ -116,7 +120,8 @@ def judge_within(
     usable = [i for i, note in enumerate(notes) if not note]
     measured = {i: _spread(people, found[i]) for i in usable}
     for i in usable:
-        notes[i] = unruly(measured[i][1], measured[i][2][measured[i][2] != 0], loss)
+        _, spread, added = measured[i]
+        notes[i] = unruly(spread, added[added != 0], found[i].deviation[found[i].tested], found[i].share, loss)
     counting = [i for i in usable if not notes[i] and _counts(people, found[i])]
     critical = normal_quantile(level)
     if counting:
@@ -125,7 +130,7 @@ def judge_within(
         critical = critical_value(influences, errors, level, simultaneous, seed)
     results = []
     for i, one in enumerate(found):
-        name, counts = people.name(one.mask), _counts(people, one)
+        name, counts = one.name(people), _counts(people, one)
         if notes[i]:
             results.append(WithinSet(name, len(one.tested), None, None, False, note=notes[i], decisive=counts))
             continue
@@ -179,8 +184,8 @@ def parts_of(people: AuditPeople, one: Directed, level: float) -> tuple[Part, ..
         return ()
     booster = learner.tree(taught, one.deviation, one.first_share, LEAVES)
     rules, leaf = rules_of_tree(booster, people), learner.leaves_of(booster, one.tested)
-    cluster = None if people.cluster is None else people.cluster[one.people]
-    exact = people.shared[one.people] == np.uint64(one.mask)
+    cluster = None if one.view.cluster is None else one.view.cluster[one.tested]
+    exact = people.shared[one.people] == one.view.shown[one.tested]
     joint = 1 - (1 - level) / len(rules)
     parts = []
     for number, rule in rules.items():
@@ -275,10 +280,11 @@ def for_some(
         return verdict, reason, noted
     worst = max(beyond, key=lambda one: one.spread.value if one.spread else 0.0)
     assert worst.spread is not None
-    who = "People who share nothing" if worst.name == "nothing" else f"People who share {worst.name} and no more"
+    who = people_who(worst.name)
     why = (
-        f"{who} differ: some are told more and others less than their data justify, by {describe(worst.spread.value)} "
-        f"on average in either direction, beyond the margin of {describe(margin)}. Averages over all of them hide it."
+        f"{who[0].upper()}{who[1:]} differ: some are told more and others less than their data justify, by "
+        f"{describe(worst.spread.value)} on average in either direction, beyond the margin of {describe(margin)}. "
+        "Averages over all of them hide it."
     )
     why += _for_whom(worst, describe)
     if any(one.beyond_margin and not one.decisive for one in within):

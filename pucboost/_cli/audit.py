@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .._tables.table_files import TableFile
 
 
-EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "violated for some": 1, "inconclusive": 2}
+EXIT_BY_VERDICT = {"certified": 0, "violated": 1, "violated for some": 1, "inconclusive": 2, "certified in part": 4}
 
 _EPILOG = """\
 example:
@@ -39,6 +39,8 @@ exit codes:
        people, or a base column gives away who withholds (see --justified)
   3    wrong usage, or something is wrong with the data, the model or a file;
        nothing was written
+  4    certified in part: some who withhold something are not covered
+       (see --partial)
   130  interrupted (Ctrl-C); outputs are as before, or complete
   With --fail-on, verdicts not named there exit with 0."""
 
@@ -80,7 +82,16 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument(
         "--favourable", choices=("lower", "higher"), default="lower", help="which predictions people prefer"
     )
-    parser.add_argument("--min-count", type=int, default=100, metavar="N", help="test sets of at least N people (100)")
+    parser.add_argument(
+        "--min-count", type=int, default=40, metavar="N", help="fewer people are not tested on their own (40)"
+    )
+    parser.add_argument(
+        "--partial",
+        type=_partial,
+        metavar="SHARE",
+        help="pass a model that is certified in part, if at most this share (or 'allow': any) is not covered",
+    )
+    parser.add_argument("--cap", type=float, help="outcomes and predictions above this amount count as this amount")
     parser.add_argument("--level", type=float, default=0.95, help="confidence of each one-sided test (default 0.95)")
     parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
     parser.add_argument(
@@ -98,7 +109,7 @@ def add_parsers(commands: Commands) -> None:
         action="append",
         type=names,
         metavar="VERDICT",
-        help="verdicts that fail: violated, inconclusive (default: both)",
+        help="verdicts that fail: violated, inconclusive, 'certified in part' (default: all)",
     )
 
 
@@ -121,7 +132,11 @@ def run(given: argparse.Namespace) -> int:
         note(f"wrote {path}", given.quiet)
     if not given.quiet:
         say(str(report))
-    return EXIT_BY_VERDICT[report.verdict] if report.verdict in failing else 0
+    return EXIT_BY_VERDICT[report.verdict] if report.verdict in failing and not report.passed else 0
+
+
+def _partial(text: str) -> Any:
+    return text if text == "allow" else float(text)
 
 
 def _load(given: argparse.Namespace, file: TableFile) -> Any:
@@ -164,6 +179,8 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         clusters=_labels(file, given.cluster),
         favourable=given.favourable,
         min_count=given.min_count,
+        partial=given.partial,
+        cap=given.cap,
         level=given.level,
         justified=flat(given.justified),
         seed=given.seed,

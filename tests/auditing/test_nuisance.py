@@ -43,8 +43,9 @@ def make_people(n: int = 300, seed: int = 0, **options: Any) -> AuditPeople:
 class KnownView:
     """A view whose models are known: outcome and availability for either half."""
 
-    def __init__(self, rows: Any, outcome: Any, share: Any) -> None:
+    def __init__(self, rows: Any, outcome: Any, share: Any, shown: Any, weight: Any) -> None:
         self.rows, self.known = rows, {"outcome": outcome, "availability": share}
+        self.shown, self.weight = shown, weight
         self.asked: list[tuple[str, int | None, Any, Any]] = []
 
     def cross_fit(self, target: Any, loss: NuisanceLoss, half: int | None = None, start: Any = None) -> Any:
@@ -67,7 +68,7 @@ def test_scores_person_by_person(name: str) -> None:
         asked.append((who.tolist(), shown))
         return masked
 
-    view = KnownView(rows, outcome, share)
+    view = KnownView(rows, outcome, share, np.full(len(rows), mask, dtype=np.uint64), people.weight[rows])
     model = SimpleNamespace(given=given, masked=model_masked)
     found = score_mask(people, model, loss, view, mask)  # type: ignore[arg-type]
     for v, i in enumerate(rows.tolist()):
@@ -146,7 +147,7 @@ def test_cross_fitting_asks_each_row_of_the_model_that_never_saw_it() -> None:
     fitter = CrossFitter(people, FittingOptions(num_threads=1), lambda: fitted.append(1))
     rows = people.at_least(2)
     learner = SpyLearner()
-    view = View(fitter, learner, rows)
+    view = View(fitter, learner, rows, *[rows] * 2, None)
     target = people.y[rows]
     fold = fitter.fold[rows]
     found = {half: view.cross_fit(target, EVENT, half) for half in (None, 0, 1)}
@@ -166,7 +167,7 @@ def test_folds_without_rows_are_not_fitted() -> None:
     fitted = []
     fitter = CrossFitter(people, FittingOptions(num_threads=1), lambda: fitted.append(1))
     rows = np.flatnonzero(fitter.fold != 2)
-    view = View(fitter, SpyLearner(), rows)
+    view = View(fitter, SpyLearner(), rows, *[rows] * 2, None)
     found = view.cross_fit(people.y[rows], EVENT, 0)
     assert len(fitted) == 5  # progress is shown all the same
     number = {0: 0, 1: 1, 3: 2, 4: 3}  # in the order in which models were fitted
@@ -174,7 +175,8 @@ def test_folds_without_rows_are_not_fitted() -> None:
 
 
 def test_nothing_is_fitted_where_there_is_nothing_to_learn() -> None:
-    view = View(None, SpyLearner(), np.arange(10))  # type: ignore[arg-type]
+    rows = np.arange(10)
+    view = View(None, SpyLearner(), rows, rows, rows, None)  # type: ignore[arg-type]
     target = np.array([3.0, 3.0, 3.0, 5.0, 5.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     ask = np.arange(4)
     for train, constant in (([0, 1, 2], 3.0), ([3], 5.0), ([], 0.0)):

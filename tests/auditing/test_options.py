@@ -36,7 +36,7 @@ def test_every_option_is_in_the_types_the_signature_and_the_docstring() -> None:
     assert AuditOptions.__required_keys__ == frozenset()
     parameters = inspect.signature(puc.audit).parameters
     assert list(parameters) == ["model", "X", "y", "margin", "train_data", "truth", *OPTIONS]
-    defaults = {"level": 0.95, "min_count": 100, "folds": 5, "loss": "auto", "optional": None}
+    defaults = {"level": 0.95, "min_count": 40, "partial": None, "folds": 5, "loss": "auto", "optional": None}
     assert {name: parameters[name].default for name in defaults} == defaults
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for name, p in parameters.items() if name in OPTIONS)
     lines = (inspect.getdoc(puc.audit) or "").split("Returns\n")[0].splitlines()
@@ -90,7 +90,7 @@ def test_result_is_frozen_plain_data_and_repeatable(tmp_path: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         one.margin = 1  # type: ignore[misc]
     read = json.loads(one.to_json())
-    assert read["schema_version"] == 2
+    assert read["schema_version"] == 3
     assert read["passed"] == one.passed
     assert read["verdict"] == one.verdict
     assert len(read["penalties"]) == len(one.penalties) == len(one.penalty)
@@ -138,7 +138,7 @@ def test_assert_consent() -> None:
 
 def test_rare_sets_get_no_number() -> None:
     people = PAPER.sample(1200, 0)
-    report = audit(PAPER.puc_prediction, people, PAPER, min_count=150)
+    report = audit(PAPER.puc_prediction, people, PAPER, min_count=150, folds=3)
     untested = [p for p in report.penalties if p.verdict == "not testable"]
     assert untested
     for p in untested:
@@ -146,14 +146,14 @@ def test_rare_sets_get_no_number() -> None:
         assert p.estimate is p.verdict_lower is p.verdict_upper is p.percent is None
         assert "fewer than the 150" in p.note
     assert report.support.untested_people == sum(p.people for p in untested)
-    assert any("too rare to be tested" in warning for warning in report.warnings)
+    assert report.coverage.not_covered == report.support.untested_people
     json.loads(report.to_json())
 
 
 def test_too_few_people_for_anything() -> None:
     report = audit(TEASER.puc_prediction, TEASER.sample(60, 0))
     assert report.verdict == "inconclusive"
-    assert "large enough" in report.reason
+    assert report.reason.startswith("No set of people who withhold something can be tested. The largest are people who")
     assert all(p.estimate is None for p in report.penalties)
 
 
@@ -165,9 +165,7 @@ def test_everybody_or_nobody_shares(shared: bool) -> None:
         X[:, 2] = np.nan
     y = (rng.random(1000) < expit(X[:, 0])).astype(float)
     report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[2], margin=0.1, num_threads=1)
-    entry = report.informativeness[0]
-    assert entry.p_value is None
-    assert entry.note == ("Everybody shares it: not testable." if shared else "Nobody shares it: not testable.")
+    assert report.informativeness == report.within == report.averages == ()  # nothing was fitted
     # If nobody shares anything, the silent could only be compared with the silent, and reading silence would pass.
     assert report.verdict == "inconclusive"
     if not shared:
@@ -175,7 +173,9 @@ def test_everybody_or_nobody_shares(shared: bool) -> None:
             report.penalties[0].note == "0 people share more than they do; at least 30 are needed to compare them with."
         )
     assert (report.sharing_effect is None) is (not shared)
-    assert (report.inference_from_silence.difference is None) is shared
+    assert report.inference_from_silence.note == "Not compared, as nothing can be tested."
+    assert "nothing to test" in report.reason if shared else "share more than they do" in report.reason
+    str(report), report.to_html()
     json.loads(report.to_json())
 
 
@@ -218,6 +218,10 @@ WRONG_OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"level": 1.0}, "level must lie between"),
     ({"simultaneous": "scheffe"}, "simultaneous must be one of"),
     ({"min_count": 0}, "min_count must be at least 10"),
+    ({"partial": 1.5}, "partial must be None, 'allow', or the largest share"),
+    ({"partial": "yes"}, "partial must be None, 'allow', or the largest share"),
+    ({"cap": float("nan")}, "cap must be a number"),
+    ({"cap": 0.5}, "cap is for amounts, but the loss is log loss"),
     ({"folds": 2}, "folds must be at least 3"),
     ({"margin_set_by": " "}, "margin_set_by must name who fixed the margin and when"),
     ({"favourable": "up"}, "favourable must be 'lower' or 'higher'"),

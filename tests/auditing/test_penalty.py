@@ -264,7 +264,7 @@ def test_least_number_of_people() -> None:
     assert verdicts_of(make_people(shared), min_count=20)[0].estimate is not None
     few = verdicts_of(make_people(shared), min_count=21)[0]
     assert (few.verdict, few.estimate, few.decisive) == (NOT_TESTABLE, None, False)
-    assert few.note == "20 people, fewer than the 21 asked for."
+    assert few.note == "20 people, fewer than the 21 that a test on their own needs."
     assert (few.people, few.comparable, few.groups) == (20, 50, ())
 
 
@@ -345,8 +345,8 @@ def test_rows_that_would_decide_make_the_interval_touch_the_margin() -> None:
         distance = abs(abs(theta) - margin)
         assert width[1] <= distance < width[0]
     assert rows_to_decide(0.0, math.inf, 0.05, 700) is None
-    assert rows_to_decide(0.0, 1.0, 1.0, 10**12 - 1) == 10**12 - 1
-    assert rows_to_decide(0.0, 1.0, 1.0, 10**12) is None  # no number anybody could act on
+    assert rows_to_decide(0.0, 10.0, 1.0, 700) == 70_000
+    assert rows_to_decide(0.0, 10.1, 1.0, 700) is None  # no number anybody could act on
 
 
 def entry(name: str, theta: float, verdict: str, **fields: Any) -> Penalty:
@@ -395,14 +395,13 @@ def test_the_verdict_on_the_whole_and_why() -> None:
     assert say(entry("all", 0.04, INCONCLUSIVE, groups=None), fine)[1].startswith(
         "For all who withhold something, taken together, the data do not decide"
     )
-    # Those who share nothing are named first if no verdict is about them.
-    rare = not_testable("nothing", (), None, 12, 900, "12 people, fewer than the 100 asked for.")
-    lead = "People who share nothing were not tested: 12 people, fewer than the 100 asked for. The verdict does not"
-    assert say(fine, rare)[1].startswith(f"{lead} cover them. In the one set")
-    assert say(unsure, rare)[1].startswith(f"{lead} cover them. For the one set")
-    assert say(bad, rare)[1].startswith("People who share blood")
-    assert lead in say(bad, rare)[1]
-    assert say(rare) == say()
+    rare = not_testable("nothing", (), None, 12, 900, "12 people.")
+    assert say(rare)[1].endswith("can be tested. The largest are people who share nothing: 12 people.")
+    wide = replace(unsure, alone_lower=-0.06, alone_upper=0.08)
+    assert say(wide)[1].endswith("cannot decide a margin of <0.05>; the smallest they could decide is about <0.07>.")
+    rarer = entry("rarer sets together", 0.01, CERTIFIED, groups=None)
+    assert say(fine, rarer)[1].startswith("In the one set of people tested, and in rarer sets taken together, the")
+    assert say(fine, replace(rarer, verdict=INCONCLUSIVE))[1].startswith("For rarer sets, taken together, the data")
     assert say(bad, unsure, fine) == (
         VIOLATED,
         "People who share blood and no more are told <0.2> more than their data justify, beyond the margin of <0.05>.",
@@ -410,7 +409,8 @@ def test_the_verdict_on_the_whole_and_why() -> None:
     assert say(bad, worse, unsure)[1].startswith(
         "People who share gym and no more (subgroup old) are told <0.3> less than their data justify"
     )
-    silent, pooled = entry("nothing", 0.2, VIOLATED, groups=()), entry("all", 0.2, VIOLATED, groups=None)
+    silent = entry("nothing", 0.2, VIOLATED, groups=())
+    pooled = entry("all who withhold something", 0.2, VIOLATED, groups=None)
     assert say(silent)[1].startswith("People who share nothing are told")
     assert say(pooled)[1].startswith("People who withhold something are told")
 
@@ -431,7 +431,7 @@ def test_the_standard_error_of_a_difference_is_what_it_varies_by() -> None:
         complete = np.flatnonzero(~exact)
         scored = [
             MaskScores(0, np.arange(400), nothing, exact * 1.0, y, (y, y)),
-            MaskScores(3, complete, 0.5 - y[complete], np.ones(len(complete)), y[complete], (y, y)),
+            MaskScores(3, complete, 0.5 - y[complete], np.ones(len(complete)), y[complete], (y[complete], y)),
         ]
         silent, full = penalties(people, scored)[0]
         assert silent.difference is not None
@@ -563,8 +563,9 @@ def test_heavy_tails_are_not_tested_and_loud_voices_are_named() -> None:
     amounts = {"heavy": np.exp(2.5 * rng.normal(size=2_000)), "light": rng.normal(size=2_000)}
     amounts["loud"] = np.where(rows == 7, 20.0, amounts["light"])
     said = {}
+    nothing = np.zeros(2_000)
     for name, y in amounts.items():
-        found, _ = penalties(people, [MaskScores(0, rows, -y, size, y, (y, y))])
+        found, _ = penalties(people, [MaskScores(0, rows, -y, size, y, (nothing, nothing))])
         said[name] = (found[0].verdict == NOT_TESTABLE, found[0].note, carried_by_one(found))
     assert said["heavy"][0]
     assert said["heavy"][1].startswith("A few very large outcomes decide this average (tail index ")
@@ -576,6 +577,22 @@ def test_heavy_tails_are_not_tested_and_loud_voices_are_named() -> None:
     )
     assert bounded[0].estimate is not None  # outcomes that are events have no tail
 
+    def compare(y: Any, share: Any, weight: Any = None) -> str:
+        """What is said where contributions are −w·e·(Y − g)."""
+        w = np.ones(2_000) if weight is None else weight
+        scored = MaskScores(0, rows, -w * share * y, w * size, y, (nothing, nothing), (share, share), None, w)
+        return penalties(people, [scored])[0][0].note
+
+    # Interest rates in an audit where few people resemble those who withhold: no tail, and nothing to refuse.
+    few_alike, rates = 1 / (1 + np.exp(7 - 3 * rng.normal(size=2_000))), rng.uniform(5, 31, 2_000) - 18
+    assert tail_index(few_alike * rates) < MIN_TAIL
+    assert compare(rates, few_alike) == ""
+    some_large = np.exp(rng.normal(size=2_000)) - np.exp(0.5)
+    assert compare(some_large, few_alike).startswith("Few people are comparable, and some of their outcomes are large")
+    assert compare(amounts["heavy"], few_alike).startswith("A few very large outcomes decide this average")
+    heavy_weight = np.where(rows < 20, 1e3, 1.0)
+    assert compare(rates, few_alike, heavy_weight).startswith("Few people are comparable: by their weights they count")
+
 
 # Whole audits ---------------------------------------------------------------------------------------------------------
 
@@ -584,7 +601,7 @@ def test_rows_to_decide_really_decide() -> None:
     report = audit(TEASER.puc_prediction, TEASER.sample(500, 11), margin=0.02)
     assert report.verdict == "inconclusive"
     needed = max(p.rows_to_decide for p in report.penalties if p.decisive and p.rows_to_decide)
-    assert f"About {roughly(needed)} rows" in report.reason
+    assert "the smallest they could decide is about" in report.reason or f"About {roughly(needed)} " in report.reason
     assert audit(TEASER.puc_prediction, TEASER.sample(2 * needed, 12), margin=0.02).verdict == "certified"
 
 

@@ -17,7 +17,7 @@ from cli_tools import run
 from tools import QUIET
 
 import pucboost as puc
-from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
+from pucboost._auditing.findings import CERTIFIED, CERTIFIED_IN_PART, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME
 from pucboost._cli.audit import EXIT_BY_VERDICT
 from pucboost.simulate import LogisticFamily
 
@@ -86,22 +86,28 @@ def test_few_data_are_inconclusive(folder: Path) -> None:
 
 
 def test_every_verdict_has_an_exit_code_and_fail_on_chooses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert EXIT_BY_VERDICT == {CERTIFIED: 0, VIOLATED: 1, VIOLATED_FOR_SOME: 1, INCONCLUSIVE: 2}
+    assert EXIT_BY_VERDICT == {CERTIFIED: 0, VIOLATED: 1, VIOLATED_FOR_SOME: 1, INCONCLUSIVE: 2, CERTIFIED_IN_PART: 4}
     asked: dict[str, Any] = {}
+    verdict, passed = CERTIFIED, False
 
     def audited(*arguments: Any, **options: Any) -> Any:
         asked.update(options)
-        return SimpleNamespace(verdict=verdict, to_html=str, to_json=str, to_markdown=str)
+        return SimpleNamespace(verdict=verdict, passed=passed, to_html=str, to_json=str, to_markdown=str)
 
     monkeypatch.setattr("pucboost._auditing.run.audit", audited)
     given = ["--justified", "age,income", "--quiet"]
     for verdict, code in EXIT_BY_VERDICT.items():
         kind = verdict.partition(" ")[0]
         assert audit(folder, "fair.txt", *given) == code
-        assert audit(folder, "fair.txt", *given, "--fail-on", "violated,inconclusive") == code
+        assert audit(folder, "fair.txt", *given, "--fail-on", "violated,inconclusive,certified in part") == code
         for chosen in ("violated", "inconclusive"):
             assert audit(folder, "fair.txt", *given, "--fail-on", chosen) == (code if kind == chosen else 0)
     assert asked["justified"] == ["age", "income"]
+    verdict = CERTIFIED_IN_PART
+    assert audit(folder, "fair.txt", "--partial", "0.05", "--cap", "3", "--quiet") == 4
+    assert (asked["partial"], asked["cap"]) == (0.05, 3.0)
+    passed = True
+    assert audit(folder, "fair.txt", "--partial", "allow", "--quiet") == 0
 
 
 @pytest.mark.slow
