@@ -540,7 +540,7 @@ def _columns_of(group: Any, columns: Any) -> list[Any]:
 
 
 def _position(column: Any, names: tuple[str, ...]) -> int:
-    if _is_whole(column):
+    if is_whole(column):
         position = int(column)
         if not 0 <= position < len(names):
             raise ValueError(
@@ -553,7 +553,8 @@ def _position(column: Any, names: tuple[str, ...]) -> int:
     return position_of_name(column, names, "optional")
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
+    """Return whether a value is an integer; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -636,7 +637,7 @@ def _checked_positions(group: Any, columns: Any, n_columns: int) -> tuple[int, .
     if not positions:
         raise ValueError(f"Group {group!r} of the consent schema has no columns.")
     for position in positions:
-        if not _is_whole(position):
+        if not is_whole(position):
             raise ValueError(f"Group {group!r} of the consent schema has column {position!r:.60}, not an integer.")
         if not 0 <= position < n_columns:
             raise ValueError(

@@ -15,9 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Sequence
 from functools import cache
-from numbers import Integral
 from typing import Any
 
 from . import __version__
@@ -142,32 +140,3 @@ def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise NotValidError(f"the key {key!r} stands twice")
         found[key] = value
     return found
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether a value is an integer; True and False are none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def whole_numbers(values: Any, name: str, below: int | None = None) -> tuple[int, ...]:
-    """Return a list of distinct integers that are at least 0 (and below a bound) as a tuple, or raise.
-
-    Examples
-    --------
-    >>> whole_numbers([2, 0], "coded_columns", below=3)
-    (2, 0)
-    >>> whole_numbers([2, 3], "coded_columns", below=3)
-    Traceback (most recent call last):
-    pucboost._persistence.NotValidError: coded_columns has the entry 3, which is not in 0 … 2
-    """
-    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
-        raise NotValidError(f"{name} is {values!r:.60}, not a list of integers")
-    for value in values:
-        if not is_whole(value):
-            raise NotValidError(f"{name} has the entry {value!r:.60}, which is not an integer")
-        if value < 0 or (below is not None and value >= below):
-            bound = "…" if below is None else f"… {below - 1}"
-            raise NotValidError(f"{name} has the entry {value!r:.60}, which is not in 0 {bound}")
-    if len(set(values)) != len(values):
-        raise NotValidError(f"{name} has an entry twice")
-    return tuple(int(value) for value in values)

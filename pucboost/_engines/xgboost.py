@@ -12,8 +12,8 @@ import numpy as np
 import xgboost as xgb
 
 from .._common import Array
+from .._consent import is_whole
 from .._losses import Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
-from .._persistence import is_whole
 from .._virtual.plan import child_seed
 from .._virtual.rows import VirtualTable
 from .base import (

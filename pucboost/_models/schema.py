@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .._common import warn
-from .._consent import Consent
+from .._consent import Consent, is_whole
 from .._engines import boosters_of, is_booster
 from .._engines.base import Boosters
-from .._persistence import NotValidError, is_whole, pickled, whole_numbers
+from .._persistence import NotValidError, pickled
 from .._tables.sources import Categories, SourceTable
 from .._virtual.merging import RowSketch
 from .._virtual.plan import PlanSummary, check_augmentation, common_masks
@@ -162,15 +162,29 @@ def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
     for name in ("effective_sample_size", "mask_calibration", "loading"):
         if isinstance(known[name], bool) or not isinstance(known[name], (int, float)):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not a number")
-    known["coded_columns"] = whole_numbers(known["coded_columns"], "coded_columns", len(consent.feature_names))
+    known["coded_columns"] = _whole_numbers(known["coded_columns"], "coded_columns", len(consent.feature_names))
     if known["masks_seen"] is not None:
-        known["masks_seen"] = whole_numbers(known["masks_seen"], "masks_seen", 1 << consent.n_groups)
+        known["masks_seen"] = _whole_numbers(known["masks_seen"], "masks_seen", 1 << consent.n_groups)
     for name in ("per_exposure", "unstored_withheld"):
         if not isinstance(known[name], bool):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not true or false")
     if known["training_sketch"] is not None:
         known["training_sketch"] = _read_sketch(known["training_sketch"], consent)
     return TrainingSummary(**known)
+
+
+def _whole_numbers(values: Any, name: str, below: int) -> tuple[int, ...]:
+    """Return a list of distinct integers from 0 to below a bound as a tuple, or raise."""
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
+        raise NotValidError(f"{name} is {values!r:.60}, not a list of integers")
+    for value in values:
+        if not is_whole(value):
+            raise NotValidError(f"{name} has the entry {value!r:.60}, which is not an integer")
+        if not 0 <= value < below:
+            raise NotValidError(f"{name} has the entry {value!r:.60}, which is not in 0 … {below - 1}")
+    if len(set(values)) != len(values):
+        raise NotValidError(f"{name} has an entry twice")
+    return tuple(int(value) for value in values)
 
 
 def _read_sketch(given: Any, consent: Consent) -> RowSketch:

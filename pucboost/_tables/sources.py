@@ -369,7 +369,9 @@ def numeric_frame(frame: Any, categories: Categories | None) -> RowSource | None
     Such a table is read as a block: column by column, as :class:`pucboost._tables.columns.FrameSource` reads, a single
     person would take a millisecond more.
     """
-    if not hasattr(frame, "iloc") or (categories is not None and categories.values):
+    import narwhals.dependencies as nwd
+
+    if not nwd.is_pandas_dataframe(frame) or (categories is not None and categories.values):
         return None
     kinds = set(frame.dtypes)
     if not all(isinstance(kind, np.dtype) and kind.kind in "fiub" and kind.itemsize <= 8 for kind in kinds):
