@@ -19,8 +19,9 @@ from pucboost._virtual.plan import child_seed
 
 @every_engine
 def test_validation_is_augmented_and_stops_early(kit: EngineKit) -> None:
-    X, y = make_table(1_500)
-    train, valid = puc.Dataset(X[:900], y[:900]), puc.Dataset(X[900:], y[900:])
+    X, y = make_table(1_000)
+    own = np.linspace(0.5, 2, 400)
+    train, valid = puc.Dataset(X[:600], y[:600]), puc.Dataset(X[600:], y[600:], weight=own)
     metric = kit.metrics["binary"]
 
     def size(preds: Any, data: Any) -> tuple[str, float, bool]:
@@ -29,7 +30,8 @@ def test_validation_is_augmented_and_stops_early(kit: EngineKit) -> None:
 
     params = {**kit.params, "optional": OPTIONAL, "copies": 2, "seed": 11, "metric": metric}
     booster, record = kit.fit_recorded(params, train, 4, [train, valid], ["mine", "other"], size)
-    X_aug, y_aug, weight, _ = puc.augment(X[900:], y[900:], optional=OPTIONAL, copies=2, seed=child_seed(11, 0))
+    given: dict[str, Any] = {"copies": 2, "seed": child_seed(11, 0), "sample_weight": own}
+    X_aug, y_aug, weight, _ = puc.augment(X[600:], y[600:], optional=OPTIONAL, **given)
     p = kit.predict(booster, X_aug)
     loss = np.average(-np.log(np.where(y_aug == 1, p, 1 - p)), weights=weight)
     assert record["other"][metric][-1] == pytest.approx(loss, rel=1e-5)
@@ -52,8 +54,8 @@ def accuracy(preds: Any, data: Any) -> tuple[str, float, bool]:
 
 @every_engine
 def test_early_stopping_knows_the_direction_of_a_metric_and_ignores_the_training_set(kit: EngineKit) -> None:
-    X, y = make_table(1_500)
-    train, valid = puc.Dataset(X[:900], y[:900]), puc.Dataset(X[900:], y[900:])
+    X, y = make_table(1_000)
+    train, valid = puc.Dataset(X[:600], y[:600]), puc.Dataset(X[600:], y[600:])
     params = {**kit.params, "optional": OPTIONAL, "early_stopping_round": 5}
     silent = {**params, "metric": "None"}
     by_accuracy, record = kit.fit_recorded(silent, train, 200, [valid], None, accuracy)

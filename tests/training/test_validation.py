@@ -44,24 +44,6 @@ def test_validation_sets_are_augmented_with_a_seed_of_their_own() -> None:
     assert raw["valid_0"]["n"] == [400.0] * 2
 
 
-def test_validation_metric_is_the_weighted_metric_of_the_virtual_rows() -> None:
-    X, y = make_table(1_000)
-    record: dict[str, Any] = {}
-    booster = puc.train(
-        {**PARAMS, "copies": 2, "seed": 11},
-        lgb.Dataset(X[:600], y[:600]),
-        4,
-        valid_sets=[lgb.Dataset(X[600:], y[600:], weight=np.arange(1, 401.0))],
-        callbacks=[lgb.record_evaluation(record)],
-    )
-    X_aug, y_aug, weight, _ = puc.augment(
-        X[600:], y[600:], optional=OPTIONAL, copies=2, seed=child_seed(11, 0), sample_weight=np.arange(1, 401.0)
-    )
-    p = booster.predict(X_aug)
-    loss = np.average(-np.log(np.where(y_aug == 1, p, 1 - p)), weights=weight)
-    assert record["valid_0"]["binary_logloss"][-1] == pytest.approx(loss, rel=1e-6)
-
-
 def test_validation_without_weights_beside_training_with_weights() -> None:
     """LightGBM gives rows pushed behind a weighted reference weights of 0; they must count."""
     X, y = make_table(1_000)
@@ -80,20 +62,15 @@ def test_validation_without_weights_beside_training_with_weights() -> None:
         assert record["valid_0"]["binary_logloss"][-1] == pytest.approx(expected, rel=1e-6)
 
 
-def test_early_stopping_from_params_and_callback() -> None:
+def test_early_stopping_by_a_callback() -> None:
     X, y = make_table(1_000)
-    for extra, callbacks in (({"early_stopping_round": 3}, []), ({}, [lgb.early_stopping(3, verbose=False)])):
-        record: dict[str, Any] = {}
-        booster = puc.train(
-            {**PARAMS, **extra},
-            lgb.Dataset(X[:600], y[:600]),
-            200,
-            valid_sets=lgb.Dataset(X[600:], y[600:]),
-            callbacks=[*callbacks, lgb.record_evaluation(record)],
-        )
-        losses = record["valid_0"]["binary_logloss"]
-        assert booster.best_iteration == np.argmin(losses) + 1
-        assert len(losses) == booster.best_iteration + 3 < 200
+    record: dict[str, Any] = {}
+    callbacks = [lgb.early_stopping(3, verbose=False), lgb.record_evaluation(record)]
+    valid = lgb.Dataset(X[600:], y[600:])
+    booster = puc.train(PARAMS, lgb.Dataset(X[:600], y[:600]), 200, valid_sets=valid, callbacks=callbacks)
+    losses = record["valid_0"]["binary_logloss"]
+    assert booster.best_iteration == np.argmin(losses) + 1
+    assert len(losses) == booster.best_iteration + 3 < 200
 
 
 def test_place_in_the_list_does_not_change_a_validation_set() -> None:
@@ -132,9 +109,6 @@ def test_same_groups_in_another_order() -> None:
 
 
 # ----- cv: folds of people, and what a user may do to them
-
-
-PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
 
 
 def test_folds_split_people_not_copies() -> None:
@@ -243,9 +217,6 @@ def test_fpreproc_keeps_categories_and_available() -> None:
 
 
 # ----- objectives of the user's own: what they see, and whose weights they apply
-
-
-PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
 
 
 def test_objective_sees_virtual_labels_and_only_the_users_weights() -> None:
