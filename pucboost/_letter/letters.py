@@ -338,7 +338,9 @@ class Letter:
     """A letter to one person, as :func:`pucboost.letter` returns it.
 
     ``shared`` and ``withheld`` are groups, ``quotes`` what the person would be told for each subset of ``shared``
-    (``subsets``), and ``values`` how much each shared group moves it. ``to_html`` writes the page.
+    (``subsets``), and ``values`` how much each shared group moves it. ``about`` has the first digits of the model's
+    hash (``model``), the day (``made``), and what the audit found (``checked``, ``verdict``). ``to_html`` writes the
+    page.
 
     Examples
     --------

@@ -335,8 +335,8 @@ def worded(text: LetterText | None, quantity: str | None) -> LetterText:
     text = text if quantity is None else replace(text, quantity=quantity)
     if not text.quantity.strip():
         raise ValueError(
-            "quantity is missing: say what the number is, and in which unit, such as quantity='yearly price in euros'. "
-            'It follows the word "your".'
+            "quantity is missing: say what the number is, and in which unit, such as 'yearly price in euros'. It "
+            'follows the word "your".'
         )
     return text
 
