@@ -209,7 +209,7 @@ def test_threads_reach_every_command(
         ("_prediction.predictor.quote", ["quote", model, people, *out]),
         (
             "_prediction.predictor.MaskedPredictor",
-            ["letter", model, people, "--name-by", "id", "--out", tmp_path / "l"],
+            ["letter", model, people, "--name-by", "id", "--quantity", "price", *out],
         ),
         ("_auditing.run.audit", ["audit", model, people, "--label", "claim", "--margin", 1]),
         ("demo.run", ["demo"]),
