@@ -31,10 +31,9 @@ def test_how_csv_is_read(tmp_path: Path) -> None:
         table = open_table(tmp_path / name)
         assert table.columns == ["a", "b", "c", "d", "e"]
         (block,) = table.blocks(table.columns)
-        np.testing.assert_array_equal(block.numbers("a"), [1, -0.5, np.nan])
-        np.testing.assert_array_equal(block.numbers("b"), [np.nan, np.nan, 3])
-        np.testing.assert_array_equal(block.numbers("c"), [1, 0, np.nan])
-        np.testing.assert_array_equal(block.numbers("e"), [1000, np.inf, np.nan])
+        numbers = {"a": [1, -0.5, np.nan], "b": [np.nan, np.nan, 3], "c": [1, 0, np.nan], "e": [1000, np.inf, np.nan]}
+        for column, values in numbers.items():
+            np.testing.assert_array_equal(block.numbers(column), values)
         assert block.text("d").to_pylist() == ['x, "y"', "two\r\nlines", None]
         assert block.as_stored("d").to_pylist() == ['x, "y"', "two\r\nlines", "NA"]
         assert block.as_stored("a").to_pylist() == [" 1 ", "-.5", None]
@@ -60,16 +59,13 @@ def test_how_parquet_is_read(tmp_path: Path) -> None:
     kinds = ["numbers"] * 3 + ["nothing", "numbers"] + ["categories"] * 3
     assert [table.kind(name) for name in columns] == kinds
     (block,) = table.blocks(["a", *columns])
-    np.testing.assert_array_equal(block.numbers("int"), [1, np.nan, 2.0**60])
-    np.testing.assert_array_equal(block.numbers("bool"), [1, np.nan, 0])
-    np.testing.assert_array_equal(block.numbers("decimal"), [1.5, np.nan, np.nan])
-    np.testing.assert_array_equal(block.numbers("null"), [np.nan] * 3)
-    np.testing.assert_array_equal(block.numbers("a"), [1.5, np.nan, 3])
-    np.testing.assert_array_equal(block.numbers("digits"), [1, np.nan, 2.5])
-    assert block.text("a").to_pylist() == ["1.5", None, "3"]
-    assert block.text("bool").to_pylist() == ["true", None, "false"]
-    assert block.text("a.b").to_pylist() == ["x", None, "z"]
-    assert block.text("dictionary").to_pylist() == ["x", None, "x"]
+    nan = np.nan
+    numbers = {"int": [1, nan, 2.0**60], "bool": [1, nan, 0], "decimal": [1.5, nan, nan], "null": [nan] * 3}
+    for name, values in (numbers | {"a": [1.5, nan, 3], "digits": [1, nan, 2.5]}).items():
+        np.testing.assert_array_equal(block.numbers(name), values, err_msg=name)
+    texts = {"a": ["1.5", None, "3"], "bool": ["true", None, "false"]}
+    for name, words in (texts | {"a.b": ["x", None, "z"], "dictionary": ["x", None, "x"]}).items():
+        assert block.text(name).to_pylist() == words
 
 
 def test_how_tables_are_written(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -195,21 +191,20 @@ def test_a_query_of_a_dataset_is_respected(tmp_path: Path) -> None:
 
 
 def test_errors_about_folders_name_the_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"is a folder without Parquet files, which end in \.parquet or \.pq"):
-        open_table(tmp_path)
-    write(tmp_path / "a.parquet", x=[1.5])
-    write(tmp_path / "b.parquet", x=["text"])
-    with pytest.raises(DataError, match=r"b\.parquet cannot be read with the other files of .*Field x has incompat"):
-        open_table(tmp_path)
-    (tmp_path / "b.parquet").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match=r"b\.parquet cannot be read with the other files"):
-        open_table(tmp_path)
-    (tmp_path / "b.parquet").rename(tmp_path / "0.parquet")
-    with pytest.raises(DataError, match=r"0\.parquet: not a Parquet file"):
-        open_table(tmp_path)
-    write(tmp_path / "0.parquet", day=pa.array([0], pa.date32()))
-    with pytest.raises(DataError, match="Column 'day' has dtype date32"):
-        open_table(tmp_path).kind("day")
+    one, two, zero = (tmp_path / f"{name}.parquet" for name in "ab0")
+    for change, message in [
+        (lambda: None, r"is a folder without Parquet files, which end in \.parquet or \.pq"),
+        (
+            lambda: (write(one, x=[1.5]), write(two, x=["text"])),
+            r"b\.parquet cannot be read .*Field x has incompat",
+        ),
+        (lambda: two.write_bytes(b"nonsense"), r"b\.parquet cannot be read with the other files"),
+        (lambda: two.rename(zero), r"0\.parquet: not a Parquet file"),
+        (lambda: write(zero, day=pa.array([0], pa.date32())), "Column 'day' has dtype date32"),
+    ]:
+        change()
+        with pytest.raises(DataError, match=message):
+            open_table(tmp_path).kind("day")
 
 
 # ----- lazy frames
