@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import distributed, letters, metrics, objectives, simulate, testing, typing, warnings
+    from ._auditing.card import card
     from ._auditing.run import audit
     from ._consent import Consent, Levels, Needs
     from ._estimators.estimators import PUCClassifier, PUCRegressor
@@ -32,6 +33,7 @@ _HOME = {
     "PUCRegressor": "_estimators.estimators",
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
+    "card": "_auditing.card",
     "consent_of": "_models.files",
     "cv": "_training.train",
     "letter": "_letter.letters",
@@ -57,6 +59,7 @@ __all__ = [
     "PUCRegressor",
     "audit",
     "augment",
+    "card",
     "consent_of",
     "cv",
     "distributed",

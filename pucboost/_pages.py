@@ -30,8 +30,8 @@ def _printable(value: Any) -> Any:
         return _UNPRINTABLE.sub(" ", value)
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: _printable(getattr(value, field.name)) for field in fields(value)})
-    if isinstance(value, tuple):
-        return tuple(_printable(inner) for inner in value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_printable(inner) for inner in value)
     if hasattr(value, "items"):
         return {_printable(key): _printable(inner) for key, inner in value.items()}
     return value

@@ -12,5 +12,6 @@ In the order of one call of ``puc.audit`` (which is in ``run``; a module called 
 - ``recognition``: whether base features give away who withholds; then nothing is certified
 - ``context``: numbers shown beside the verdict, which do not decide
 - ``findings``: frozen results, and ``AuditReport``, which holds and shows them
-- ``blocks``, ``plots``, ``report``: numbers, figures and words on a page (``templates``), a model card, a terminal
+- ``blocks``, ``plots``, ``report``: numbers, figures and words on a page (``templates``), Markdown, a terminal
+- ``card``: one page about a model, with its audit
 """

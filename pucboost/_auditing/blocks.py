@@ -12,11 +12,12 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from markupsafe import Markup
 
-from .._pages import decimals_for
+from .._pages import decimals_for, deliver, printable, templates
 from .findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, VIOLATED_FOR_SOME, AuditReport, Estimate
 
 MISSING = "–"
@@ -276,3 +277,64 @@ def text_table(table: Table) -> str:
         padded = [text + s if left else s + text for text, s, left in zip(row, space, words, strict=True)]
         lines.append("  ".join(["", *padded]).rstrip())
     return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------------------------------
+# A short page of its own, made of sections of blocks.
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page that is not an audit: a heading, a line about its subject, and sections of blocks by title."""
+
+    heading: str
+    subject: str
+    sections: dict[str, list[Block]]
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Return one self-contained HTML page, and write it to ``path`` (whole or not at all) if one is given."""
+        return deliver(self._fill("document.html"), path)
+
+    def to_markdown(self, path: str | Path | None = None) -> str:
+        """Return the page as Markdown, and write it to ``path`` (whole or not at all) if one is given."""
+        shown = printable(self)
+        parts = [f"# {markdown(shown.heading)}", markdown(shown.subject)]
+        for title, contents in shown.sections.items():
+            parts += [f"## {markdown(title)}", *map(_as_markdown, contents)]
+        return deliver("\n\n".join(part for part in parts if part) + "\n", path)
+
+    def _repr_html_(self) -> str:
+        return self._fill("document_box.html")
+
+    def __str__(self) -> str:
+        shown = printable(self)
+        parts = [f"{shown.heading}\n{shown.subject}"]
+        for title, contents in shown.sections.items():
+            parts += [title, *map(_as_text, contents)]
+        return "\n\n".join(part for part in parts if part)
+
+    def _fill(self, template: str) -> str:
+        shown = printable(self)
+        page = templates("pucboost._auditing").get_template(template)
+        return page.render(heading=shown.heading, subject=shown.subject, sections=shown.sections)
+
+
+def _as_markdown(block: Block) -> str:
+    if isinstance(block, str):
+        return markdown(block)
+    if isinstance(block, dict):
+        return markdown_facts(block)
+    if isinstance(block, list):
+        return markdown_list([f"{term} {text}" for term, text in block])
+    return markdown_table(block) if isinstance(block, Table) and block.rows else ""
+
+
+def _as_text(block: Block) -> str:
+    if isinstance(block, str):
+        return textwrap.fill(block, 100)
+    if isinstance(block, dict):
+        width = max(map(columns_of, block), default=0)
+        return "\n".join(f"  {term}{' ' * (width - columns_of(term))}  {text}" for term, text in block.items())
+    if isinstance(block, list):
+        return "\n".join(textwrap.fill(f"- {term} {text}", 100, subsequent_indent="  ") for term, text in block)
+    return f"{block.caption}\n{text_table(block)}" if isinstance(block, Table) and block.rows else ""

@@ -511,14 +511,6 @@ def provenance(
     """Return what somebody else needs to repeat the audit."""
     consent = people.consent
     optional = set(consent.group_columns.tolist())
-    from .. import __version__
-
-    versions = {"python": sys.version.split()[0], "pucboost": __version__}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # not installed as a package
-            continue
     nuisance = fitting.nuisance
     if isinstance(nuisance, NuisanceEstimators):
         described = f"scikit-learn: {nuisance.outcome!r}, {nuisance.availability!r}"
@@ -537,8 +529,21 @@ def provenance(
         model_kind=model.kind,
         consent={g: tuple(consent.feature_names[c] for c in columns) for g, columns in consent.groups.items()},
         base_features=tuple(name for j, name in enumerate(consent.feature_names) if j not in optional),
-        versions=versions,
+        versions=versions(),
         nuisance=described,
         seconds=round(seconds, 1),
         needs=dict(consent.needs),
     )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of those that it computes with."""
+    from .. import __version__
+
+    found = {"python": sys.version.split()[0], "pucboost": __version__}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # not installed as a package
+            continue
+    return found

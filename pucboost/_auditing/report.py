@@ -267,7 +267,7 @@ def two_intervals(findings: AuditReport) -> str:
 
 def subject(findings: AuditReport) -> str:
     made = findings.provenance
-    return f"{made.model_kind} · {count(made.rows)} people · {_date_in_words(made.date)}"
+    return f"{made.model_kind} · {count(made.rows)} people · {date_in_words(made.date)}"
 
 
 def notices(findings: AuditReport) -> list[str]:
@@ -875,7 +875,7 @@ def provenance(findings: AuditReport) -> Blocks:
 def provenance_facts(findings: AuditReport) -> dict[str, str]:
     made = findings.provenance
     return {
-        "Date": _date_in_words(made.date),
+        "Date": date_in_words(made.date),
         "Model": made.model_kind,
         "Model hash (SHA-256)": made.model_hash or "none; models of this kind have none",
         "Data hash (SHA-256)": made.data_hash,
@@ -950,7 +950,7 @@ def _is_quantile(findings: AuditReport) -> bool:
     return findings.unit.startswith("probability of")
 
 
-def _date_in_words(iso: str) -> str:
+def date_in_words(iso: str) -> str:
     """Return a date as people write it; text that is not a date is returned as it is."""
     try:
         moment = datetime.fromisoformat(iso)
