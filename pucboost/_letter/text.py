@@ -332,7 +332,10 @@ def worded(text: LetterText | None, quantity: str | None) -> LetterText:
     if text is not None and not isinstance(text, LetterText):
         raise ValueError(f"text must be a pucboost.letters.LetterText, got {type(text).__name__}.")
     text = text or LetterText()
-    text = text if quantity is None else replace(text, quantity=quantity)
+    if quantity is not None:
+        # The English texts begin with "your" themselves.
+        begins_so = quantity[:5].lower() == "your " and text.title == LetterText.title
+        text = replace(text, quantity=quantity[5:].lstrip() if begins_so else quantity)
     if not text.quantity.strip():
         raise ValueError(
             "quantity is missing: say what the number is, and in which unit, such as 'yearly price in euros'. It "

@@ -147,3 +147,12 @@ def test_names_of_files_are_short_and_never_paths() -> None:
         name = file_name(reference)
         assert name == Path(name).name
         assert not set(name) & set("/\\:%\x00")
+
+
+def test_a_quantity_that_begins_with_your_is_not_said_twice():
+    from pucboost._letter.text import LetterText, worded
+
+    assert worded(None, "Your yearly price").quantity == "yearly price"
+    assert worded(None, "yourself rating").quantity == "yourself rating"
+    other = LetterText(title="Your share", quantity="x")
+    assert worded(other, "your price").quantity == "your price"
