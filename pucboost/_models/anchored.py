@@ -37,7 +37,7 @@ from .anchors import (
     EstimatorAnchor,
     is_statsmodels,
 )
-from .schema import TrainingSummary, categories_of, model_schema
+from .schema import TrainingSummary, categories_of, check_names, model_schema, read_schema
 
 ANCHORED_KEY = "pucboost_anchored"
 """The first key of the file of an anchored model, by which it is recognised."""
@@ -192,7 +192,7 @@ class AnchoredModel:
         """Return the names of the columns."""
         return list(self.consent.feature_names)
 
-    def feature_importance(self, importance_type: str = "split") -> Array:
+    def feature_importance(self, importance_type: Literal["split", "gain"] = "split") -> Array:
         """Return how much the trees use each column; what the anchor makes of it does not count.
 
         Parameters
@@ -202,8 +202,7 @@ class AnchoredModel:
         """
         if importance_type not in ("split", "gain"):
             raise ValueError(f"importance_type must be 'split' or 'gain', got {importance_type!r}.")
-        kind: Literal["gain", "split"] = "split" if importance_type == "split" else "gain"
-        return boosters_of(self.booster).importance(self.booster, kind)
+        return boosters_of(self.booster).importance(self.booster, importance_type)
 
     def save_model(self, filename: str | Path) -> None:
         """Write the model into a file that :func:`pucboost.load_model` reads.
@@ -215,9 +214,9 @@ class AnchoredModel:
         """
         kept = {
             ANCHORED_KEY: model_schema(self.consent, self.puc_summary),
-            "anchor": anchor_to_dict(self.anchor),
-            "trees": booster_to_dict(self.booster),
-            "objective": objective_to_dict(self.objective),
+            "anchor": _anchor_to_dict(self.anchor),
+            "trees": _booster_to_dict(self.booster),
+            "objective": {"class": type(self.objective).__name__, "fields": asdict(self.objective)},
         }
         content = json.dumps(kept)
         seal = json.dumps({KEY: digest(content.encode())})
@@ -249,6 +248,22 @@ def entries_of_file(content: bytes) -> dict[str, Any]:
     return kept
 
 
+def model_from_entries(kept: Mapping[str, Any], where: str, trusted: Sequence[str]) -> AnchoredModel:
+    """Return the model of a file's entries; errors name ``where`` it was found.
+
+    ``trusted`` are types that the anchor may have besides those that skops trusts.
+    """
+    absent = [name for name in ("anchor", "trees", "objective") if name not in kept]
+    if absent:
+        raise ValueError(f"{where!r} is the file of an anchored model without its {absent[0]}. The file is damaged.")
+    consent, summary = read_schema(kept[ANCHORED_KEY], where)
+    objective = _objective_from_dict(kept["objective"], where)
+    anchor = _anchor_from_dict(kept["anchor"], consent, objective, where, trusted)
+    booster = _booster_from_dict(kept["trees"], where)
+    check_names(consent, booster, where)
+    return AnchoredModel(anchor, booster, objective, consent, summary)
+
+
 def is_tree_model(model: Any) -> bool:
     return is_booster(model) or isinstance(model, AnchoredModel)
 
@@ -278,24 +293,18 @@ def loss_of(model: Any) -> Objective | None:
 # whatever is in the file.
 
 
-def booster_to_dict(booster: Any) -> dict[str, str]:
+def _booster_to_dict(booster: Any) -> dict[str, str]:
     boosters = boosters_of(booster)
     return {"engine": boosters.name, "model": boosters.to_text(booster)}
 
 
-def booster_from_dict(kept: Mapping[str, str], where: str) -> Any:
-    """Inverse of :func:`booster_to_dict`; errors name ``where`` it was found."""
+def _booster_from_dict(kept: Mapping[str, str], where: str) -> Any:
     names = {name: name for name in BOOSTER_CLASSES.values()}
     name = _known(names, kept.get("engine"), "boosters of the engine", where)
     return boosters_named(name).from_plain_file(kept["model"].encode())
 
 
-def objective_to_dict(objective: Objective) -> dict[str, Any]:
-    return {"class": type(objective).__name__, "fields": asdict(objective)}
-
-
-def objective_from_dict(kept: Mapping[str, Any], where: str) -> Objective:
-    """Inverse of :func:`objective_to_dict`; only the losses of this package are known."""
+def _objective_from_dict(kept: Mapping[str, Any], where: str) -> Objective:
     loss = _known(LOSSES, kept.get("class"), "the loss", where)
     try:
         objective: Objective = loss(**kept["fields"])
@@ -315,10 +324,10 @@ def _known(known: Mapping[str, Any], name: Any, what: str, where: str) -> Any:
     return known[name]
 
 
-def anchor_to_dict(anchor: Anchor) -> dict[str, Any]:
+def _anchor_to_dict(anchor: Anchor) -> dict[str, Any]:
     """Return an anchor as plain data; raise if it cannot be written."""
     if isinstance(anchor, BoosterAnchor):
-        return booster_to_dict(anchor.model)
+        return _booster_to_dict(anchor.model)
     if isinstance(anchor, EstimatorAnchor):
         return {"skops": _with_skops(anchor), "question": asdict(anchor.question)}
     raise ValueError(
@@ -327,20 +336,11 @@ def anchor_to_dict(anchor: Anchor) -> dict[str, Any]:
     )
 
 
-def anchor_from_dict(
+def _anchor_from_dict(
     kept: Mapping[str, Any], consent: Consent, objective: Objective, where: str, trusted: Sequence[str]
 ) -> Anchor:
-    """Inverse of :func:`anchor_to_dict`.
-
-    Parameters
-    ----------
-    where
-        Where it was found, for errors.
-    trusted
-        Types that may be loaded besides those that skops trusts.
-    """
     if "skops" not in kept:
-        return BoosterAnchor(booster_from_dict(kept, where), consent, objective)
+        return BoosterAnchor(_booster_from_dict(kept, where), consent, objective)
     return EstimatorAnchor(
         _trusted(base64.b64decode(kept["skops"]), where, trusted),
         consent,

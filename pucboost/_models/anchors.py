@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import narwhals.dependencies as nwd
 import numpy as np
 
 from .._common import Array
@@ -48,8 +49,7 @@ TRIAL_ROWS = 200
 """How many people show what values an optional column has, when a function is tried out."""
 PANDAS, POLARS, ARRAY = "pandas", "polars", "array"
 """The containers that estimators are given."""
-PREDICT, PROBABILITIES, DECISION = "predict", "predict_proba", "decision_function"
-METHODS = (PREDICT, PROBABILITIES, DECISION)
+PREDICT, PROBABILITIES = METHODS = ("predict", "predict_proba")
 CONTAINERS = (PANDAS, POLARS, ARRAY)
 _INNER = ("best_estimator_", "regressor_")
 """Where scikit-learn's searches and transformed regressors keep the estimator that answers."""
@@ -387,24 +387,16 @@ class EstimatorAnchor(Anchor):
 
     def described(self) -> str:
         method, link = self.question.method, self.objective.link_name
-        if method == DECISION:
-            score = "decision_function, taken as raw scores"
-        else:
-            score = method if link == "identity" else f"{link} of {method}"
+        score = method if link == "identity" else f"{link} of {method}"
         if per_unit_of_exposure(self.model):
             score += ", a rate per unit of exposure (it was fitted with an offset)"
-        return f"{self.name}; {score}, {self._columns_in_words()}"
-
-    def _columns_in_words(self) -> str:
-        if self.question.columns is None:
-            return "the whole table with everything optional erased"
-        return f"columns {listed([self.consent.feature_names[j] for j in self.question.columns])}"
+        columns = "the whole table with everything optional erased"
+        if self.question.columns is not None:
+            columns = f"columns {listed([self.consent.feature_names[j] for j in self.question.columns])}"
+        return f"{self.name}; {score}, {columns}"
 
     def scores(self, X: Any, codes: Categories | None = None) -> AnchorScores:
         answer = self._answer(X, codes)
-        if self.question.method == DECISION:
-            raw = checked_scores(answer, X)
-            return AnchorScores(raw, self.objective.response(raw))
         if self.objective.n_scores == 1 and answer.ndim == 2:
             answer = answer[:, -1]  # of two probabilities, that of class 1
         self._check_missing(X, answer)
@@ -475,12 +467,12 @@ def _method(model: Any, objective: Objective) -> str:
         return PREDICT
     if is_statsmodels(model) or not classifies(model):
         return PREDICT
-    for method in (PROBABILITIES, DECISION):
-        if hasattr(model, method):
-            return method
+    if hasattr(model, PROBABILITIES):
+        return PROBABILITIES
+    # The margins that decision_function gives are on a scale of their own, not log-odds.
     raise ValueError(
-        f"The anchor, {name_of(model)}, is a classifier without predict_proba or decision_function. Wrap it, for "
-        "example in a CalibratedClassifierCV."
+        f"The anchor, {name_of(model)}, is a classifier without predict_proba. Wrap it, for example in a "
+        "CalibratedClassifierCV."
     )
 
 
@@ -499,37 +491,38 @@ def _check_classes(model: Any, method: str, objective: Objective, classes: Array
 
 
 def _fitting(anchor: EstimatorAnchor, table: SourceTable) -> EstimatorAnchor:
+    """Return the anchor with the columns and the container in which the estimator takes them."""
     consent, own = anchor.consent, columns_of(anchor.model, anchor.consent.feature_names)
     if own.names is None and own.count is None:
         return anchor
+
+    def asked(columns: tuple[int, ...], container: str) -> EstimatorAnchor:
+        return replace(anchor, question=AnchorQuestion(anchor.question.method, columns, container, own.constant))
+
     if own.names is None:
-        columns = _by_position(anchor, own)
-        return replace(
-            anchor, question=replace(anchor.question, columns=columns, container=ARRAY, constant=own.constant)
-        )
+        return asked(_by_position(anchor, own), ARRAY)
     optional = {consent.feature_names[j] for j in consent.group_columns.tolist()}
     foreign = [name for name in own.names if name not in consent.feature_names or name in optional]
     columns = tuple(consent.feature_names.index(name) for name in own.names if name not in foreign)
-    X, codes = table.container(), table.source.categories
-    containers = [own.container] if own.container else sorted((PANDAS, POLARS), key=lambda one: one != container_of(X))
     if not columns:
         _refuse_foreign(anchor, foreign, optional, None)
+    X = table.container()
+    is_polars = nwd.is_polars_dataframe(X)
+    candidates = [asked(columns, own.container or (POLARS if is_polars else PANDAS))]
+    if own.container is None:
+        candidates.append(asked(columns, PANDAS if is_polars else POLARS))
     one = rows_of(X, np.array([complete_row(X, columns)]))
     errors: list[Exception] = []
-    for container in containers:
-        question = replace(anchor.question, columns=columns, container=container, constant=own.constant)
-        tried = replace(anchor, question=question)
+    for tried in candidates:
         try:
-            tried.ask(one, codes)
+            tried.ask(one, table.source.categories)
         except Exception as error:  # estimators raise errors of all kinds
             errors.append(error)
         else:
             return tried
     # What it was trained on besides its base columns may be dropped by its first step. Here it is not.
     _refuse_foreign(anchor, foreign, optional, errors[0])
-    return replace(
-        anchor, question=replace(anchor.question, columns=columns, container=containers[0], constant=own.constant)
-    )
+    return candidates[0]
 
 
 def _refuse_foreign(anchor: EstimatorAnchor, foreign: list[str], optional: set[str], error: Exception | None) -> None:
@@ -603,7 +596,7 @@ def is_estimator(model: Any) -> bool:
     """
     if isinstance(model, type):
         return False
-    predicts = any(hasattr(model, name) for name in ("predict", "predict_proba", "decision_function"))
+    predicts = any(hasattr(model, name) for name in METHODS)
     return is_statsmodels(model) or hasattr(model, "get_params") or (predicts and not callable(model))
 
 
@@ -627,20 +620,17 @@ def check_fitted(model: Any) -> None:
                 f"The anchor, {name_of(model)}, has not been fitted. Fit it first, on base features: an anchor is used "
                 "as it is."
             ) from None
-    if not any(hasattr(model, name) for name in ("predict", "predict_proba", "decision_function")):
-        raise ValueError(f"The anchor, {name_of(model)}, has no predict, predict_proba or decision_function.")
+    if not any(hasattr(model, name) for name in METHODS):
+        raise ValueError(f"The anchor, {name_of(model)}, has neither predict nor predict_proba.")
 
 
 def name_of(model: Any) -> str:
     """Return what a model is, in words: ``LogisticRegression in a Pipeline``."""
     inner, wrapper = _answering(model)
     if inner is None:
-        name = type(model).__name__.removesuffix("Wrapper")
-        return (
-            f"{type(model.model).__name__} of statsmodels"
-            if hasattr(model, "model") and is_statsmodels(model)
-            else name
-        )
+        if hasattr(model, "model") and is_statsmodels(model):
+            return f"{type(model.model).__name__} of statsmodels"
+        return type(model).__name__.removesuffix("Wrapper")
     return name_of(inner) if wrapper is None else f"{name_of(inner)} in a {wrapper}"
 
 
@@ -694,7 +684,9 @@ def _columns_of_glum(model: Any, table_names: Sequence[str]) -> Columns:
     """Read a GLM of glum, whose ``feature_names_`` count a category column once per category."""
     spec = getattr(model, "X_model_spec_", None)
     if spec is not None:
-        return Columns(_in_table_order(map(str, spec.required_variables), table_names))
+        wanted = {str(name) for name in spec.required_variables}
+        in_order = [name for name in table_names if name in wanted]
+        return Columns((*in_order, *sorted(wanted - set(table_names))))
     names = tuple(dict.fromkeys(getattr(model, "term_names_", None) or model.feature_names_))
     if all(re.fullmatch(r"_col_\d+", name) for name in names):
         return Columns(count=len(names))
@@ -720,11 +712,6 @@ def _columns_of_statsmodels(results: Any, table_names: Sequence[str]) -> Columns
     return Columns(tuple(own), container=PANDAS, constant=constant)
 
 
-def _in_table_order(names: Any, table_names: Sequence[str]) -> tuple[str, ...]:
-    wanted = set(names)
-    return (*(name for name in table_names if name in wanted), *sorted(wanted - set(table_names)))
-
-
 def _library(model: Any) -> str:
     return type(model).__module__.partition(".")[0]
 
@@ -732,30 +719,14 @@ def _library(model: Any) -> str:
 # ----- the table that an estimator gets: its own columns, in its own order, in a container it accepts
 
 
-def container_of(X: Any) -> str:
-    """Return the container for an estimator with column names that is asked about a table."""
-    import narwhals.dependencies as nwd
-
-    return POLARS if nwd.is_polars_dataframe(X) else PANDAS
-
-
 def frame_of(X: Any, columns: Sequence[int], names: Sequence[str], container: str, codes: Categories | None) -> Any:
     """Return some columns of a table as a DataFrame with these names, which the estimator may write into.
 
-    Parameters
-    ----------
-    X
-        The table, in any container. In arrays, categories are codes.
-    columns, names
-        Positions of the columns, and the names they get.
-    container
-        Of the DataFrame that is returned.
-    codes
-        The categories that codes in an array stand for.
+    ``codes`` are the categories that numbers stand for if the table is an array.
     """
-    frame = select_columns(X, list(columns)) if is_frame(X) else _decoded(X, columns, names, codes)
     import narwhals as nw
 
+    frame = select_columns(X, list(columns)) if is_frame(X) else _decoded(X, columns, names, codes)
     table = nw.from_native(frame, eager_only=True)
     if table.columns != list(names):
         table = table.rename(dict(zip(table.columns, names, strict=True)))
@@ -770,18 +741,14 @@ def _decoded(X: Any, columns: Sequence[int], names: Sequence[str], codes: Catego
     source = row_source(X)
     numbers = source.window(0, source.n_rows)
     known = {} if codes is None or not codes.values else codes.by_column(())
-    return pd.DataFrame(
-        {
-            name: pd.Categorical.from_codes(_whole(numbers[:, j]), categories=pd.Index(known[j]))
-            if j in known
-            else numbers[:, j]
-            for j, name in zip(columns, names, strict=True)
-        }
-    )
 
+    def column(j: int) -> Any:
+        if j not in known:
+            return numbers[:, j]
+        whole = np.nan_to_num(numbers[:, j], nan=-1.0).astype(np.int64)
+        return pd.Categorical.from_codes(whole, categories=pd.Index(known[j]))
 
-def _whole(codes: Array) -> Array:
-    return np.nan_to_num(codes, nan=-1.0).astype(np.int64)
+    return pd.DataFrame({name: column(j) for j, name in zip(columns, names, strict=True)})
 
 
 def numbers_of(X: Any, columns: Sequence[int]) -> Any:
@@ -810,24 +777,20 @@ def numbers_of(X: Any, columns: Sequence[int]) -> Any:
 def missing_value(X: Any, columns: Sequence[int]) -> tuple[int, int] | None:
     """Return row and column of the first missing value in some columns; None if there is none."""
     for lo, missing in _missing(X, columns):
-        rows = np.flatnonzero(missing.any(axis=1))
-        if len(rows):
-            return lo + int(rows[0]), columns[int(np.argmax(missing[rows[0]]))]
+        for row in np.flatnonzero(missing.any(axis=1))[:1]:
+            return lo + int(row), columns[int(np.argmax(missing[row]))]
     return None
 
 
 def complete_row(X: Any, columns: Sequence[int]) -> int:
     """Return the first row without missing values in some columns; 0 if there is none."""
-    for lo, missing in _missing(X, columns):
-        rows = np.flatnonzero(~missing.any(axis=1))
-        if len(rows):
-            return lo + int(rows[0])
-    return 0
+    complete = (lo + np.flatnonzero(~missing.any(axis=1)) for lo, missing in _missing(X, columns))
+    return next((int(rows[0]) for rows in complete if len(rows)), 0)
 
 
 def _missing(X: Any, columns: Sequence[int]) -> Iterator[tuple[int, Array]]:
-    source, own = (
-        (row_source(select_columns(X, list(columns))), slice(None)) if is_frame(X) else (row_source(X), columns)
-    )
+    own = select_columns(X, list(columns)) if is_frame(X) else None
+    source = row_source(X if own is None else own)
     for lo, hi in source.blocks():
-        yield lo, np.isnan(source.window(lo, hi)[:, own])
+        block = source.window(lo, hi)
+        yield lo, np.isnan(block[:, columns] if own is None else block)

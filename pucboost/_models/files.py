@@ -14,15 +14,7 @@ from .._consent import Consent
 from .._engines import boosters_of, boosters_that_wrote, is_booster
 from .._persistence import DamagedFileError
 from .._tables.files import is_table_file, write_whole
-from .anchored import (
-    ANCHORED_KEY,
-    AnchoredModel,
-    anchor_from_dict,
-    booster_from_dict,
-    entries_of_file,
-    is_tree_model,
-    objective_from_dict,
-)
+from .anchored import ANCHORED_KEY, AnchoredModel, entries_of_file, is_tree_model, model_from_entries
 from .schema import TREES_ARE_OTHERS, TrainingSummary, check_names, kept_of, model_schema, read_schema, valid_in
 
 if TYPE_CHECKING:
@@ -112,7 +104,7 @@ def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedM
             raise TypeError(f"trusted must be a list of names of types, got the text {trusted!r}.")
         with valid_in(str(filename)), _intact(str(filename)):
             kept = entries_of_file(content)
-        return cast("TrainedModel", _anchored_from_dict(kept, str(filename), trusted))
+        return cast("TrainedModel", model_from_entries(kept, str(filename), trusted))
     if is_table_file(Path(filename)):
         raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")
     loaded = _from_file(content, str(filename))
@@ -198,18 +190,6 @@ def hash_of(*parts: Any) -> str:
     """Return a hash of texts and schemas; groups count in their order, which is that of the bits in masks."""
     plain = [part.to_dict() | {"order": part.group_names} if isinstance(part, Consent) else part for part in parts]
     return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
-
-
-def _anchored_from_dict(kept: dict[str, Any], where: str, trusted: Sequence[str]) -> AnchoredModel:
-    absent = [name for name in ("anchor", "trees", "objective") if name not in kept]
-    if absent:
-        raise ValueError(f"{where!r} is the file of an anchored model without its {absent[0]}. The file is damaged.")
-    consent, summary = read_schema(kept[ANCHORED_KEY], where)
-    objective = objective_from_dict(kept["objective"], where)
-    anchor = anchor_from_dict(kept["anchor"], consent, objective, where, trusted)
-    booster = booster_from_dict(kept["trees"], where)
-    check_names(consent, booster, where)
-    return AnchoredModel(anchor, booster, objective, consent, summary)
 
 
 def load_engine_model(filename: str | Path) -> tuple[Any, Consent | None]:

@@ -271,13 +271,10 @@ def test_wrapped_estimators() -> None:
         assert f"anchor: {name}; log-odds of predict_proba, columns bmi" in repr(model)
 
 
-def test_classifier_with_scores_only() -> None:
+def test_classifier_without_probabilities() -> None:
     anchor = RidgeClassifier().fit(NUMBERS[:, :2], CLAIM)
-    model = fit(anchor, CLAIM, table=NUMBERS, optional=[2, 3])
-    scores = anchor.decision_function(NUMBERS[:, :2])
-    np.testing.assert_array_equal(model.predict(NUMBERS, raw_score=True)[SILENT], scores[SILENT])
-    np.testing.assert_allclose(model.predict(NUMBERS)[SILENT], 1 / (1 + np.exp(-scores[SILENT])))
-    assert "decision_function, taken as raw scores" in repr(model)
+    with pytest.raises(ValueError, match=r"RidgeClassifier, is a classifier without predict_proba. Wrap it"):
+        fit(anchor, CLAIM, table=NUMBERS, optional=[2, 3])
 
 
 class Tariff:
@@ -378,7 +375,7 @@ def test_not_fitted() -> None:
             fit(anchor, CLAIM)
     with pytest.raises(ValueError, match=r"anchor is the class LogisticRegression itself. Pass a fitted"):
         fit(LogisticRegression, CLAIM)
-    with pytest.raises(ValueError, match=r"StandardScaler, has no predict, predict_proba or decision_function"):
+    with pytest.raises(ValueError, match=r"StandardScaler, has neither predict nor predict_proba"):
         fit(StandardScaler().fit(PEOPLE[["age"]]), CLAIM)
 
 
