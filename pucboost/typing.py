@@ -2,7 +2,7 @@
 
 >>> import pucboost as puc
 >>> def premium(model: puc.typing.TrainedModel, X: Any, sharing: puc.typing.Sharing = "best") -> Any:
-...     return puc.predict(model, X, sharing=sharing)
+...     return puc.predict(model, X, sharing=sharing, favourable="lower")
 
 The engine is known only when the program runs. A ``TrainedModel`` therefore has what either booster has, and stands
 wherever an ``lgb.Booster`` or an ``xgb.Booster`` is wanted: ``def load(path: str) -> xgb.Booster: return
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ._consent import OptionalColumns
 from ._engines import EngineName
-from ._prediction.predictor import Favourable, Search, Sharing
+from ._models.schema import Favourable
+from ._prediction.predictor import Search, Sharing
 from ._training.datasets import TrainingSet
 from ._virtual.plan import Augmentation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,10 @@ def study(quick: bool) -> list[Row]:
         times = alternate(
             {
                 "plain": lambda b=one, X=X: _plain(b, X),  # type: ignore[misc]
-                **{rule: lambda b=one, X=X, s=rule: puc.predict(b, X, sharing=s, num_threads=2) for rule in rules},  # type: ignore[misc]
+                **{
+                    rule: partial(puc.predict, one, X, sharing=rule, favourable="lower", num_threads=2)
+                    for rule in rules
+                },
             },
             repeat,
         )

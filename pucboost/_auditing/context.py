@@ -249,24 +249,29 @@ MAX_SUBSETS = 64
 N_HISTOGRAM_BINS = 30
 
 
-def sharing_effect(people: AuditPeople, model: AuditedModel, withheld: Array, favourable: str) -> SharingEffect | None:
-    """Compare predictions as given with those for withholding everything; None if nobody shares anything."""
+def sharing_effect(people: AuditPeople, model: AuditedModel, withheld: Array, favourable: Any) -> SharingEffect | None:
+    """Compare predictions as given with those for withholding everything; None if nobody shares anything.
+
+    Who is worse off is left out where nobody has said which predictions people prefer.
+    """
     who = np.flatnonzero(people.shared)
     if len(who) == 0:
         return None
-    sign = favourable_sign(favourable)
     given, w = model.given[who], people.weight[who]
     change = given - withheld[who]
-    worse = sign * change > 0
-    bonus, better = _bonus(people, model, who, withheld, sign)
+    bonus = better = loss = None
+    if favourable is not None:
+        sign = favourable_sign(favourable)
+        loss = np.maximum(sign * change, 0)
+        bonus, better = _bonus(people, model, who, withheld, sign)
     levels = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
     values = np.quantile(change, levels, method="inverted_cdf", weights=w)
     return SharingEffect(
         people=len(who),
         mean=float(np.average(change, weights=w)),
         quantiles={f"{level:g}": float(value) for level, value in zip(levels, values, strict=True)},
-        share_worse_off=float(np.average(worse, weights=w)),
-        largest_loss=float(np.maximum(sign * change, 0).max()),
+        share_worse_off=None if loss is None else float(np.average(loss > 0, weights=w)),
+        largest_loss=None if loss is None else float(loss.max()),
         mean_bonus=None if bonus is None else float(np.average(bonus, weights=w)),
         share_with_better_subset=None if better is None else float(np.average(better, weights=w)),
         histogram=_histogram(change, w),

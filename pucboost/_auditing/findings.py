@@ -282,9 +282,10 @@ class SharingEffect:
     people: int
     mean: float
     quantiles: Mapping[str, float]
-    share_worse_off: float
-    """Share of people for whom sharing made the prediction less favourable."""
-    largest_loss: float
+    share_worse_off: float | None
+    """Share of people for whom sharing made the prediction less favourable; None, as what follows, if nobody has said
+    which predictions are."""
+    largest_loss: float | None
     mean_bonus: float | None
     """Mean gain from a bonus system (the best of a person's subsets), compared with the prediction as given."""
     share_with_better_subset: float | None
@@ -457,7 +458,8 @@ class AuditReport:
     loss: str
     unit: str
     """What a penalty is measured in."""
-    favourable: str
+    favourable: str | None
+    """Which predictions people prefer; None if nobody has said it."""
     mean_prediction: float
     penalties: tuple[Penalty, ...]
     inference_from_silence: LossComparison

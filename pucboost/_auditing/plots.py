@@ -208,6 +208,8 @@ def _draw_sharing_effect(findings: AuditReport, ax: Axes) -> None:
     worse_is_right = findings.favourable == "lower"
     for left, right, height in zip(edges[:-1], edges[1:], histogram.shares, strict=True):
         worse, better = (left >= 0, right <= 0) if worse_is_right else (right <= 0, left >= 0)
+        if findings.favourable is None:
+            worse = better = False
         colour = COLOURS[VIOLATED] if worse else COLOURS[CERTIFIED] if better else COLOURS["not-testable"]
         ax.bar(left, 100 * height, width=right - left, align="edge", color=colour, lw=0, alpha=0.75)
     ax.axvline(0, color=ink(), lw=1)
@@ -216,6 +218,8 @@ def _draw_sharing_effect(findings: AuditReport, ax: Axes) -> None:
     ax.set_xlabel(f"change in the prediction, {scale.unit}")
     ax.set_ylabel("of those who share something")
     meaning = ("better off", "worse off") if worse_is_right else ("worse off", "better off")
+    if findings.favourable is None:
+        meaning = ("told less", "told more")
     sides(ax, f"← {meaning[0]}", f"{meaning[1]} →")
 
 

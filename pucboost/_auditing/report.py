@@ -510,13 +510,14 @@ def agreement(findings: AuditReport) -> Blocks:
 
 def sharing(findings: AuditReport) -> Blocks:
     effect, scale = findings.sharing_effect, blocks.difference_scale(findings)
+    preference = "" if findings.favourable is None else f" People prefer {findings.favourable} predictions here."
     figures = _figures(
         findings,
         (
             "sharing-effect",
             "Histogram of how sharing changes predictions, against withholding everything.",
             "How predictions of people who share something differ from those they would get if they withheld "
-            f"everything. People prefer {findings.favourable} predictions here.",
+            "everything." + preference,
         ),
     )
     if effect is None:
@@ -525,9 +526,11 @@ def sharing(findings: AuditReport) -> Blocks:
         "People who share something": count(effect.people),
         "Average change": scale.words(effect.mean, signed=True),
         "Half of them lie within": scale.between(effect.quantiles.get("0.25"), effect.quantiles.get("0.75")),
-        "Worse off by sharing": share(effect.share_worse_off),
-        "Largest change for the worse": scale.words(effect.largest_loss),
     }
+    if effect.share_worse_off is not None:
+        facts["Worse off by sharing"] = share(effect.share_worse_off)
+    if effect.largest_loss is not None:
+        facts["Largest change for the worse"] = scale.words(effect.largest_loss)
     if effect.share_with_better_subset is not None:
         facts["Would do better by sharing less"] = share(effect.share_with_better_subset)
     if effect.mean_bonus is not None:

@@ -13,7 +13,7 @@ from .._common import Array, progress_bar
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of
 from .._models.schema import categories_of
-from .._prediction.people import predicts_per_exposure
+from .._prediction.people import favourable_of, predicts_per_exposure
 from .._virtual.plan import child_seed
 from .context import (
     average_predictions,
@@ -133,7 +133,8 @@ def audit(
         ``"squared"``, ``"binary"``, ``"poisson"``, ``"quantile"`` (at level ``alpha``), or ``"auto"``: from the
         booster's objective, else from the outcomes.
     favourable
-        ``"lower"`` (premiums) or ``"higher"`` (approval): which predictions people prefer.
+        ``"lower"`` (premiums) or ``"higher"`` (approval): which predictions people prefer. By default what the model
+        keeps from training. Without either the report does not tell who is worse off by sharing.
     level
         Confidence of each one-sided test, and of the two-sided intervals shown.
     simultaneous
@@ -202,6 +203,9 @@ def audit(
     verdict, reason, penalties = on_people_seen(verdict, reason, penalties, training.trained_on)
     verdict, reason = on_gaps(verdict, reason, covered)
     withheld = case.model.masked(np.arange(len(people)), 0)
+    favourable = judgement.favourable
+    if favourable is None and who.target_class is None:  # what a model keeps is about its own prediction
+        favourable = favourable_of(model)
     support, little_support = describe_support(people, covered, training)
     on_silent, on_others = loss_comparisons(people, case.loss, given, fitted.base, fitted.unrestricted, level)
     return AuditReport(
@@ -215,14 +219,14 @@ def audit(
         critical_value=critical,
         loss=case.loss.title,
         unit=case.loss.unit,
-        favourable=judgement.favourable,
+        favourable=favourable,
         mean_prediction=case.mean_prediction,
         penalties=tuple(penalties),
         inference_from_silence=on_silent,
         non_degradation=on_others,
         informativeness=fitted.informativeness,
         averages=tuple(average_predictions(people, given, fitted.base, fitted.unrestricted, case.sets.alone)),
-        sharing_effect=sharing_effect(people, case.model, withheld, judgement.favourable),
+        sharing_effect=sharing_effect(people, case.model, withheld, favourable),
         balance=tuple(book_balance(people, given, case.sets.alone, level)),
         support=support,
         puc_gap=None if truth is None else gap_to_truth(people, given, truth, case.sets.alone),

@@ -14,7 +14,7 @@ from typing import Any, TypedDict, TypeVar
 
 from .._common import did_you_mean
 from .._consent import OptionalColumns
-from .._prediction.predictor import Favourable, favourable_sign
+from .._models.schema import Favourable, check_favourable
 
 MIN_COUNT = 10
 SIMULTANEOUS = {
@@ -40,7 +40,7 @@ class AuditOptions(TypedDict, total=False):
     margin_set_by: str | None
     loss: str
     alpha: float | None
-    favourable: Favourable
+    favourable: Favourable | None
     level: float
     simultaneous: str
     min_count: int
@@ -85,7 +85,7 @@ class JudgementOptions:
     """Who fixed the margin, and when."""
     loss: str = "auto"
     alpha: float | None = None
-    favourable: Favourable = "lower"
+    favourable: Favourable | None = None
     level: float = 0.95
     simultaneous: str = "max-t"
     min_count: int = 40
@@ -117,7 +117,7 @@ class JudgementOptions:
             raise ValueError(f"max_masks must be at least 1, got {self.max_masks!r}.")
         if self.cap is not None and not (isinstance(self.cap, Real) and float("-inf") < float(self.cap) < float("inf")):
             raise ValueError(f"cap must be a number, the amount from which on outcomes count alike; got {self.cap!r}.")
-        favourable_sign(self.favourable)
+        check_favourable(self.favourable)
         _convert(self, margin=float, level=float, min_count=int, justified=_read_names, partial=_read_partial)
 
     def check_margin(self, unit_is_probability: bool, spread: float) -> None:

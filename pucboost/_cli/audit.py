@@ -80,7 +80,9 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--subgroup", metavar="COL", help="column with subgroups to judge separately")
     parser.add_argument("--cluster", metavar="COL", help="column that tells which rows belong to one person")
     parser.add_argument(
-        "--favourable", choices=("lower", "higher"), default="lower", help="which predictions people prefer"
+        "--favourable",
+        choices=("lower", "higher"),
+        help="which predictions people prefer (default: as the model keeps it, if it does)",
     )
     parser.add_argument(
         "--min-count", type=int, default=40, metavar="N", help="fewer people are not tested on their own (40)"

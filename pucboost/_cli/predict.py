@@ -108,8 +108,7 @@ def _add_predict(commands: Commands) -> None:
     parser.add_argument(
         "--favourable",
         choices=("lower", "higher"),
-        default="lower",
-        help="which predictions --sharing best prefers (default lower, as for premiums)",
+        help="which predictions people prefer; --sharing best needs it unless the model keeps it",
     )
     parser.add_argument("--subset", action="store_true", help="add columns that show which groups were used")
     parser.add_argument(
@@ -174,6 +173,8 @@ def _write_rows(
     model = load(given.model)
     kept = flat(given.keep)
     check_columns(file, kept, "--keep")
+    if "sharing" in given:
+        _check_favourable(given, model)
     features = features_of(model, file, given.quiet)
     with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
         for block, people in blocks:
@@ -185,6 +186,13 @@ def _write_rows(
             with nullcontext() if out is not None else writing_output():
                 write(columns)
     return 0
+
+
+def _check_favourable(given: argparse.Namespace, model: Any) -> None:
+    of_one_class = getattr(given, "target_class", None) is not None  # the model keeps nothing about it
+    kept = None if of_one_class else model.puc_summary.favourable
+    if given.sharing == "best" and given.favourable is None and kept is None:
+        raise DataError("--sharing best needs --favourable lower (a price) or --favourable higher (an approval)")
 
 
 def _predictions(given: argparse.Namespace, model: Any, people: ArraySource, first_row: int) -> dict[str, Any]:
@@ -312,7 +320,9 @@ def _add_letter(commands: Commands) -> None:
         "over all subsets of it",
     )
     parser.add_argument(
-        "--favourable", choices=("lower", "higher"), help="which predictions people prefer; needed for --sharing best"
+        "--favourable",
+        choices=("lower", "higher"),
+        help="which predictions people prefer; --sharing best needs it unless the model keeps it",
     )
     parser.add_argument(
         "--target-class", type=int, metavar="N", help="number of the class to tell people about, if there are several"
@@ -331,6 +341,7 @@ def _write_letters(given: argparse.Namespace) -> int:
     further = [] if given.name_by is None else [given.name_by]
     check_columns(file, further, "--name-by")
     model = load(given.model)
+    _check_favourable(given, model)
     features = features_of(model, file, given.quiet)
     reading = people_in_batches(features, file, further, "writing letters", given.quiet)
     with engine_threads(given.threads), reading as batches:
@@ -342,8 +353,6 @@ def _write_letters(given: argparse.Namespace) -> int:
 
 def _check_letter_options(given: argparse.Namespace) -> None:
     """Raise for options that do not go together, and for what cannot be written, before anything is read."""
-    if given.sharing == "best" and given.favourable is None:
-        raise DataError("--sharing best needs --favourable lower (a price) or --favourable higher (an approval)")
     if given.sharing != "best" and given.favourable is not None:
         raise DataError("--favourable only goes with --sharing best")
     if given.name_by is None:

@@ -39,7 +39,7 @@ VALID = "validation"
 HOLD_OUT = 1 << 32
 """Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
 
-_HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "calibrate_masks", "seed")
+_HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "calibrate_masks", "favourable", "seed")
 
 _EPILOG = """\
 example:
@@ -152,6 +152,12 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="any other parameter of the engine, or of pucboost (compact, max_virtual_rows, valid_augmentation, "
         "anchor=base, expect_shared=GROUP, expect_revealing=COLUMN, keep_row_hashes=false); values are read as JSON, "
         "else as text; repeat the option for more",
+    )
+    model.add_argument(
+        "--favourable",
+        choices=("lower", "higher"),
+        help="which predictions people prefer, a lower price or a higher chance; the model keeps it for the bonus, "
+        "letters and audits",
     )
     model.add_argument(
         "--augmentation",
@@ -384,6 +390,7 @@ def _params(given: argparse.Namespace, optional: dict[str, Any], label: Array) -
         "optional": optional,
         "engine": given.engine,
         "augmentation": given.augmentation,
+        "favourable": given.favourable,
         "seed": given.seed,
         "verbosity": -1,
         **dict(given.param),

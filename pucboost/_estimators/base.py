@@ -25,16 +25,15 @@ from .._engines.base import Engine, Hooks
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._models.files import save_model
+from .._models.schema import Favourable, check_favourable
 from .._persistence import is_ours, pickled
 from .._prediction.predictor import (
     DEFAULT_MAX_SUBSETS,
-    Favourable,
     MaskedPredictor,
     Sharing,
     best_predictions,
     check_sharing,
     class_number,
-    favourable_sign,
     quote_subsets,
 )
 from .._prediction.sharing import SharingEffects, compare_with_less, sharing_values
@@ -96,6 +95,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         objective: Any = None,
         early_stopping_rounds: int | None = None,
+        favourable: Favourable | None = None,
         **engine_params: Any,
     ) -> None:
         self.optional = optional
@@ -109,6 +109,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.objective = objective
         self.early_stopping_rounds = early_stopping_rounds
+        self.favourable = favourable
         self._engine_params = engine_params
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -270,6 +271,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             "seed": seed_of(self.random_state),
             "num_threads": self._threads(),
             "early_stopping_round": patience,
+            "favourable": self.favourable,
         }
         if consent.n_groups:
             params["optional"] = consent
@@ -310,13 +312,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         target_class: Any = None,
     ) -> Array:
         check_sharing(sharing)
-        if sharing == "best" and favourable is None:
-            classes = getattr(self, "classes_", np.empty(0)).tolist()
-            what = f"probability of {classes[1]!r}" if len(classes) == 2 else "prediction"
-            raise ValueError(
-                f"sharing='best' needs favourable: say whether people prefer a 'lower' or a 'higher' {what}."
-            )
-        sign = favourable_sign("lower" if favourable is None else favourable)
+        check_favourable(favourable)
         read = self._table(X)
         predictor = self._predictor(X, raw_score=raw_score, read=read)
         if sharing != "as_given":
@@ -326,8 +322,14 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             judged = predictor
             if target_class is not None:
                 judged = self._predictor(X, raw_score=raw_score, target_class=target_class, read=read)
+            sign = judged.sign_of(favourable, "sharing='best'", self._predicted())
             used = best_predictions(judged, sign, DEFAULT_MAX_SUBSETS)[1]
         return np.asarray(predictor.everybody(used), dtype=np.float64)
+
+    def _predicted(self) -> str:
+        """Return what people prefer a lower or a higher value of."""
+        classes = getattr(self, "classes_", np.empty(0)).tolist()
+        return f"probability of {classes[1]!r}" if len(classes) == 2 else "prediction"
 
     def _check_something_optional(self, consequence: str) -> None:
         if self.consent_.n_groups == 0:
@@ -374,7 +376,9 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self._check_something_optional("there is nothing whose sharing could be worth something")
         return sharing_values(predictor)
 
-    def sharing_effects(self, X: Any, *, favourable: Favourable = "lower", target_class: Any = None) -> SharingEffects:
+    def sharing_effects(
+        self, X: Any, *, favourable: Favourable | None = None, target_class: Any = None
+    ) -> SharingEffects:
         """Measure how often, and by how much, sharing makes predictions less favourable.
 
         Parameters
@@ -389,10 +393,10 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         SharingEffects
             As :func:`pucboost.sharing_effects` returns it.
         """
-        sign = favourable_sign(favourable)
+        check_favourable(favourable)
         predictor = self._predictor(X, target_class=target_class)
         self._check_something_optional("nobody can share less")
-        return compare_with_less(predictor, sign)
+        return compare_with_less(predictor, predictor.sign_of(favourable, "sharing_effects", self._predicted()))
 
     def save_model(self, filename: Any, **kwargs: Any) -> None:
         """Write the booster and its consent schema into a model file; labels of classes are not kept.

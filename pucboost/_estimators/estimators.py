@@ -14,7 +14,8 @@ from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation import loss_name
 from .._losses import per_unit
-from .._prediction.predictor import Favourable, Sharing
+from .._models.schema import Favourable
+from .._prediction.predictor import Sharing
 from .._tables.sources import as_exposure
 from .._virtual.plan import Augmentation
 from .base import PUCModel, eval_pairs
@@ -61,6 +62,9 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     early_stopping_rounds : int or None
         Stop when the metric on ``eval_set`` has not improved for this many rounds. With several sets, LightGBM watches
         all of them and XGBoost the last one.
+    favourable : {"lower", "higher"} or None
+        Which predictions people prefer: for two classes, a lower or a higher probability of ``classes_[1]``. The model
+        keeps it for ``sharing="best"``, ``sharing_effects``, letters and audits.
     class_weight : dict, "balanced" or None
         Weights of the classes, as in ``LGBMClassifier``: label → weight, or weights so that every class counts as much
         as any other. They are computed from people, never from their copies, and multiply ``sample_weight``. They do
@@ -128,6 +132,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         n_jobs: int | None = None,
         objective: Any = None,
         early_stopping_rounds: int | None = None,
+        favourable: Favourable | None = None,
         class_weight: Any = None,
         **engine_params: Any,
     ) -> None:
@@ -143,6 +148,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             n_jobs=n_jobs,
             objective=objective,
             early_stopping_rounds=early_stopping_rounds,
+            favourable=favourable,
             **engine_params,
         )
         self.class_weight = class_weight
@@ -238,8 +244,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             A table with the columns of training.
         sharing, favourable
             Which of the data that people share are used, as in :func:`pucboost.predict`. With ``sharing="best"``, those
-            that give the lowest (or highest) probability of ``target_class``; ``favourable`` must then be given, since
-            it depends on the labels which of the two people prefer.
+            that give the lowest (or highest) probability of ``target_class``. It depends on the labels which of the two
+            people prefer, so ``favourable`` must then be given, here or to the constructor.
         target_class
             With more than two classes, the class that ``sharing="best"`` looks at, one of ``classes_``. With two
             classes it is ``classes_[1]``.
@@ -314,7 +320,7 @@ class PUCRegressor(RegressorMixin, PUCModel):  # type: ignore[misc]
     Parameters
     ----------
     optional, engine, augmentation, copies, n_estimators, learning_rate, num_leaves, random_state, n_jobs, \
-early_stopping_rounds, **engine_params
+early_stopping_rounds, favourable, **engine_params
         As in :class:`PUCClassifier`.
     objective : str, callable or None
         The loss: ``"regression"`` (default), ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"quantile"`` (with
@@ -420,6 +426,6 @@ early_stopping_rounds, **engine_params
         sharing, favourable
             Which of the data that people share are used, as in :func:`pucboost.predict`: ``sharing="best"`` gives
             everybody the most favourable prediction over all subsets of what they share; ``favourable`` must then be
-            given.
+            given, here or to the constructor.
         """
         return self._predict(X, sharing=sharing, favourable=favourable)

@@ -35,7 +35,7 @@ from .._models.anchored import AnchoredModel, trees_of
 from .._models.files import model_hash
 from .._models.schema import TrainingSummary, kept_of
 from .._pages import deliver, printable, templates
-from .._prediction.predictor import MaskedPredictor, favourable_sign, people_by_mask, who_has_too_many
+from .._prediction.predictor import MaskedPredictor, people_by_mask, who_has_too_many
 from .._prediction.sharing import shapley_weights
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
 from .text import PERCENT, LetterNumber, LetterText, amount_like, worded
@@ -187,7 +187,7 @@ def each_letter(
 
     f(s) is what is told for the subset s of what a person shares; with ``sharing="best"`` it is min_{t ⊆ s} f(t).
     """
-    sign = _sign_of_best(sharing, favourable)
+    sign = _sign_of_best(predictor, sharing, favourable)
     consent, nesting, trees = predictor.consent, predictor.consent.nesting, predictor.model
     _check_groups(text, consent)
     summary = _protected(kept_of(trees)[1])
@@ -223,7 +223,7 @@ def each_letter(
                 yield row, Letter(shared, withheld, subsets, tuple(own), values, bonus, number, about, references[row])
 
 
-def _sign_of_best(sharing: str, favourable: str | None) -> float | None:
+def _sign_of_best(predictor: MaskedPredictor, sharing: str, favourable: Any) -> float | None:
     """Return the sign for which the least is the most favourable; None if what is shared is used as given."""
     if sharing not in ("as_given", "best"):
         raise ValueError(f"sharing must be 'as_given' or 'best', got {sharing!r}.")
@@ -231,9 +231,7 @@ def _sign_of_best(sharing: str, favourable: str | None) -> float | None:
         if favourable is not None:
             raise ValueError("favourable is only used with sharing='best'; leave it out.")
         return None
-    if favourable is None:
-        raise ValueError("sharing='best' needs favourable='lower' (a price) or favourable='higher' (an approval).")
-    return favourable_sign(favourable)
+    return predictor.sign_of(favourable, "sharing='best'")
 
 
 def _check_groups(text: LetterText, consent: Consent) -> None:

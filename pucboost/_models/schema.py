@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from .._common import warn
 from .._consent import Consent, is_whole
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .._virtual.shared_plan import SharedPlan
 
 logger = logging.getLogger("pucboost")
+
+Favourable: TypeAlias = Literal["lower", "higher"]
+"""Which predictions people prefer: lower premiums, or higher chances of approval."""
 
 FORMAT = 1
 """Another number means that versions which do not know it would misread the model, so they refuse it."""
@@ -52,6 +55,10 @@ class TrainingSummary(PlanSummary):
     """What ``load_to_balance`` has added to the raw scores of everybody."""
     mask_calibration: float = 0.0
     """The strength of ``calibrate_masks``; unless it is 0, the last round holds one constant per mask."""
+    engine: str | None = None
+    """Which engine grew the trees; None if the file does not tell."""
+    favourable: Favourable | None = None
+    """Which predictions people prefer, as ``params["favourable"]`` said; None if it was not given."""
 
     @classmethod
     def of(
@@ -97,6 +104,13 @@ class TrainingSummary(PlanSummary):
 
     def __reduce__(self) -> Any:
         return pickled("TrainingSummary", vars(self))
+
+
+def check_favourable(value: Any) -> Favourable | None:
+    """Return which predictions people prefer, None if that is not given; raise for any other word."""
+    if value is not None and value not in get_args(Favourable):
+        raise ValueError(f"favourable must be 'lower' or 'higher', got {value!r}.")
+    return value  # type: ignore[no-any-return]
 
 
 def model_schema(consent: Consent, summary: TrainingSummary) -> dict[str, Any]:
@@ -148,14 +162,19 @@ def _check_entries(given: Any, name: str, needed: tuple[str, ...]) -> None:
 
 
 _COUNTS = ("source_rows", "virtual_rows", "complete_rows")
+_MAY_BE_ABSENT = ("engine", "favourable")
+"""Entries that files of early 0.2.0 do not have."""
 
 
 def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
     """Return a summary whose entries are of the right kind and fit the consent; else raise."""
     names = tuple(field.name for field in fields(TrainingSummary))
-    _check_entries(given, "summary", names)
-    known = {name: given[name] for name in names}
+    _check_entries(given, "summary", tuple(name for name in names if name not in _MAY_BE_ABSENT))
+    known = {name: given.get(name) for name in names}
     check_augmentation(known["augmentation"])
+    check_favourable(known["favourable"])
+    if known["engine"] is not None and not isinstance(known["engine"], str):
+        raise NotValidError(f"engine is {known['engine']!r:.60}, not the name of an engine")
     for name in ("seed", *_COUNTS):
         if not is_whole(known[name]) or (known[name] < 0 and name in _COUNTS):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not a whole number")

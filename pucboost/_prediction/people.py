@@ -18,6 +18,7 @@ from .._common import Array
 from .._consent import Consent
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of, summary_of
+from .._models.schema import Favourable
 from .._tables.sources import Categories, RowSource, as_weight, eager, erase_columns, row_source, rows_of
 
 INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_")
@@ -170,6 +171,14 @@ def predicts_per_exposure(model: Any) -> bool:
     inner = [model, *(part.model for part in models_within(model))]
     summaries = [summary_of(getattr(one, "booster_", one)) for one in inner]
     return any(summary is not None and summary.per_exposure for summary in summaries)
+
+
+def favourable_of(model: Any) -> Favourable | None:
+    """Return which predictions people prefer, if a model or all that it wraps keep the same from their training."""
+    parts = models_within(model)
+    kept = {getattr(summary_of(getattr(one.model, "booster_", one.model)), "favourable", None) for one in parts}
+    # Outcomes that are transformed may be turned round.
+    return kept.pop() if len(kept) == 1 and not any(one.of_outcomes for one in parts) else None
 
 
 def _mapped(wrapped: Wrapped, table: Any, source: RowSource) -> Consent:

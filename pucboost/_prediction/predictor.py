@@ -24,7 +24,7 @@ from .._kernels.compiling import engine_threads, run_in_ranges, thread_count
 from .._kernels.rows import scatter_cells
 from .._models.anchored import AnchoredModel, is_tree_model, trees_of
 from .._models.anchors import AnchorScores
-from .._models.schema import categories_of, kept_of
+from .._models.schema import Favourable, categories_of, check_favourable, kept_of
 from .._tables.sources import (
     Categories,
     RowSource,
@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 
 Sharing: TypeAlias = Literal["as_given", "withheld", "best"]
 """Which of the data that a person shares a prediction uses."""
-
-Favourable: TypeAlias = Literal["lower", "higher"]
-"""Which predictions people prefer: lower premiums, or higher chances of approval."""
 
 Search: TypeAlias = Literal["exact", "greedy"]
 
@@ -80,19 +77,19 @@ COMPARED_ROWS = 8
 
 @overload
 def predict(
-    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: Literal[False] = ..., max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
     num_threads: int | None = ...,
 ) -> Array: ...  # fmt: skip
 @overload
 def predict(
-    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: Literal[True], max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
     num_threads: int | None = ...,
 ) -> tuple[Array, pd.DataFrame]: ...  # fmt: skip
 @overload
 def predict(
-    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable = ..., raw_score: bool = ...,
+    booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: bool, max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
     num_threads: int | None = ...,
 ) -> Array | tuple[Array, pd.DataFrame]: ...  # fmt: skip
@@ -101,7 +98,7 @@ def predict(
     X: Any,
     *,
     sharing: Sharing = "as_given",
-    favourable: Favourable = "lower",
+    favourable: Favourable | None = None,
     raw_score: bool = False,
     return_subset: bool = False,
     max_subsets: int = DEFAULT_MAX_SUBSETS,
@@ -122,7 +119,8 @@ def predict(
         system, the most favourable prediction over all subsets of what is shared, min_{s ⊆ a} f(b, s, z_s) for a
         premium; of groups that need others, over those that can be shared. Sharing more then never hurts.
     favourable
-        ``"lower"`` (premiums) or ``"higher"`` (approval).
+        Which predictions people prefer, ``"lower"`` (premiums) or ``"higher"`` (approval). ``"best"`` needs it, here or
+        from training (``params["favourable"]``); what is given here wins.
     raw_score
         Return raw scores instead of predictions.
     return_subset
@@ -152,17 +150,18 @@ def predict(
     >>> X = np.random.default_rng(0).normal(size=(200, 2)); y = X.sum(axis=1)
     >>> X[::4, 1] = np.nan
     >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X, y), 20)
-    >>> best = puc.predict(booster, X, sharing="best")
+    >>> best = puc.predict(booster, X, sharing="best", favourable="lower")
     >>> bool((best <= puc.predict(booster, X)).all() and (best <= puc.predict(booster, X, sharing="withheld")).all())
     True
     """
     check_sharing(sharing)
-    sign = favourable_sign(favourable)
+    check_favourable(favourable)
     if search not in get_args(Search):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
     with engine_threads(num_threads):
         predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
         if sharing == "best":
+            sign = predictor.sign_of(favourable, "sharing='best'")
             prediction, used = best_predictions(predictor, sign, max_subsets, search)
         else:
             used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
@@ -180,9 +179,7 @@ def check_sharing(sharing: Any) -> None:
 
 def favourable_sign(favourable: Any) -> float:
     """Return 1 if lower predictions are favourable, −1 if higher ones are, so that a small sign·f is favourable."""
-    if favourable not in get_args(Favourable):
-        raise ValueError(f"favourable must be 'lower' or 'higher', got {favourable!r}.")
-    return 1.0 if favourable == "lower" else -1.0
+    return 1.0 if check_favourable(favourable) == "lower" else -1.0
 
 
 def quote(
@@ -500,7 +497,7 @@ class MaskedPredictor:
         self._index = given.index if hasattr(given, "index") and hasattr(given, "columns") else None
         model, X, classes = unwrap(model, X)
         self.model: Any = model
-        summary = None
+        summary, from_model = getattr(model, "puc_summary", None), consent is None
         if consent is None:
             consent, summary = kept_of(model)
         if consent is None:
@@ -517,13 +514,14 @@ class MaskedPredictor:
         consent.check_table(self.source)
         if container is not None:
             self._table = container
-        if summary is not None and summary.unstored_withheld and self._leaves_out_optional():
+        if from_model and summary is not None and summary.unstored_withheld and self._leaves_out_optional():
             warn(
                 "In training, available= said which values that the sparse matrix does not store were withheld. Here "
                 "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
             )
         self._raw_score, self._threads = raw_score, thread_count(num_threads)
         self._target_class = class_number(target_class, classes)
+        self._favourable: Favourable | None = None if summary is None else summary.favourable
         self._n_predictions, self._trees_were_read = 0, False
         self._scores: SubsetScores | None = None
 
@@ -543,6 +541,20 @@ class MaskedPredictor:
     @property
     def n_rows(self) -> int:
         return self.source.n_rows
+
+    def sign_of(self, favourable: Favourable | None, needed_by: str, what: str = "prediction") -> float:
+        """Return :func:`favourable_sign` of what the call gives, else of what the model keeps; raise if neither does.
+
+        Nobody guesses: the wrong direction would give everybody their worst quote.
+        """
+        if favourable is None and self._target_class is None:  # of one class among several the model keeps nothing
+            favourable = self._favourable
+        if favourable is None:
+            raise ValueError(
+                f"{needed_by} needs favourable='lower' (a price) or favourable='higher' (an approval): do people "
+                f"prefer a lower or a higher {what}? Give it to the call, or once to training, as a parameter."
+            )
+        return favourable_sign(favourable)
 
     def frame(self, values: Array, columns: Any) -> pd.DataFrame:
         """Return values of all people as a DataFrame with the index of their table; the values are not copied."""

@@ -22,16 +22,14 @@ from .._engines.trees import Leaf, MaskTree
 from .._kernels.compiling import engine_threads
 from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.anchored import loss_of
-from .._models.schema import attach_schema, kept_of
+from .._models.schema import Favourable, attach_schema, check_favourable, kept_of
 from .._tables.sources import Categories, as_exposure, as_weight, eager, read_label, rows_of
 from .._training.calibration import FARTHEST, ScoredRows, mask_constants
 from .predictor import (
     DEFAULT_MAX_SUBSETS,
-    Favourable,
     MaskedPredictor,
     Sharing,
     best_predictions,
-    favourable_sign,
     people_by_mask,
     predict,
 )
@@ -173,7 +171,7 @@ def sharing_effects(
     booster: Any,
     X: Any,
     *,
-    favourable: Favourable = "lower",
+    favourable: Favourable | None = None,
     max_subsets: int = DEFAULT_MAX_SUBSETS,
     target_class: Any = None,
     num_threads: int | None = None,
@@ -185,7 +183,7 @@ def sharing_effects(
     booster, X
         As in :func:`predict`.
     favourable, max_subsets, target_class, num_threads
-        As in :func:`predict`.
+        As in :func:`predict`; ``favourable`` is needed unless the model keeps it.
 
     Returns
     -------
@@ -210,10 +208,10 @@ def sharing_effects(
     >>> found.people, 0.3 < found.share_worse_than_withheld < 0.7, found.share_worse_with_bonus
     (200, True, 0.0)
     """
-    sign = favourable_sign(favourable)
+    check_favourable(favourable)
     with engine_threads(num_threads):
         predictor = MaskedPredictor(booster, X, num_threads=num_threads, target_class=target_class)
-        return compare_with_less(predictor, sign, max_subsets)
+        return compare_with_less(predictor, predictor.sign_of(favourable, "sharing_effects"), max_subsets)
 
 
 def compare_with_less(
@@ -242,7 +240,7 @@ def load_to_balance(
     y: Any,
     *,
     sharing: Sharing = "as_given",
-    favourable: Favourable = "lower",
+    favourable: Favourable | None = None,
     sample_weight: Any = None,
     exposure: Any = None,
     num_threads: int | None = None,
@@ -284,7 +282,8 @@ def load_to_balance(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2)); y = rng.poisson(np.exp(X.sum(axis=1) / 2))
     >>> X[rng.random(2000) < 1 / (1 + np.exp(-2 * X[:, 1])), 1] = np.nan     # large values tend to be withheld
-    >>> booster = puc.train({"objective": "poisson", "optional": [1], "verbosity": -1}, (X, y), 50)
+    >>> params = {"objective": "poisson", "optional": [1], "favourable": "lower", "verbosity": -1}
+    >>> booster = puc.train(params, (X, y), 50)
     >>> loaded = puc.load_to_balance(booster, X, y, sharing="best")
     >>> bonus = puc.predict(loaded, X, sharing="best")
     >>> round(float(bonus.sum() / y.sum()), 6), bool(loaded.puc_summary.loading > 0)

@@ -25,7 +25,7 @@ from .._engines.base import Engine, EngineParams, Hooks, RunOptions
 from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective, Quantile, check_takes_exposure
-from .._models.schema import categories_of, kept_of
+from .._models.schema import Favourable, categories_of, check_favourable, kept_of
 from .._silence import warn_of_encoded_silence
 from .._tables.sources import (
     RowSource,
@@ -56,6 +56,7 @@ OWN_KEYS = (
     "expect_shared",
     "expect_revealing",
     "keep_row_hashes",
+    "favourable",
     "plan",
 )
 """Keys of ``params`` that are pucboost's and never reach an engine."""
@@ -85,6 +86,7 @@ class Settings:
     expect_shared: Any = None
     expect_revealing: Any = None
     keep_row_hashes: bool = True
+    favourable: Favourable | None = None
     plan: PlanPart | None = None
     """The slice of a plan that several workers agree on."""
 
@@ -135,6 +137,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             expect_shared=own.get("expect_shared"),
             expect_revealing=own.get("expect_revealing"),
             keep_row_hashes=sketch,
+            favourable=check_favourable(own.get("favourable")),
             plan=plan,
         ),
         engine_params,
@@ -361,6 +364,11 @@ class TrainingRequest:
         if table.exposure is not None:
             check_takes_exposure(objective, value_of(prepared.values, "objective"))
         engine.check_labels(objective, table.label, label_name)
+        if settings.favourable is not None and objective is not None and objective.n_scores > 1:
+            raise ValueError(
+                "favourable in training with several classes does not tell of which class. Give favourable and "
+                "target_class to the calls that need them."
+            )
         if settings.plan is not None and options.zero_as_missing != settings.plan.plan.zero_as_missing:
             raise ValueError("zero_as_missing differs between params and plan; give it to SharedPlan.facts and agree.")
         return cls(engine, settings, prepared, table, consent, classes, label_name)

@@ -24,7 +24,7 @@ from .._common import Array, warn
 from .._engines.base import NO_HOOKS, Checkpoints, EngineParams, Hooks, OwnGradient, Validation
 from .._kernels.compiling import thread_count
 from .._losses import Objective, per_unit
-from .._models.schema import TrainingSummary, attach_schema, unprotected
+from .._models.schema import TrainingSummary, attach_schema, kept_of, unprotected
 from .._tables.sources import SourceTable
 from .._virtual.merging import RowSketch, mean_hessian, merge_people, merge_virtual_rows, wants_compaction
 from .._virtual.plan import ENGINE_MAX_ROWS, MaskPlan, child_seed, default_copies, plan_masks
@@ -491,6 +491,16 @@ def keep_schema(training: Training) -> Training:
 
 
 def _summary(training: Training) -> TrainingSummary:
+    request, before = training.request, training.hooks.init_model
+    favourable = request.settings.favourable
+    if favourable is None and before is not None:  # said once, for the model that is continued
+        favourable = getattr(kept_of(before)[1], "favourable", None)
+    chosen = request.settings.engine
+    engine = request.engine.name if chosen == "auto" else chosen
+    return replace(_facts(training), engine=engine, favourable=favourable)
+
+
+def _facts(training: Training) -> TrainingSummary:
     request, virtual, part = training.request, training.virtual, training.request.settings.plan
     if part is not None:
         return TrainingSummary.of_part(virtual, request.table, part.plan, request.per_exposure)

@@ -101,6 +101,8 @@ def train(
           trained on: 256, or one for every ten people if these are fewer. They tell how far two tables overlap. About a
           single person they can tell something only if that person is among them, and only to somebody who knows all
           their features and guesses the label.
+        - ``favourable``: ``"lower"`` (a premium) or ``"higher"`` (an approval): which predictions people prefer. The
+          model keeps it, so that the bonus (``sharing="best"``), sharing effects, letters and audits need not be told.
         - ``seed``: shared with the engine; without it the masks use 0
 
         ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
@@ -295,7 +297,14 @@ def refit(
     strength, facts = before.mask_calibration, boosters.facts(booster)
     request = TrainingRequest(
         engine_named(boosters.name),
-        Settings(augmentation=augmentation, copies=copies, calibrate_masks=strength, keep_row_hashes=keep_row_hashes),
+        Settings(
+            engine=before.engine or boosters.name,  # that of the trees, whose leaves are refitted
+            augmentation=augmentation,
+            copies=copies,
+            calibrate_masks=strength,
+            keep_row_hashes=keep_row_hashes,
+            favourable=before.favourable,
+        ),
         EngineParams(
             {},
             num_boost_round=0,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .._common import Array
     from .._consent import Consent
-    from .._prediction.predictor import Favourable
+    from .._models.schema import Favourable
 
 Table = TypeVar("Table")
 Draw = Callable[[int, int], tuple[Any, Any]]

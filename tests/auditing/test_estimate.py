@@ -193,9 +193,9 @@ def test_subgroup_alone_is_penalised() -> None:
 def test_sharing_effect_and_bonus_against_quotes() -> None:
     train, test = PAPER.sample(4000, 0), PAPER.sample(1500, 1)
     booster = puc.train({**QUIET, "objective": "binary", "optional": PAPER.optional}, lgb.Dataset(train.X, train.y), 20)
-    effect = puc.audit(booster, test.X, test.y, margin=0.02, num_threads=1).sharing_effect
+    effect = puc.audit(booster, test.X, test.y, margin=0.02, favourable="lower", num_threads=1).sharing_effect
     given, withheld = booster.predict(test.X), puc.predict(booster, test.X, sharing="withheld")
-    best = puc.predict(booster, test.X, sharing="best")
+    best = puc.predict(booster, test.X, sharing="best", favourable="lower")
     who = test.available.any(axis=1)
     assert effect.people == int(who.sum())
     assert effect.mean == pytest.approx((given - withheld)[who].mean())

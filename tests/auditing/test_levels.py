@@ -38,7 +38,9 @@ def test_the_bonus_is_over_sets_that_can_be_shared() -> None:
     def told(table: Any) -> Any:
         return np.nan_to_num(table).sum(axis=1)
 
-    report = puc.audit(told, X, y, margin=2.0, optional=optional, num_threads=1, folds=3, min_count=30)
+    report = puc.audit(
+        told, X, y, margin=2.0, optional=optional, favourable="lower", num_threads=1, folds=3, min_count=30
+    )
     levels = (~np.isnan(X[:, 1:])).sum(axis=1)
     sums = np.cumsum(np.nan_to_num(X), axis=1)
     best = np.array([row[: k + 1].min() for row, k in zip(sums, levels, strict=True)])

@@ -152,7 +152,8 @@ def test_too_many_subsets_are_counted_in_the_rows_of_the_file(
     shared = X["steps"].notna() * 1 + X["glucose"].notna() + X["diet"].notna()
     data = write_table(PEOPLE[(shared < 3) | (PEOPLE.index > 300)], tmp_path / "a.csv")
     row = int((pd.read_csv(data)[["steps", "glucose", "diet"]].notna().sum(axis=1) == 3).argmax()) + 1
-    arguments = ["predict", models["lightgbm"], data, "--sharing", "best", "--max-subsets", 4, "--out"]
+    best = ["--sharing", "best", "--favourable", "lower"]
+    arguments = ["predict", models["lightgbm"], data, *best, "--max-subsets", 4, "--out"]
     with unchanged(tmp_path):
         assert run(*arguments, tmp_path / "out.csv") == 3
     assert f"{data}, row {row}: this person shares 3 groups, 2^3 subsets, more than --max-subsets 4" in (

@@ -62,11 +62,9 @@ def test_predictions_under_a_rule(kit: EngineKit) -> None:
             np.testing.assert_array_equal(
                 two.predict(X, sharing=sharing, **rule), two.classes_[(p[:, 1] > 0.5).astype(int)]
             )
-        with pytest.raises(
-            ValueError, match="say whether people prefer a 'lower' or a 'higher' probability of 'claim'"
-        ):
+        with pytest.raises(ValueError, match="do people prefer a lower or a higher probability of 'claim'"):
             two.predict_proba(X, sharing="best")
-        with pytest.raises(ValueError, match="say whether people prefer a 'lower' or a 'higher' prediction"):
+        with pytest.raises(ValueError, match="do people prefer a lower or a higher prediction"):
             model.predict(X, sharing="best")
         best = two.predict_proba(X, sharing="best", **rule)[:, 1]
         sign = 1 if favourable == "lower" else -1
@@ -88,7 +86,8 @@ def test_several_classes(kit: EngineKit) -> None:
     np.testing.assert_array_equal(model.predict(X, **rule), model.classes_[p.argmax(axis=1)])
     value = model.sharing_value(X, target_class="high")
     pd.testing.assert_frame_equal(value, puc.sharing_value(model, X, target_class="high"))
-    assert model.sharing_effects(X, target_class="high") == puc.sharing_effects(model, X, target_class="high")
+    rule = {"target_class": "high", "favourable": "lower"}
+    assert model.sharing_effects(X, **rule) == puc.sharing_effects(model, X, **rule)
     with pytest.raises(ValueError, match="the classes of the model are"):
         model.sharing_value(X, target_class="none")
 

@@ -147,12 +147,12 @@ def test_quotes_and_sharing_values(kit: EngineKit) -> None:
     np.testing.assert_allclose(values[["withheld", *OPTIONAL]].sum(axis=1), given, rtol=1e-6)
     assert (values.loc[SILENT, OPTIONAL] == 0).all(axis=None)
 
-    best = puc.predict(model, X_TEST, sharing="best")
+    best = puc.predict(model, X_TEST, sharing="best", favourable="lower")
     np.testing.assert_allclose(best, quotes.min(axis=1))
-    greedy = puc.predict(model, X_TEST, sharing="best", max_subsets=1, search="greedy")
+    greedy = puc.predict(model, X_TEST, sharing="best", favourable="lower", max_subsets=1, search="greedy")
     assert (greedy >= best).all()
     assert (greedy <= given).all()
-    found = puc.sharing_effects(model, X_TEST)
+    found = puc.sharing_effects(model, X_TEST, favourable="lower")
     assert found.people == 600
     np.testing.assert_allclose(found.share_worse_than_withheld, (given > BEFORE).mean())
 

@@ -32,11 +32,11 @@ def test_results_have_the_documented_columns() -> None:
 
     report = puc.audit(booster, X, y, margin=0.5, folds=3)
     assert list(report.penalty.columns) == listed(puc.typing.AuditReport.penalty)
-    effects = puc.sharing_effects(booster, X)
+    effects = puc.sharing_effects(booster, X, favourable="lower")
     assert [field.name for field in fields(effects)] == listed(puc.sharing_effects)
 
     quotes, values = puc.quote(booster, X), puc.sharing_value(booster, X)
-    _, used = puc.predict(booster, X, sharing="best", return_subset=True)
+    _, used = puc.predict(booster, X, sharing="best", favourable="lower", return_subset=True)
     assert listed(puc.quote) == [quotes.columns[0]]
     assert "such as ``app + blood``" in (puc.quote.__doc__ or "")
     assert list(quotes.columns) == ["nothing", "app", "blood", "app + blood"]

@@ -38,7 +38,13 @@ OUTCOMES = {
 
 
 def train(kit: EngineKit, loss: str, rounds: int = 20, **others: Any) -> Any:
-    params = {**kit.params, "objective": kit.objectives.get(loss, loss), "optional": OPTIONAL, **others}
+    params = {
+        **kit.params,
+        "objective": kit.objectives.get(loss, loss),
+        "optional": OPTIONAL,
+        "favourable": "lower",
+        **others,
+    }
     return puc.train(params, puc.Dataset(X, OUTCOMES[loss]), rounds)
 
 

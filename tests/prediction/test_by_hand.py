@@ -47,6 +47,9 @@ class Table:
     def frame(self, values: Any, columns: Any) -> pd.DataFrame:
         return pd.DataFrame(values, columns=columns)
 
+    def sign_of(self, favourable: Any, needed_by: str) -> float:
+        return favourable_sign(favourable)
+
     def everybody(self, masks: Any) -> Any:
         return self.values[np.arange(self.n_rows), masks.astype(int)]
 
@@ -216,15 +219,15 @@ def test_largest_loss_where_nobody_loses(monkeypatch: pytest.MonkeyPatch) -> Non
     """The largest loss is 0 where nobody loses, not the smallest gain; and the bonus is measured, not assumed."""
     made = Table([[5.0, 4.0], [5.0, 3.0]], [1, 1], 1)
     monkeypatch.setattr(sharing, "MaskedPredictor", lambda *arguments, **options: made)
-    found = puc.sharing_effects(None, None)
+    found = puc.sharing_effects(None, None, favourable="lower")
     assert (found.largest_loss_against_withheld, found.largest_loss_against_best) == (0.0, 0.0)
     assert (found.share_worse_than_withheld, found.share_worse_than_best) == (0.0, 0.0)
     monkeypatch.setattr(sharing, "best_predictions", lambda *arguments: (np.array([4.5, 3.0]), None))
-    assert puc.sharing_effects(None, None).share_worse_with_bonus == 0.5
+    assert puc.sharing_effects(None, None, favourable="lower").share_worse_with_bonus == 0.5
     dear = Table([[5.0, 7.0]], [1], 1)  # sharing costs; a bonus between the two is still worse than silence
     monkeypatch.setattr(sharing, "MaskedPredictor", lambda *arguments, **options: dear)
     monkeypatch.setattr(sharing, "best_predictions", lambda *arguments: (np.array([6.0]), None))
-    assert puc.sharing_effects(None, None).share_worse_with_bonus == 1.0
+    assert puc.sharing_effects(None, None, favourable="lower").share_worse_with_bonus == 1.0
 
 
 def test_limits_of_all_subsets_and_of_shapley_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,8 +34,9 @@ def test_estimators_are_asked_like_their_boosters(kit: EngineKit) -> None:
     pd.testing.assert_frame_equal(puc.quote(model, X), puc.quote(booster, X))
     pd.testing.assert_frame_equal(puc.sharing_value(model, X), puc.sharing_value(booster, X))
     for sharing in ("as_given", "withheld", "best"):
-        np.testing.assert_array_equal(puc.predict(model, X, sharing=sharing), puc.predict(booster, X, sharing=sharing))
-    assert puc.sharing_effects(model, X) == puc.sharing_effects(booster, X)
+        told = (puc.predict(one, X, sharing=sharing, favourable="lower") for one in (model, booster))
+        np.testing.assert_array_equal(*told)
+    assert puc.sharing_effects(model, X, favourable="lower") == puc.sharing_effects(booster, X, favourable="lower")
     assert puc.consent_of(model) == model.consent_
 
 
@@ -75,7 +76,7 @@ def test_results_have_the_index_of_the_table(kit: EngineKit) -> None:
 def test_one_class_of_several(kit: EngineKit) -> None:
     model = classifier(kit).fit(X, CLASSES)
     with pytest.raises(ValueError, match="Choose a class with target_class"):
-        puc.predict(model, X, sharing="best")
+        puc.predict(model, X, sharing="best", favourable="lower")
     quotes = puc.quote(model.booster_, X)
     for number, label in enumerate(model.classes_):
         of_class = quotes.xs(number, axis=1, level="class")
@@ -86,7 +87,7 @@ def test_one_class_of_several(kit: EngineKit) -> None:
         values = puc.sharing_value(model, X, target_class=label)
         np.testing.assert_allclose(values[["withheld", *OPTIONAL]].sum(axis=1), values["as_given"], atol=1e-6)
         np.testing.assert_allclose(values["as_given"], puc.predict(model, X)[:, number])
-        assert puc.sharing_effects(model, X, target_class=label).share_worse_with_bonus == 0
+        assert puc.sharing_effects(model, X, target_class=label, favourable="lower").share_worse_with_bonus == 0
     with pytest.raises(ValueError, match=r"target_class is 'huge', but the classes of the model are \['high', 'low'"):
         puc.sharing_value(model, X, target_class="huge")
     with pytest.raises(ValueError, match="target_class is 3, but its classes are 0 … 2"):

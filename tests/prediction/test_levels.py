@@ -119,7 +119,7 @@ def test_the_bonus_over_quotes_and_its_greedy_search(kit: EngineKit) -> None:
     assert (searched >= np.maximum(quotes["nothing"], puc.predict(model(kit), X))).all()
     assert (searched == best).mean() > 0.9
     with pytest.raises(ValueError, match="shares 4 groups, 10 subsets, more than max_subsets = 9"):
-        puc.predict(model(kit), X, sharing="best", max_subsets=9)
+        puc.predict(model(kit), X, sharing="best", favourable="lower", max_subsets=9)
 
 
 @given(forests(most=6))

@@ -109,7 +109,9 @@ def test_a_person_who_shares_nothing_gets_the_same_everywhere(kit: EngineKit) ->
     quotes = puc.quote(booster, silent)
     assert quotes.drop(columns="nothing").isna().all().all()
     for sharing in ("as_given", "withheld", "best"):
-        np.testing.assert_array_equal(puc.predict(booster, silent, sharing=sharing), quotes["nothing"])
+        np.testing.assert_array_equal(
+            puc.predict(booster, silent, sharing=sharing, favourable="lower"), quotes["nothing"]
+        )
 
 
 @every_engine
@@ -132,7 +134,7 @@ def test_bonus_with_many_groups_is_greedy_where_it_must_be() -> None:
     """The subset found is at least as good as all and as nothing, and no change of one group improves on it."""
     table, y = make_table(300, n_base=1, n_optional=40)
     booster = LIGHTGBM.fit(table, y, 10, optional=list(range(1, 41)))
-    options = {"sharing": "best", "max_subsets": 64, "search": "greedy"}
+    options = {"sharing": "best", "favourable": "lower", "max_subsets": 64, "search": "greedy"}
     best, used = puc.predict(booster, table, return_subset=True, **options)
     kept = used.to_numpy()
     shared = ~np.isnan(table[:, 1:])
@@ -185,10 +187,10 @@ def test_anchored_models_and_several_classes() -> None:
     anchored = model(anchor="base")
     quotes = puc.quote(anchored, X)
     np.testing.assert_array_equal(quotes["nothing"], anchored.anchor.model.predict(masked(X, ())))
-    assert (puc.predict(anchored, X, sharing="best") <= quotes["nothing"]).all()
+    assert (puc.predict(anchored, X, sharing="best", favourable="lower") <= quotes["nothing"]).all()
     several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
     with pytest.raises(ValueError, match="no single most favourable"):
-        puc.predict(several, X, sharing="best")
+        puc.predict(several, X, sharing="best", favourable="lower")
 
 
 def test_bad_input() -> None:
@@ -200,13 +202,16 @@ def test_bad_input() -> None:
         (lambda: puc.predict(booster, X, sharing="all"), "sharing must be 'as_given', 'withheld' or 'best'; got 'all'"),
         (lambda: puc.predict(booster, X, favourable="down"), "favourable must be 'lower' or 'higher', got 'down'"),
         (lambda: puc.predict(booster, X, search="random"), "search must be 'exact' or 'greedy'"),
-        (lambda: puc.sharing_effects(booster, X, favourable=None), "favourable must be"),
+        (lambda: puc.sharing_effects(booster, X, favourable="up"), "favourable must be"),
         (lambda: puc.quote(booster, X[:, :5]), "has 5 columns, but the consent schema was declared for 7"),
         (lambda: puc.quote(plain, X), "The model has no consent schema"),
         (lambda: puc.quote(booster, "table.csv"), "text or binary file"),
         (lambda: puc.quote(booster, X, subsets=[["sugar"]]), "Group 'sugar' is not in the consent schema; its groups"),
         (lambda: puc.quote(booster, X, subsets="some"), "subsets must be among 'nothing'"),
-        (lambda: puc.predict(booster, X, sharing="best", max_subsets=4), r"2\^3 subsets, more than max_subsets = 4"),
+        (
+            lambda: puc.predict(booster, X, sharing="best", favourable="lower", max_subsets=4),
+            r"2\^3 subsets, more than max_subsets = 4",
+        ),
         (lambda: puc.sharing_value(many, wide), "13 groups are more than 12"),
     ):
         with pytest.raises(ValueError, match=message):

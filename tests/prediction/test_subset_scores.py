@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,10 +63,12 @@ QUESTIONS = {
     "raw": lambda b, X, **given: puc.quote(b, X, raw_score=True, **given),
     "as_given": puc.predict,
     "withheld": lambda b, X, **given: puc.predict(b, X, sharing="withheld", **given),
-    "best": lambda b, X, **given: puc.predict(b, X, sharing="best", return_subset=True, **given),
-    "greedy": lambda b, X, **given: puc.predict(b, X, sharing="best", search="greedy", max_subsets=2, **given),
+    "best": lambda b, X, **given: puc.predict(b, X, sharing="best", favourable="lower", return_subset=True, **given),
+    "greedy": lambda b, X, **given: puc.predict(
+        b, X, sharing="best", favourable="lower", search="greedy", max_subsets=2, **given
+    ),
     "sharing_value": puc.sharing_value,
-    "sharing_effects": puc.sharing_effects,
+    "sharing_effects": partial(puc.sharing_effects, favourable="lower"),
 }
 
 
@@ -111,7 +114,7 @@ def test_several_classes(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> Non
     for given in ({"target_class": 1}, {"target_class": 1, "raw_score": True}):
         for ask in (
             lambda given=given: puc.predict(booster, X, **given),
-            lambda given=given: puc.predict(booster, X, sharing="best", **given),
+            lambda given=given: puc.predict(booster, X, sharing="best", favourable="lower", **given),
             lambda given=given: puc.sharing_value(booster, X, **given),
         ):
             assert_equal(*both_ways(monkeypatch, ask))
@@ -123,7 +126,10 @@ def test_anchored_models(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> Non
     sizes = asked_rows(monkeypatch, model.booster)
     for name in ("quote", "raw", "as_given", "withheld", "best"):
         assert_equal(*both_ways(monkeypatch, lambda name=name: QUESTIONS[name](model, X)))
-    raw = both_ways(monkeypatch, lambda: puc.predict(model, X, sharing="best", raw_score=True, return_subset=True))
+    raw = both_ways(
+        monkeypatch,
+        lambda: puc.predict(model, X, sharing="best", favourable="lower", raw_score=True, return_subset=True),
+    )
     assert_equal(*raw)
     sizes.clear()
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 0)
@@ -141,7 +147,9 @@ def test_anchored_models(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(by_function, X)))
     several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3, anchor="base")
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(several, X)))
-    assert_equal(*both_ways(monkeypatch, lambda: puc.predict(several, X, sharing="best", target_class=2)))
+    assert_equal(
+        *both_ways(monkeypatch, lambda: puc.predict(several, X, sharing="best", favourable="lower", target_class=2))
+    )
 
 
 def test_anchored_models_under_another_schema(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +165,7 @@ def test_anchored_models_under_another_schema(monkeypatch: pytest.MonkeyPatch) -
 def test_errors_are_the_same_in_both_ways(kit: EngineKit, way: int) -> None:
     several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3)
     with pytest.raises(ValueError, match="Choose a class with target_class"):
-        puc.predict(several, X, sharing="best")
+        puc.predict(several, X, sharing="best", favourable="lower")
     with pytest.raises(ValueError, match="target_class is 3, but its classes are 0 … 2"):
         puc.predict(several, X, target_class=3)
     with pytest.raises(ValueError, match="target_class is 1, but it has one value per person"):
@@ -207,7 +215,8 @@ def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pyt
     assert read == []
     puc.predict(booster, more, num_threads=1)
     assert read == [1]
-    puc.sharing_effects(booster, X, num_threads=1)  # 400 people are asked about several times; trees are read once
+    # 400 people are asked about several times; trees are read once.
+    puc.sharing_effects(booster, X, num_threads=1, favourable="lower")
     assert read == [1, 1]
 
 
@@ -291,7 +300,7 @@ def test_values_that_the_engine_refuses(way: int) -> None:
         puc.predict(booster, odd, sharing="withheld"), puc.predict(booster, X, sharing="withheld")
     )
     with pytest.raises(Exception, match="inf"):
-        puc.predict(booster, odd, sharing="best")
+        puc.predict(booster, odd, sharing="best", favourable="lower")
 
 
 def test_zeros_that_count_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +313,7 @@ def test_zeros_that_count_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_audit_says_the_same_in_both_ways(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     booster = fit(kit)
     found, wanted = both_ways(
-        monkeypatch, lambda: puc.audit(booster, X, Y, margin=0.05, seed=0, num_threads=1).to_dict()
+        monkeypatch, lambda: puc.audit(booster, X, Y, margin=0.05, favourable="lower", seed=0, num_threads=1).to_dict()
     )
     assert found["sharing_effect"]["mean_bonus"] is not None
     assert found["sharing_effect"] == wanted["sharing_effect"]

@@ -67,10 +67,11 @@ def test_everything_else_takes_every_container(container: str, engine: str) -> N
     booster, _, _ = reference(engine)
     pd.testing.assert_frame_equal(puc.quote(booster, table), puc.quote(booster, plain))
     pd.testing.assert_frame_equal(puc.sharing_value(booster, table), puc.sharing_value(booster, plain))
+    rule: dict[str, Any] = {"favourable": "lower"}
     for sharing in ("withheld", "best"):
-        expected = puc.predict(booster, plain, sharing=sharing)
-        np.testing.assert_array_equal(puc.predict(booster, table, sharing=sharing), expected)
-    assert puc.sharing_effects(booster, table) == puc.sharing_effects(booster, plain)
+        expected = puc.predict(booster, plain, sharing=sharing, **rule)
+        np.testing.assert_array_equal(puc.predict(booster, table, sharing=sharing, **rule), expected)
+    assert puc.sharing_effects(booster, table, **rule) == puc.sharing_effects(booster, plain, **rule)
     params = {**ENGINES[engine], "metric": "auc"}
     losses = [puc.cv(params, dataset(t), 3, nfold=2)["valid auc-mean"] for t in (table, plain)]
     assert losses[0] == losses[1]
@@ -213,7 +214,7 @@ def test_nothing_of_the_caller_is_changed() -> None:
         table, before = (convert(DATA) for _ in range(2))
         data = dataset(table)
         booster = puc.train({**ENGINES["lightgbm"], "copies": 2}, data, 2, valid_sets=[dataset(table)])
-        puc.predict(booster, table, sharing="best")
+        puc.predict(booster, table, sharing="best", favourable="lower")
         puc.augment(table, Y, optional=OPTIONAL if container != "numpy" else [4, 5, 6, 7])
         assert data.data is table
         assert data.categorical_feature == (TEXT if container == "numpy" else "auto")

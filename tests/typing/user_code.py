@@ -86,7 +86,7 @@ def ask_the_model(X: pd.DataFrame, y: np.ndarray[Any, Any], sharing: Sharing = "
     booster = puc.train({"optional": ["steps", "glucose"], "verbosity": -1}, (X, y), 5)
     assert_type(puc.predict(booster, X), np.ndarray[Any, Any])
     assert_type(puc.predict(booster, X, sharing=sharing, favourable="lower"), np.ndarray[Any, Any])
-    prediction, used = puc.predict(booster, X, sharing="best", search="greedy", return_subset=True)
+    prediction, used = puc.predict(booster, X, sharing="best", favourable="lower", search="greedy", return_subset=True)
     assert_type(used, pd.DataFrame)
     print(prediction.mean(), used["steps"].mean())
     assert_type(puc.quote(booster, X, subsets=["nothing", "all"]), pd.DataFrame)
