@@ -11,3 +11,7 @@ from ._dask.estimators import DaskPUCClassifier, DaskPUCRegressor, predict, quot
 from ._dask.training import LostWorkerError, last_checkpoint, train
 
 __all__ = ["DaskPUCClassifier", "DaskPUCRegressor", "LostWorkerError", "last_checkpoint", "predict", "quote", "train"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -5,3 +5,7 @@ from __future__ import annotations
 from ._virtual.shared_plan import SharedPlan
 
 __all__ = ["SharedPlan"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

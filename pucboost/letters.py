@@ -6,3 +6,7 @@ from ._letter.letters import Letter, for_each
 from ._letter.text import LetterNumber, LetterText
 
 __all__ = ["Letter", "LetterNumber", "LetterText", "for_each"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

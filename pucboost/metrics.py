@@ -41,6 +41,11 @@ from ._tables.sources import RowSource, as_exposure, check_no_mask, eager
 
 __all__ = ["PUCScorer", "mask_frequencies", "puc_score", "puc_scorer"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 RESPONSES = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 NO_EXPOSURE = (

@@ -36,6 +36,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def objective_for(params: Mapping[str, Any], engine: EngineName = DEFAULT_ENGINE) -> Objective | None:
     """Return the objective that ``params`` ask an engine for, with that engine's constants.
 

@@ -10,6 +10,11 @@ from ._auditing.settings import AuditKeywords
 
 __all__ = ["assert_consent"]
 
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 OUTCOMES = (VIOLATED, INCONCLUSIVE, CERTIFIED_IN_PART)
 """Verdicts that may fail a test or a build."""
 

@@ -54,6 +54,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _RESULTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,10 @@ from __future__ import annotations
 __all__ = ["EncodedSilenceWarning", "IdentifyingTextWarning", "PickledByAnotherVersionWarning", "ProtectionLostWarning"]
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 class EncodedSilenceWarning(UserWarning):
     """Silence seems to be imputed or encoded in the training table, so that the silent are not protected.
 

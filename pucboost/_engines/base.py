@@ -159,6 +159,15 @@ class FoldOptions:
     return_cvbooster: bool = False
 
 
+def described(booster: Any, rounds: int) -> str:
+    """Return the repr of a protected booster: consent, engine and rounds, as far as it keeps them."""
+    consent, summary = getattr(booster, "consent", None), getattr(booster, "puc_summary", None)
+    if consent is None or summary is None:
+        return object.__repr__(booster)
+    package, engine = type(booster).__module__.partition(".")[0], summary.engine or "an engine that is not known"
+    return f"<{package}.Booster: {rounds} rounds, grown by {engine}, {consent!r}>"
+
+
 class Boosters(ABC):
     """Predictions, facts and files of boosters of one class."""
 

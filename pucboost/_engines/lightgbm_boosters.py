@@ -42,7 +42,7 @@ from .._persistence import KEY, DamagedFileError, check_digest, digest, entries,
 from .._tables.files import write_whole
 from .._tables.sources import Categories, column_names, is_frame, without_mask
 from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
-from .base import BoosterFacts, Boosters
+from .base import BoosterFacts, Boosters, described
 from .lightgbm_data import VirtualDataset
 from .names import main_objective, value_of
 from .trees import Forest, MaskTree, elementwise, same_rounds, written
@@ -198,6 +198,9 @@ class ProtectedBooster(lgb.Booster):
 
     puc_schema: dict[str, Any]
     """Consent and summary as plain data."""
+
+    def __repr__(self) -> str:
+        return described(self, int(self.current_iteration()))
 
     def model_to_string(self, *args: Any, **kwargs: Any) -> str:
         """Return LightGBM's text with the consent schema among the parameters."""

@@ -22,7 +22,7 @@ from .._common import Array, warn
 from .._kernels.leaf_sets import READ_AS_IT_IS, READ_CATEGORY_FROM_ZERO, exponential, logistic_float32, softmax
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.sources import Categories, without_mask
-from .base import BoosterFacts, Boosters
+from .base import BoosterFacts, Boosters, described
 from .translation import loss_name
 from .trees import Forest, MaskTree, elementwise, same_rounds, written
 
@@ -201,6 +201,9 @@ class ProtectedBooster(xgb.Booster):
 
     Growing trees on raw rows raises instead of warning: the result would look like any other model.
     """
+
+    def __repr__(self) -> str:
+        return described(self, int(self.num_boosted_rounds()))
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Raise: trees that grow on rows as they are learn what silence says."""

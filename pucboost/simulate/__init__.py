@@ -35,3 +35,7 @@ __all__ = [
     "withhold_sigmoid",
     "withhold_strategic",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

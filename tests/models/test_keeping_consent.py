@@ -81,9 +81,11 @@ def test_consent_is_kept(kit: EngineKit, tmp_path: Path) -> None:
 @every_engine
 def test_python_copies_are_protected_as_well(kit: EngineKit, tmp_path: Path) -> None:
     booster = trained(kit.name)
+    shown = f"<{kit.module.__name__}.Booster: 12 rounds, grown by {kit.name}, {booster.consent!r}>"
     for way in ("pickle", "copy", "deepcopy"):
         again = WAYS[way](booster, tmp_path)
         assert type(again) is type(booster)
+        assert repr(again) == shown
         assert (again.consent, again.puc_summary) == (booster.consent, booster.puc_summary)
         with pytest.raises(TypeError, match="would learn what silence says"):
             again.update(object())

@@ -36,6 +36,8 @@ def test_all_names_load() -> None:
         assert getattr(puc, name) is not None
         assert name in dir(puc)
     assert set(dir(puc)) == {*puc.__all__, "__version__"}
+    for name in puc._MODULES:
+        assert dir(getattr(puc, name)) == sorted(getattr(puc, name).__all__)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = puc.nonsense
 
