@@ -85,9 +85,9 @@ def test_many_threads_predict_at_once(engine: str) -> None:
     model = classifier(engine=engine, optional=["steps", "plan"]).fit(X, y)
     expected, quotes = model.predict_proba(X), model.quote(X)
     with ThreadPoolExecutor(8) as pool:
-        for result in pool.map(model.predict_proba, [X] * 40):
+        for result in pool.map(model.predict_proba, [X] * 24):
             assert np.array_equal(result, expected)
-        for result in pool.map(model.quote, [X] * 16):
+        for result in pool.map(model.quote, [X] * 8):
             pd.testing.assert_frame_equal(result, quotes)
 
 
@@ -106,12 +106,13 @@ def test_feature_importances(engine: str) -> None:
 
 
 def small_audit(**options: Any) -> dict[str, Any]:
-    return {"margin": 0.05, "nuisance": {"num_leaves": 4, "learning_rate": 0.3}, "num_threads": 1, **options}
+    quick = {"nuisance": {"num_leaves": 4, "learning_rate": 0.3}, "num_threads": 1, "folds": 3}
+    return {"margin": 0.05, **quick, **options}
 
 
 def test_audit_of_a_classifier() -> None:
     family = LogisticFamily.teaser()
-    train, test = family.sample(2000, seed=0), family.sample(2000, seed=1)
+    train, test = family.sample(1000, seed=0), family.sample(1000, seed=1)
     words = {True: "claim", False: "zero"}
     y, u = (np.array([words[bool(one)] for one in sample.y]) for sample in (train, test))
     model = classifier(optional=family.optional, n_estimators=30).fit(train.X, y)
@@ -130,7 +131,7 @@ def test_audit_of_a_classifier() -> None:
 
 def test_audit_of_several_classes() -> None:
     family = LogisticFamily.teaser()
-    test = family.sample(1500, seed=1)
+    test = family.sample(1000, seed=1)
     y = np.array(["a", "b", "c"])[(test.y + (test.X[:, 0] > 1)).astype(int)]
     model = classifier(optional=family.optional).fit(test.X, y)
     with pytest.raises(ValueError, match=r"has 3 classes\. Say which .* target_class=…, one of 'a', 'b', 'c'"):
@@ -142,7 +143,7 @@ def test_audit_of_several_classes() -> None:
 
 def test_audit_of_plain_models_and_regressors() -> None:
     family = LogisticFamily.teaser()
-    test = family.sample(1500, seed=1)
+    test = family.sample(1000, seed=1)
     plain = regressor(optional=None, objective="quantile", alpha=0.7).fit(test.X, test.y + test.X[:, 0])
     with pytest.raises(ValueError, match="it is not known what is optional"):
         plain.audit(test.X, test.y, **small_audit())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import joblib
@@ -35,6 +35,13 @@ from pucboost.simulate import DiscreteFamily, LogisticFamily
 OPTIONAL = [3, 4, 5]
 GROUPS = {"app": [3, 4], "blood": [5]}
 SMALL: dict[str, Any] = {"n_estimators": 8, "num_leaves": 7, "n_jobs": 1}
+
+
+@cache
+def fitted(n: int) -> tuple[Any, Any, Any]:
+    """People and a classifier fitted to them, which no test changes."""
+    X, y = make_table(n)
+    return X, y, puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
 
 
 def groups_shared(row: Any, groups: dict[str, list[int]]) -> frozenset[str]:
@@ -133,8 +140,7 @@ def test_several_classes_and_words(engine: str) -> None:
 
 
 def test_a_function_of_probabilities() -> None:
-    X, y = make_table(150)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(150)
     named = puc_score(model, X, y)
     given = puc_score(model, X, y, metric=log_loss, response="predict_proba", greater_is_better=False)
     assert given == pytest.approx(named)
@@ -143,8 +149,7 @@ def test_a_function_of_probabilities() -> None:
 
 
 def test_given_frequencies_and_few_masks_by_explicit_loops() -> None:
-    X, y = make_table(200)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(200)
 
     def naive(share: dict[frozenset[str], float]) -> float:
         rows, owner, weight = naive_virtual_rows(X, np.ones(200), GROUPS, share)
@@ -168,8 +173,8 @@ def test_given_frequencies_and_few_masks_by_explicit_loops() -> None:
 
 
 def test_sets_that_nobody_shares_are_left_out() -> None:
-    X, y = make_table(200)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(200)
+    X = X.copy()
     X[:, 5] = np.nan
     known = puc_score(model, X, y, frequencies={"nothing": 0.5, "app": 0.5})
     assert puc_score(model, X, y, frequencies={"nothing": 0.3, "app": 0.3, "blood": 0.4}) == pytest.approx(known)
@@ -178,8 +183,7 @@ def test_sets_that_nobody_shares_are_left_out() -> None:
 
 
 def test_weights_are_repetitions() -> None:
-    X, y = make_table(150)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(150)
     weight = np.random.default_rng(0).integers(0, 4, 150)
     many = np.repeat(np.arange(150), weight)
     for metric in ("neg_log_loss", "roc_auc", "accuracy"):
@@ -188,9 +192,8 @@ def test_weights_are_repetitions() -> None:
 
 
 def test_everybody_sharing_everything_is_the_ordinary_score() -> None:
-    X, y = make_table(200)
+    X, y, model = fitted(200)
     X = np.nan_to_num(X)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
     assert puc_score(model, X, y) == pytest.approx(-log_loss(y, model.predict_proba(X)), rel=1e-12)
 
 
@@ -253,17 +256,11 @@ def test_an_estimator_is_its_booster_and_its_function(engine: str) -> None:
     assert squared == pytest.approx(puc_score(model, X, y, metric="neg_brier_score"), rel=1e-6)
 
 
-def test_an_anchored_model() -> None:
+def test_anchored_models_and_boosters_for_several_classes() -> None:
     X, y = make_table(300)
-    model = puc.PUCClassifier(optional=GROUPS, anchor="base", **SMALL).fit(X, y)
-    assert puc_score(model.booster_, X, y) == pytest.approx(puc_score(model, X, y))
-
-
-def test_a_booster_for_several_classes() -> None:
-    X, _ = make_table(200)
-    y = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
-    assert puc_score(model.booster_, X, y) == pytest.approx(puc_score(model, X, y))
+    for outcome, given in ((y, {"anchor": "base"}), (np.digitize(X[:, 0], [-0.5, 0.5]), {})):
+        model = puc.PUCClassifier(optional=GROUPS, **given, **SMALL).fit(X, outcome)
+        assert puc_score(model.booster_, X, outcome) == pytest.approx(puc_score(model, X, outcome))
 
 
 def test_other_estimators_and_pipelines() -> None:
@@ -295,8 +292,7 @@ def test_what_is_said_to_the_scorer_counts() -> None:
 
 @pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame, sp.csr_array])
 def test_containers(container: Any) -> None:
-    X, y = make_table(200)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(200)
     expected = puc_score(model, X, y)
     if container is sp.csr_array:
         table = container(X)
@@ -328,8 +324,7 @@ def test_text_columns_before_a_pipeline() -> None:
 
 
 def test_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = make_table(200)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(200)
     expected = puc_score(model, X, y)
     sizes = []
 
@@ -368,8 +363,7 @@ def test_with_scikit_learns_tools() -> None:
 
 
 def test_pickle_and_repr() -> None:
-    X, y = make_table(100)
-    model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+    X, y, model = fitted(100)
     scorer = puc_scorer("neg_brier_score", optional=GROUPS, max_masks=3)
     assert repr(scorer) == "puc_scorer('neg_brier_score', optional={'app': [3, 4], 'blood': [5]})"
     assert pickle.loads(pickle.dumps(scorer))(model, X, y) == scorer(model, X, y)
@@ -379,18 +373,13 @@ def test_pickle_and_repr() -> None:
     assert pickle.loads(pickle.dumps(function))(regressor, X, y) == function(regressor, X, y) < 0
 
 
-def test_weights_without_routing() -> None:
+def test_weights_with_and_without_routing() -> None:
     X, y = make_table(300)
     weight = np.random.default_rng(0).uniform(0.1, 3, 300)
     model = puc.PUCClassifier(optional=GROUPS, **SMALL)
     search = GridSearchCV(model, {"num_leaves": [7]}, cv=2, scoring=puc_scorer()).fit(X, y, sample_weight=weight)
     several = GridSearchCV(model, {"num_leaves": [7]}, cv=2, scoring={"ours": puc_scorer()}, refit="ours")
     assert several.fit(X, y, sample_weight=weight).best_score_ == search.best_score_
-
-
-def test_weights_with_routing() -> None:
-    X, y = make_table(300)
-    weight = np.random.default_rng(0).uniform(0.1, 3, 300)
     scores = {}
     with sklearn.config_context(enable_metadata_routing=True):
         model = puc.PUCClassifier(optional=GROUPS, **SMALL).set_fit_request(sample_weight=True)
@@ -447,8 +436,7 @@ def test_wrong_people() -> None:
         ({"frequencies": [0.5, 0.5]}, "frequencies must be a dict set of groups -> share, got list"),
         ({"X": np.ones((100, 5))}, "5 columns, but the consent schema was declared for 6"),
     ]:
-        X, y = make_table(100)
-        model = puc.PUCClassifier(optional=GROUPS, **SMALL).fit(X, y)
+        X, y, model = fitted(100)
         given = {"X": X, "y": y, **arguments}
         with pytest.raises(ValueError, match=message):
             puc_score(model, **given)

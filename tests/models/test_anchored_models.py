@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pucboost as puc
 from pucboost.simulate import LogisticFamily
 
 FAMILY = LogisticFamily.paper()
-TRAIN, TEST = FAMILY.sample(2_000, seed=0), FAMILY.sample(600, seed=1)
+TRAIN, TEST = FAMILY.sample(1_000, seed=0), FAMILY.sample(400, seed=1)
 NAMES = ["age group", *FAMILY.feature_names[1:]]
 X, X_TEST = (pd.DataFrame(sample.X, columns=NAMES) for sample in (TRAIN, TEST))
 BASE, OPTIONAL = NAMES[:2], NAMES[2:]
@@ -31,9 +32,13 @@ def anchored(kit: EngineKit, rounds: int = 8, y: Any = TRAIN.y, loss: str = "bin
     return puc.train({**given, **params}, puc.Dataset(X, y), rounds)
 
 
+usual = cache(anchored)
+"""The model of eight rounds, which no test changes."""
+
+
 @every_engine
 def test_what_people_ask_a_booster(kit: EngineKit) -> None:
-    model = anchored(kit)
+    model = usual(kit)
     assert (model.num_trees(), model.current_iteration(), model.best_iteration) == (8, 8, 8)
     assert (model.num_feature(), model.feature_name()) == (5, NAMES)
     splits, gains = model.feature_importance(), model.feature_importance(importance_type="gain")
@@ -70,8 +75,8 @@ def test_several_classes_and_early_stopping(kit: EngineKit) -> None:
     several = anchored(kit, 3, y, "multiclass", num_class=3, anchor="base")
     assert (several.num_trees(), several.current_iteration()) == (9, 3)
     contributions = several.predict(X_TEST, pred_contrib=True)
-    assert contributions.shape == (600, 3 * 6)
-    by_class = contributions.reshape(600, 3, 6)
+    assert contributions.shape == (400, 3 * 6)
+    by_class = contributions.reshape(400, 3, 6)
     np.testing.assert_allclose(by_class.sum(axis=2), several.predict(X_TEST, raw_score=True), atol=1e-5)
     assert (by_class[SILENT, :, :-1] == 0).all()
 
@@ -84,9 +89,9 @@ def test_several_classes_and_early_stopping(kit: EngineKit) -> None:
 
 @every_engine
 def test_contributions_add_up_to_the_raw_score(kit: EngineKit) -> None:
-    model = anchored(kit)
+    model = usual(kit)
     raw, contributions = model.predict(X_TEST, raw_score=True), model.predict(X_TEST, pred_contrib=True)
-    assert contributions.shape == (600, 6)
+    assert contributions.shape == (400, 6)
     np.testing.assert_allclose(contributions.sum(axis=1), raw, atol=1e-5)  # XGBoost's are float32
     assert (contributions[SILENT, :-1] == 0).all()
     np.testing.assert_array_equal(contributions[SILENT, -1], raw[SILENT])
@@ -100,7 +105,7 @@ def test_contributions_add_up_to_the_raw_score(kit: EngineKit) -> None:
 @every_engine
 def test_some_of_the_rounds(kit: EngineKit) -> None:
     """The first rounds of a model are those of a shorter training."""
-    model, short = anchored(kit), anchored(kit, 3)
+    model, short = usual(kit), anchored(kit, 3)
     np.testing.assert_array_equal(model.predict(X_TEST, num_iteration=3), short.predict(X_TEST))
     np.testing.assert_allclose(
         model.predict(X_TEST, num_iteration=3, pred_contrib=True), short.predict(X_TEST, pred_contrib=True), atol=1e-6
@@ -131,7 +136,7 @@ def test_what_is_not_meaningful(kit: EngineKit) -> None:
 
 @every_engine
 def test_quotes_and_sharing_values(kit: EngineKit) -> None:
-    model = anchored(kit)
+    model = usual(kit)
     quotes = puc.quote(model, X_TEST)
     np.testing.assert_array_equal(quotes["nothing"], BEFORE)
     given = model.predict(X_TEST)
@@ -153,19 +158,20 @@ def test_quotes_and_sharing_values(kit: EngineKit) -> None:
     assert (greedy >= best).all()
     assert (greedy <= given).all()
     found = puc.sharing_effects(model, X_TEST, favourable="lower")
-    assert found.people == 600
+    assert found.people == 400
     np.testing.assert_allclose(found.share_worse_than_withheld, (given > BEFORE).mean())
 
 
 @every_engine
 def test_tables_with_other_columns_and_audit(kit: EngineKit) -> None:
-    model = anchored(kit)
+    model = usual(kit)
     shuffled = X_TEST[[*NAMES[::-1]]].assign(further="text")
     np.testing.assert_array_equal(puc.predict(model, shuffled), model.predict(X_TEST))
     with pytest.warns(UserWarning, match="no column of group"):
         np.testing.assert_array_equal(puc.predict(model, X_TEST[BASE]), BEFORE)
-    report = puc.audit(model, X_TEST, TEST.y, margin=0.2)
-    again = puc.audit(model.predict, X_TEST, TEST.y, margin=0.2, optional=OPTIONAL, loss="binary")
+    small: dict[str, Any] = {"margin": 0.2, "folds": 3, "num_threads": 1, "min_count": 30}
+    report = puc.audit(model, X_TEST, TEST.y, **small)
+    again = puc.audit(model.predict, X_TEST, TEST.y, optional=OPTIONAL, loss="binary", **small)
     found, repeated = ([one.estimate and one.estimate.value for one in r.penalties] for r in (report, again))
     assert found == pytest.approx(repeated)
     assert puc.metrics.puc_score(model, X_TEST, TEST.y) < 0
@@ -183,4 +189,4 @@ def test_the_anchor_is_asked_once_per_person(kit: EngineKit) -> None:
     model = anchored(kit, 2, anchor=tariff)
     asked.clear()
     puc.quote(model, X_TEST)
-    assert asked == [600]
+    assert asked == [400]

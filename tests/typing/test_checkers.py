@@ -42,11 +42,13 @@ def check(module: str, *arguments: str, cwd: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_mypy_strict(tmp_path: Path) -> None:
     # Silent about what is imported: only errors in the user's own code are shown to a user.
     check("mypy", "--strict", "--config-file=", "--follow-imports=silent", f"--cache-dir={tmp_path}", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_pyright(tmp_path: Path) -> None:
     settings = {
         "typeCheckingMode": "strict",
