@@ -32,6 +32,7 @@ from .studies import (
     scale,
     several,
     sharers,
+    small_sets,
     speed,
 )
 
@@ -56,6 +57,7 @@ PACKAGE = (
     in_one("audit_power", audit.power_study, "10000 to 10011"),
     audit_hard.STUDY,
     audit_hard.STUDY_AGAIN,
+    small_sets.STUDY,
     audit_rows.STUDY,
     in_one("audit_time", audit.time_study, "0 and 1"),
     load.STUDY,
