@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from .._common import warn
 from .._consent import Consent, is_whole
 from .._engines import boosters_of, is_booster
@@ -16,7 +18,7 @@ from .._engines.base import Boosters
 from .._persistence import NotValidError, pickled
 from .._tables.sources import Categories, SourceTable
 from .._virtual.merging import RowSketch
-from .._virtual.plan import PlanSummary, check_augmentation, common_masks
+from .._virtual.plan import MIN_PEOPLE_OF_MASK, PlanSummary, check_augmentation
 from .._virtual.rows import VirtualTable
 from ..warnings import ProtectionLostWarning
 
@@ -33,6 +35,9 @@ FORMAT = 1
 
 MAX_MASKS_KEPT = 4_096
 """How many distinct masks a model file keeps."""
+
+PEOPLE_STEP = 5
+"""Counts of people in a model file are multiples of it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,13 @@ class TrainingSummary(PlanSummary):
     """Which engine grew the trees; None if the file does not tell."""
     favourable: Favourable | None = None
     """Which predictions people prefer, as ``params["favourable"]`` said; None if it was not given."""
+    mask_people: tuple[int, ...] | None = None
+    """How many people shared each of ``masks_seen``, so that a change of sharing can be noticed later.
+
+    A mask tells which groups were shared, never a value, and none with fewer than five people is kept. The counts are
+    rounded to multiples of five: from two models, trained with and without somebody, the difference of exact counts
+    would tell what that person shared.
+    """
 
     @classmethod
     def of(
@@ -71,16 +83,19 @@ class TrainingSummary(PlanSummary):
     ) -> TrainingSummary:
         """Summarise a virtual table and the people it stands for."""
         people = virtual.people_as_given()
-        seen = common_masks(people.rows.plan.available)
+        masks, how_many = np.unique(people.rows.plan.available, return_counts=True)
+        enough = how_many >= MIN_PEOPLE_OF_MASK
+        kept = int(enough.sum()) <= MAX_MASKS_KEPT
         described = asdict(virtual.rows.plan.summary(virtual.table.weight)) | {"source_rows": len(people)}
         return cls(
             **described,
-            masks_seen=seen if len(seen) <= MAX_MASKS_KEPT else None,
+            masks_seen=tuple(masks[enough].tolist()) if kept else None,
             coded_columns=tuple(table.source.coded),
             training_sketch=sketch,
             per_exposure=per_exposure,
             unstored_withheld=bool(table.source.is_sparse and table.available is not None),
             mask_calibration=mask_calibration,
+            mask_people=rounded_people(how_many[enough].tolist()) if kept else None,
         )
 
     @classmethod
@@ -97,6 +112,7 @@ class TrainingSummary(PlanSummary):
             "complete_rows": plan.complete_rows,
             "effective_sample_size": plan.effective_sample_size,
             "masks_seen": plan.masks_seen,
+            "mask_people": None if plan.mask_people is None else rounded_people(plan.mask_people),
         }
         return replace(cls.of(virtual, table, None, per_exposure), **whole)  # type: ignore[arg-type]
 
@@ -111,6 +127,11 @@ def check_favourable(value: Any) -> Favourable | None:
     if value is not None and value not in get_args(Favourable):
         raise ValueError(f"favourable must be 'lower' or 'higher', got {value!r}.")
     return value  # type: ignore[no-any-return]
+
+
+def rounded_people(counts: Sequence[int]) -> tuple[int, ...]:
+    """Return counts of at least five people to the nearest multiple of five."""
+    return tuple(PEOPLE_STEP * ((count + PEOPLE_STEP // 2) // PEOPLE_STEP) for count in counts)
 
 
 def model_schema(consent: Consent, summary: TrainingSummary) -> dict[str, Any]:
@@ -162,7 +183,7 @@ def _check_entries(given: Any, name: str, needed: tuple[str, ...]) -> None:
 
 
 _COUNTS = ("source_rows", "virtual_rows", "complete_rows")
-_MAY_BE_ABSENT = ("engine", "favourable")
+_MAY_BE_ABSENT = ("engine", "favourable", "mask_people")
 """Entries that files of early 0.2.0 do not have."""
 
 
@@ -184,6 +205,8 @@ def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
     known["coded_columns"] = _whole_numbers(known["coded_columns"], "coded_columns", len(consent.feature_names))
     if known["masks_seen"] is not None:
         known["masks_seen"] = _whole_numbers(known["masks_seen"], "masks_seen", 1 << consent.n_groups)
+    if known["mask_people"] is not None:
+        known["mask_people"] = _counts_of_masks(known["mask_people"], known["masks_seen"])
     for name in ("per_exposure", "unstored_withheld"):
         if not isinstance(known[name], bool):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not true or false")
@@ -203,6 +226,14 @@ def _whole_numbers(values: Any, name: str, below: int) -> tuple[int, ...]:
             raise NotValidError(f"{name} has the entry {value!r:.60}, which is not in 0 … {below - 1}")
     if len(set(values)) != len(values):
         raise NotValidError(f"{name} has an entry twice")
+    return tuple(int(value) for value in values)
+
+
+def _counts_of_masks(values: Any, masks: tuple[int, ...] | None) -> tuple[int, ...]:
+    if not isinstance(values, Sequence) or not all(is_whole(value) and value > 0 for value in values):
+        raise NotValidError(f"mask_people is {values!r:.60}, not a list of counts of people")
+    if masks is None or len(values) != len(masks):
+        raise NotValidError(f"mask_people has {len(values)} counts, but masks_seen does not have as many masks")
     return tuple(int(value) for value in values)
 
 

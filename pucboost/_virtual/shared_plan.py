@@ -133,6 +133,8 @@ class SharedPlan:
     effective_sample_size: float = 0.0
     by_row_id: bool = False
     bins: BinSample | None = None
+    mask_people: tuple[int, ...] | None = None
+    """How many people of all parts share each of ``masks_seen``."""
 
     # ----- first round
 
@@ -221,6 +223,7 @@ class SharedPlan:
         lacking = sum(part.lacking for part in parts)
         if lacking:
             warn_of_lacking(lacking, sum(part.n_rows for part in parts))
+        seen, mask_people = masks_in(parts)
         return cls(
             allocate(how_many, augmentation, copies=copies, seed=seed, max_virtual_rows=limit, sizes=sizes),
             augmentation,
@@ -229,9 +232,10 @@ class SharedPlan:
             common_columns(parts),
             tuple(part.n_rows for part in given),
             tuple(part.positives for part in given),
-            masks_in(parts),
+            seen,
             zero_as_missing,
             shuffled,
+            mask_people=mask_people,
         )
 
     # ----- second round
@@ -444,15 +448,18 @@ def all_sizes(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], Array]:
     return tuple(sorted(total)), np.array([total[size] for size in sorted(total)])
 
 
-def masks_in(parts: Sequence[PartFacts]) -> tuple[int, ...] | None:
-    """Return the masks that enough people of all parts have for a model to keep them; None if there are too many."""
+def masks_in(parts: Sequence[PartFacts]) -> tuple[tuple[int, ...], tuple[int, ...]] | tuple[None, None]:
+    """Return the masks that enough people of all parts have for a model to keep them, and how many have each.
+
+    None if there are too many.
+    """
     people: Counter[int] = Counter()
     for part in parts:
         if part.masks_seen is None:
-            return None
+            return None, None
         people.update(dict(zip(part.masks_seen, part.mask_people, strict=True)))
     kept = tuple(sorted(mask for mask, n in people.items() if n >= MIN_PEOPLE_OF_MASK))
-    return kept if len(kept) <= MAX_MASKS_TOLD else None
+    return (kept, tuple(people[mask] for mask in kept)) if len(kept) <= MAX_MASKS_TOLD else (None, None)
 
 
 def common_columns(parts: Sequence[PartFacts]) -> ColumnTypes:

@@ -263,6 +263,7 @@ def test_sets_of_a_few_people_are_not_kept() -> None:
             params = {"optional": [2, 3], "engine": engine, "compact": compact, **QUIET}
             few = puc.train(params, puc.Dataset(X[:53], X[:53, 0]), 2)
             assert few.puc_summary.masks_seen == (0, 1, 2)
+            assert few.puc_summary.mask_people == (20, 25, 5)  # rounded: 24 share the first group
             assert puc.train(params, puc.Dataset(X, X[:, 0]), 2).puc_summary.masks_seen == (0, 1, 2, 3)
 
 

@@ -268,7 +268,7 @@ def test_one_worker_with_all_parts(kit: EngineKit) -> None:
     shared = puc.train({**params, "plan": plan.part(0, 1)}, (X, y), 10)
     np.testing.assert_allclose(kit.predict(shared, X), kit.predict(whole, X), atol=0.02)
     mine, other = shared.puc_summary, whole.puc_summary
-    for name in ("augmentation", "seed", "source_rows", "virtual_rows", "complete_rows", "masks_seen"):
+    for name in ("augmentation", "seed", "source_rows", "virtual_rows", "complete_rows", "masks_seen", "mask_people"):
         assert getattr(mine, name) == getattr(other, name), name
     assert mine.effective_sample_size == pytest.approx(other.effective_sample_size, rel=1e-9)
     assert shared.consent == whole.consent
