@@ -26,14 +26,7 @@ _SCIENTIFIC_FROM = 1e9
 _NAME_WIDTH = 48
 """Terminal columns of the name of a row in plain text; longer names go on in further lines."""
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-_TONES = {
-    CERTIFIED: CERTIFIED,
-    VIOLATED: VIOLATED,
-    VIOLATED_FOR_SOME: VIOLATED,
-    NOT_TESTABLE: "not-testable",
-}
+_TONES = {CERTIFIED: CERTIFIED, VIOLATED: VIOLATED, VIOLATED_FOR_SOME: VIOLATED, NOT_TESTABLE: "not-testable"}
 
 
 def tone(verdict: str) -> str:

@@ -15,6 +15,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+import numpy as np
+
+from .._common import Array
 from .._pages import printable
 from .blocks import Scale, difference_scale, finite, penalty_scale, prediction_scale, share, shorten, tone, wrap
 from .findings import CERTIFIED, INCONCLUSIVE, VIOLATED, AuditReport, Penalty, title
@@ -113,9 +116,7 @@ def _draw_penalties(findings: AuditReport, ax: Axes) -> None:
         style: dict[str, Any] = {"color": colour, "marker": marker, "ms": 6, "ls": "none"}
         ax.plot(scale.factor * p.estimate.value, y, zorder=3, **style, mfc=colour if p.decisive else "none")
         verdicts[p.verdict] = Line2D([], [], label=p.verdict, **style)
-    label_rows(ax, rows)
-    scale_axis(ax.xaxis)
-    ax.set_xlabel(f"average penalty, {scale.unit}", loc="right")  # long names may leave the axes narrower than this
+    label_rows(ax, rows, f"average penalty, {scale.unit}")
     sides(ax, "← told less", "told more →")
     intervals = (("verdict interval", joint), (f"{share(findings.level, 0)} interval", alone))
     lines = [Line2D([], [], color=ink(), label=label, **style) for label, style in intervals]
@@ -123,21 +124,21 @@ def _draw_penalties(findings: AuditReport, ax: Axes) -> None:
     legend(ax, keys, 2 if len(keys) <= 4 else 3, at_right=True)
 
 
+def _curves(findings: AuditReport) -> list[tuple[str, Array]]:
+    """Return the name of each curve that can be drawn, and its points: prediction, outcome, interval of the outcome."""
+    found = []
+    for curve in findings.calibration:
+        points = np.array([(b.prediction, b.outcome, b.lower, b.upper) for b in curve.bins], dtype=float).reshape(-1, 4)
+        found.append((curve.name, points[np.isfinite(points).all(axis=1)]))
+    return [(name, points) for name, points in found if len(points)]
+
+
 def _no_calibration(findings: AuditReport) -> str:
-    if any(_curve(c.bins, 1) for c in findings.calibration):
+    if _curves(findings):
         return ""
     if findings.unit.startswith("probability of"):
         return "There is no calibration curve: the predictions are quantiles, not averages of the outcome."
     return "There is no calibration curve: there are no outcomes to average."
-
-
-def _curve(bins: Sequence[Any], factor: float) -> list[tuple[float, float, float, float]]:
-    values = [(b.prediction, b.outcome, b.lower, b.upper) for b in bins]
-    return [
-        (factor * f, factor * y, factor * lo, factor * hi)
-        for f, y, lo, hi in values
-        if None not in (finite(f), finite(y), finite(lo), finite(hi))
-    ]
 
 
 def _draw_calibration(findings: AuditReport, ax: Axes) -> None:
@@ -147,14 +148,10 @@ def _draw_calibration(findings: AuditReport, ax: Axes) -> None:
         {"color": ink(), "marker": "s", "lw": 1.0, "ls": "--", "mfc": "none", "alpha": 0.6},
     )
     ends: list[float] = []
-    for calibration, style in zip(findings.calibration, styles, strict=False):
-        points = _curve(calibration.bins, scale.factor)
-        if not points:
-            continue
-        f, y, lower, upper = zip(*points, strict=True)
-        errors = [[v - lo for v, lo in zip(y, lower, strict=True)], [hi - v for v, hi in zip(y, upper, strict=True)]]
-        name = shorten(calibration.name.removeprefix("everybody, "), 28)
-        ax.errorbar(f, y, yerr=errors, ms=5, elinewidth=1, label=name, **style)
+    for (name, points), style in zip(_curves(findings), styles, strict=False):
+        f, y, lower, upper = scale.factor * points.T
+        label = shorten(name.removeprefix("everybody, "), 28)
+        ax.errorbar(f, y, yerr=[y - lower, upper - y], ms=5, elinewidth=1, label=label, **style)
         ends += [*f, *lower, *upper]
     _against(ax, scale, ends, "prediction", "average outcome", "outcome = prediction")
 
@@ -183,8 +180,6 @@ def _against(ax: Axes, scale: Scale, ends: Sequence[float], x: str, y: str, diag
     ax.set(xlim=limits, ylim=limits, xlabel=x, ylabel=y)
     scale_axis(ax.xaxis, scale.suffix)
     scale_axis(ax.yaxis, scale.suffix)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
     legend(ax, ax.get_legend_handles_labels()[0], 2)
 
 
@@ -245,9 +240,7 @@ def _draw_balance(findings: AuditReport, ax: Axes) -> None:
     for y, b in zip(rows.places, _drawable_balance(findings)[:MAX_ROWS], strict=False):
         line(ax, y, b.ratio.lower, b.ratio.upper, plain, color=COLOURS["accent"], lw=1.5)
         ax.plot(b.ratio.value, y, "o", ms=6, color=COLOURS["accent"])
-    label_rows(ax, rows)
-    scale_axis(ax.xaxis)
-    ax.set_xlabel("actual / expected", loc="right")
+    label_rows(ax, rows, "actual / expected")
     sides(ax, "← lower than predicted", "higher →")
 
 
@@ -316,7 +309,9 @@ class Rows:
         return ROW_HEIGHT * max(2.0, sum(self.heights))
 
 
-def label_rows(ax: Axes, rows: Rows) -> None:
+def label_rows(ax: Axes, rows: Rows, measure: str) -> None:
+    scale_axis(ax.xaxis)
+    ax.set_xlabel(measure, loc="right")  # long names may leave the axes narrower than this
     ax.set_ylim(sum(rows.heights) + 0.1, -0.1)
     ax.set_yticks([])
     for side in ("left", "top", "right"):
@@ -385,21 +380,13 @@ def legend(ax: Axes, handles: Sequence[Any], columns: int, *, at_right: bool = F
 
 
 _INK = "#1d232b"
-_VARIABLES = {
-    _INK: "var(--ink)",
-    **{colour: f"var(--{name})" for name, colour in COLOURS.items()},
-}
+_VARIABLES = {_INK: "var(--ink)", **{colour: f"var(--{name})" for name, colour in COLOURS.items()}}
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # text remains text: the page's font, and searchable
     "svg.hashsalt": "pucboost",
     "font.size": 10.2,  # at least 9 pixels if the plot is 330 pixels wide
-    "text.color": _INK,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
 }
 _REFERENCE = re.compile(r"#([\w.-]+)")
 _DECIMALS = re.compile(r"-?\d+\.\d{3,}")

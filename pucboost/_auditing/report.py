@@ -17,20 +17,7 @@ from markupsafe import Markup
 
 from .._pages import printable, templates
 from . import blocks
-from .blocks import (
-    MISSING,
-    Block,
-    Cell,
-    Figures,
-    Scale,
-    Table,
-    count,
-    finite,
-    fixed,
-    share,
-    significant,
-    tone,
-)
+from .blocks import MISSING, Block, Cell, Figures, Scale, Table, count, finite, fixed, share, significant, tone
 from .findings import (
     CERTIFIED,
     CERTIFIED_IN_PART,
@@ -41,6 +28,7 @@ from .findings import (
     VIOLATED_FOR_SOME,
     AuditReport,
     BaseFeature,
+    Estimate,
     Informativeness,
     LossComparison,
     Penalty,
@@ -54,6 +42,10 @@ from .settings import counted, people_in_words, roughly
 HEADING = "Consent audit"
 SHARES, VERDICT, PENALTY, JOINT, PEOPLE = "Shares exactly", "Verdict", "Penalty", "Verdict interval", "People"
 BEYOND, WHOM, OPTIONAL, IN_WORDS = "Above those who share everything", "Who", "Optional data", "In words"
+WORDS = frozenset((SHARES, VERDICT, WHOM, OPTIONAL, IN_WORDS, "Tells most about", "Columns", "Shared only with"))
+"""The columns that hold words, not numbers, beside the first one of each table."""
+_PERCENT, _RATIO, _OF_100 = Scale(1, 1, "%", ""), Scale(1, 3, "", ""), Scale(100, 1, "", "")
+_ALL = "all of it at once"
 MAX_NAMES = 8
 MAX_COLUMNS = 12
 """Base features shown; the JSON has them all."""
@@ -76,21 +68,18 @@ def render_fragment(findings: AuditReport) -> str:
     return _fill("fragment.html", findings, tables=[table.only(columns) for table in penalty_tables(findings)])
 
 
-def _fill(template: str, findings: AuditReport, **more: Any) -> str:
-    return (
-        templates("pucboost._auditing")
-        .get_template(template)
-        .render(
-            heading=HEADING,
-            findings=findings,
-            tone=tone(findings.verdict),
-            meaning=meaning(findings),
-            facts=key_figures(findings),
-            coverage=coverage(findings),
-            untested=untested(findings),
-            notices=notices(findings),
-            **more,
-        )
+def _fill(name: str, findings: AuditReport, **more: Any) -> str:
+    template = templates("pucboost._auditing").get_template(name)
+    return template.render(
+        heading=HEADING,
+        findings=findings,
+        tone=tone(findings.verdict),
+        meaning=meaning(findings),
+        facts=key_figures(findings),
+        coverage=coverage(findings),
+        untested=untested(findings),
+        notices=notices(findings),
+        **more,
     )
 
 
@@ -151,28 +140,26 @@ _MEANING = {
     "Chance does not explain a difference of this size.",
     VIOLATED_FOR_SOME: "Violated for some means: averages hide that some people are told more and others less than "
     "their data justify, by more than the margin. It was found in some of the people and confirmed in others.",
-    INCONCLUSIVE: "Inconclusive is neither a pass nor a failure: the data neither rule out a penalty beyond the margin "
-    "nor prove one. More data would tell.",
 }
-_SEEN = (
-    "Inconclusive is neither a pass nor a failure: the model was trained on some of these people, and how it treats "
-    "them says little about others. People it has not seen would tell."
-)
-_GIVEN_AWAY = (
-    "Inconclusive is neither a pass nor a failure: base features give away who withholds, so the comparison has "
-    "nothing to compare with. More people would not help; a model without these features would."
-)
+_UNDECIDED = "Inconclusive is neither a pass nor a failure: "
 
 
 def meaning(findings: AuditReport) -> str:
     """Return what the verdict means."""
-    if findings.verdict == INCONCLUSIVE:
-        undecided = [p for p in findings.penalties if p.decisive and p.verdict == INCONCLUSIVE]
-        if undecided and all(p.note == GIVEN_AWAY for p in undecided):
-            return _GIVEN_AWAY
-        if _seen_in_training(findings):
-            return _SEEN
-    return _MEANING.get(findings.verdict, "")
+    if findings.verdict != INCONCLUSIVE:
+        return _MEANING.get(findings.verdict, "")
+    undecided = [p for p in findings.penalties if p.decisive and p.verdict == INCONCLUSIVE]
+    if undecided and all(p.note == GIVEN_AWAY for p in undecided):
+        return _UNDECIDED + (
+            "base features give away who withholds, so the comparison has nothing to compare with. More people would "
+            "not help; a model without these features would."
+        )
+    if _seen_in_training(findings):
+        return _UNDECIDED + (
+            "the model was trained on some of these people, and how it treats them says little about others. People it "
+            "has not seen would tell."
+        )
+    return _UNDECIDED + ("the data neither rule out a penalty beyond the margin nor prove one. More data would tell.")
 
 
 def key_figures(findings: AuditReport) -> dict[str, str]:
@@ -210,27 +197,22 @@ def _who(p: Penalty) -> str:
 def coverage(findings: AuditReport) -> dict[str, str]:
     """Return how many people were audited, how many of them withhold something, and for how many of these it counts."""
     rows, withholding = findings.provenance.rows, findings.support.withholding_people
-    sets = _tested_sets(findings)
-    covered = _covered(findings)
     facts = {"People audited": count(rows)}
     if not withholding:
         return facts
+    sets, covered = _tested_sets(findings), _covered(findings)
     within = sum(p.decisive and p.groups is not None and p.subgroup is not None for p in findings.penalties)
-    in_sets = f", in {counted(len(sets), 'set', 'sets')}" + (
-        f", and {count(within)} within subgroups" if within else ""
-    )
+    more = f", and {count(within)} within subgroups" if within else ""
     if findings.coverage is not None and findings.coverage.together:
-        in_sets += ", and rarer sets together"
+        more += ", and rarer sets together"
 
     def those(people: int, more: str = "") -> str:
         return f"{count(people)} ({share(people / withholding)}){more}" if people else "nobody"
 
-    return {
-        **facts,
-        "Withhold something": f"{count(withholding)} ({share(withholding / rows)} of all)",
-        "Of these, covered": those(covered, in_sets),
-        "Of these, not covered": those(withholding - covered),
-    }
+    facts["Withhold something"] = f"{count(withholding)} ({share(withholding / rows)} of all)"
+    facts["Of these, covered"] = those(covered, f", in {counted(len(sets), 'set', 'sets')}{more}")
+    facts["Of these, not covered"] = those(withholding - covered)
+    return facts
 
 
 def untested(findings: AuditReport) -> list[tuple[str, str]]:
@@ -256,7 +238,7 @@ def two_intervals(findings: AuditReport) -> str:
     if findings.simultaneous.startswith("none"):
         why = "but makes no allowance for their number, as asked for"
     elif any(p.decisive and p.verdict != CERTIFIED and p.note != GIVEN_AWAY for p in findings.penalties):
-        why = "and is wider, because among many sets one looks bad by chance alone"
+        why = "and allows for their number, because among many sets one looks bad by chance alone"
     else:
         why = "and needs no allowance for their number, since every set passes its own two tests"
     return (
@@ -345,18 +327,12 @@ def penalty_tables(findings: AuditReport) -> list[Table]:
         "Rows to decide": lambda p: MISSING if p.rows_to_decide is None else roughly(p.rows_to_decide),
     }
     tested = [p for p in findings.penalties if p.verdict != NOT_TESTABLE]
-    return [
-        _table(
-            f"Average penalty{'' if subgroup is None else f' in subgroup {subgroup}'} by what people share, in "
-            f"{scale.unit}",
-            columns,
-            [p for p in tested if p.subgroup == subgroup],
-        )
-        for subgroup in dict.fromkeys(p.subgroup for p in tested)
-    ]
-
-
-_PERCENT = Scale(1, 1, "%", "")
+    made = []
+    for subgroup in dict.fromkeys(p.subgroup for p in tested):
+        of = "" if subgroup is None else f" in subgroup {subgroup}"
+        caption = f"Average penalty{of} by what people share, in {scale.unit}"
+        made.append(_table(caption, columns, [p for p in tested if p.subgroup == subgroup]))
+    return made
 
 
 def _note(p: Penalty) -> str:
@@ -373,34 +349,25 @@ def within(findings: AuditReport) -> Blocks:
     scale = blocks.penalty_scale(findings)
     beyond = [one for one in findings.within if one.beyond_margin and one.decisive]
     answer = "Yes, beyond the margin: the model is violated for some." if beyond else "Not beyond the margin, as found."
-    table = _table(
-        f"Differences within sets of people, in {scale.unit}",
-        {
-            SHARES: lambda one: Cell(one.name, "" if one.decisive else "withholds nothing; does not count"),
-            "Off by": lambda one: scale.show(one.spread and one.spread.value),
-            _interval(findings): lambda one: scale.interval(one.spread),
-            "At least": lambda one: scale.show(_at_least(one)),
-            "Tested on": lambda one: count(one.tested),
-            IN_WORDS: _within_words,
-        },
-        findings.within,
-    )
+    sets: dict[str, Callable[[WithinSet], Cell | str]] = {
+        SHARES: lambda one: Cell(one.name, "" if one.decisive else "withholds nothing; does not count"),
+        "Off by": lambda one: scale.show(one.spread.value if one.spread else None),
+        _interval(findings): lambda one: scale.interval(one.spread),
+        "At least": lambda one: scale.show(_at_least(one)),
+        "Tested on": lambda one: count(one.tested),
+        IN_WORDS: _within_words,
+    }
     parts = {
         WHOM: lambda part: part.rule,
         PENALTY: lambda part: scale.value(part.penalty),
         f"{_interval(findings)}, all parts together": lambda part: scale.interval(part.penalty),
         PEOPLE: lambda part: count(part.people),
     }
-    people = "For whom: penalties of people who share"
     return [
         f"Do averages hide that some people of a set are told too much and others too little? {answer}",
-        table,
+        _table(f"Differences within sets of people, in {scale.unit}", sets, findings.within),
         *(
-            _table(
-                f"{people} {one.name}{'' if one.name == 'nothing' else ' and no more'}, in {scale.unit}",
-                parts,
-                one.parts,
-            )
+            _table(f"For whom, of those who share exactly: {one.name}, in {scale.unit}", parts, one.parts)
             for one in beyond
         ),
         "Some of the people taught in which direction the model errs for whom; the others tested it. “Off by” is how "
@@ -489,37 +456,32 @@ def informativeness(findings: AuditReport) -> Blocks:
 
 
 def agreement(findings: AuditReport) -> Blocks:
+    calibration = (
+        "Everybody treated as if they withheld everything (solid). If silence is neutral, the points lie on the "
+        "diagonal; below it, silent people are told too much. People as they come (dashed) may lie off the diagonal "
+        "through no fault of the model: see the cost of consent."
+    )
+    silent = (
+        "People who share nothing. On the diagonal, they are told what a model with base features only tells them; "
+        "above it, more. Both models are estimates, so scatter is normal; a cloud that lies above or below the "
+        "diagonal as a whole is not."
+    )
     return _figures(
         findings,
-        (
-            "calibration",
-            "Average outcomes against predictions, for groups of people with similar predictions.",
-            "Everybody treated as if they withheld everything (solid). If silence is neutral, the points lie on the "
-            "diagonal; below it, silent people are told too much. People as they come (dashed) may lie off the "
-            "diagonal through no fault of the model: see the cost of consent.",
-        ),
-        (
-            "base-versus-model",
-            f"{len(findings.scatter)} people who share nothing: audited model against a model with base features only.",
-            "People who share nothing. On the diagonal, they are told what a model with base features only tells them; "
-            "above it, more. Both models are estimates, so scatter is normal; a cloud that lies above or below the "
-            "diagonal as a whole is not.",
-        ),
+        ("calibration", "Average outcomes against predictions, for people with similar predictions.", calibration),
+        ("base-versus-model", "People who share nothing: audited model against one of base features only.", silent),
     )
 
 
 def sharing(findings: AuditReport) -> Blocks:
     effect, scale = findings.sharing_effect, blocks.difference_scale(findings)
-    preference = "" if findings.favourable is None else f" People prefer {findings.favourable} predictions here."
-    figures = _figures(
-        findings,
-        (
-            "sharing-effect",
-            "Histogram of how sharing changes predictions, against withholding everything.",
-            "How predictions of people who share something differ from those they would get if they withheld "
-            "everything." + preference,
-        ),
+    label = "Histogram of how sharing changes predictions, against withholding everything."
+    caption = (
+        "How predictions of people who share something differ from those they would get if they withheld everything."
     )
+    if findings.favourable is not None:
+        caption += f" People prefer {findings.favourable} predictions here."
+    figures = _figures(findings, ("sharing-effect", label, caption))
     if effect is None:
         return figures
     facts = {
@@ -540,21 +502,14 @@ def sharing(findings: AuditReport) -> Blocks:
 
 
 def balance(findings: AuditReport) -> Blocks:
-    scale, cost = blocks.prediction_scale(findings), blocks.difference_scale(findings)
-    interval = _interval(findings)
+    scale, cost, interval = blocks.prediction_scale(findings), blocks.difference_scale(findings), _interval(findings)
+    label = "Actual divided by expected outcomes by what people share. The numbers are in the table that follows."
+    caption = f"Average outcome / average prediction, with {interval}s. Right of 1, outcomes are higher than predicted."
     return [
         "When withholding is informative, a correct model under consent is not balanced on people who withhold: actual "
         "/ expected differs from 1 there. That difference is the cost of consent. It is not an error of the model, but "
         "somebody has to bear it.",
-        *_figures(
-            findings,
-            (
-                "balance",
-                "Actual divided by expected outcomes by what people share. The numbers are in the table that follows.",
-                f"Average outcome divided by average prediction, with {interval}s. Right of 1, outcomes are higher "
-                "than predicted.",
-            ),
-        ),
+        *_figures(findings, ("balance", label, caption)),
         _table(
             f"Actual and expected outcomes; the cost is actual minus expected, in {cost.unit}",
             {
@@ -570,9 +525,6 @@ def balance(findings: AuditReport) -> Blocks:
             findings.balance,
         ),
     ]
-
-
-_RATIO = Scale(1, 3, "", "")
 
 
 def averages(findings: AuditReport) -> Blocks:
@@ -598,8 +550,8 @@ def averages(findings: AuditReport) -> Blocks:
     ]
 
 
-_SILENCE_WORDS = {-1: "better than base features allow: AIR fails", 0: "no clear difference", 1: "no gain from silence"}
-_LOSS_WORDS = {-1: "audited model better", 0: "no clear difference", 1: "audited model worse"}
+_LOSS_WORDS = {None: "not testable", -1: "audited model better", 0: "no clear difference", 1: "audited model worse"}
+_SILENCE_WORDS = {**_LOSS_WORDS, -1: "better than base features allow: AIR fails", 1: "no gain from silence"}
 
 
 def losses(findings: AuditReport) -> Blocks:
@@ -616,6 +568,18 @@ def losses(findings: AuditReport) -> Blocks:
             "audited model may look better or worse for that reason alone."
         )
     price = "An unrestricted model may learn from silence. A positive difference is what protection costs in accuracy."
+
+    def columns(words: Mapping[int | None, str]) -> dict[str, Callable[[LossComparison], Cell | str]]:
+        return {
+            WHOM: lambda c: Cell(c.people_name, c.note),
+            PEOPLE: lambda c: count(c.people),
+            "Audited model": lambda c: significant(c.loss),
+            "Other model": lambda c: significant(c.other_loss),
+            "Difference": lambda c: blocks.estimate_scale(c.difference).value(c.difference),
+            _interval(findings): lambda c: blocks.estimate_scale(c.difference).interval(c.difference),
+            IN_WORDS: lambda c: words[_sign(c.difference)],
+        }
+
     base = [c for c in findings.non_degradation if c.other != "unrestricted"]
     unrestricted = [c for c in findings.non_degradation if c.other == "unrestricted"]
     made: Blocks = []
@@ -625,33 +589,14 @@ def losses(findings: AuditReport) -> Blocks:
         (price, "Against an unrestricted model", unrestricted, _LOSS_WORDS),
     ):
         if comparisons:
-            made += [lead, _loss_table(findings, caption, comparisons, words)]
+            made += [lead, _table(f"{caption}: mean {findings.loss}, lower is better", columns(words), comparisons)]
     return made
 
 
-def _loss_table(
-    findings: AuditReport, caption: str, comparisons: list[LossComparison], words: Mapping[int, str]
-) -> Table:
-    def in_words(c: LossComparison) -> str:
-        d = c.difference
-        if d is None or finite(d.value) is None:
-            return "not testable"
-        return words[1 if d.lower > 0 else -1 if d.upper < 0 else 0]
-
-    other = comparisons[0].other
-    return _table(
-        f"{caption}: mean {findings.loss}, lower is better",
-        {
-            WHOM: lambda c: Cell(c.people_name, c.note),
-            PEOPLE: lambda c: count(c.people),
-            "Audited model": lambda c: significant(c.loss),
-            other[:1].upper() + other[1:]: lambda c: significant(c.other_loss),
-            "Difference": lambda c: blocks.estimate_scale(c.difference).value(c.difference),
-            _interval(findings): lambda c: blocks.estimate_scale(c.difference).interval(c.difference),
-            IN_WORDS: in_words,
-        },
-        comparisons,
-    )
+def _sign(difference: Estimate | None) -> int | None:
+    if difference is None or finite(difference.value) is None:
+        return None
+    return 1 if difference.lower > 0 else -1 if difference.upper < 0 else 0
 
 
 # --------------------------------------------------------------------------------------------------
@@ -665,9 +610,7 @@ def limits(findings: AuditReport) -> Blocks:
 def limits_in_words(findings: AuditReport) -> list[tuple[str, str]]:
     withholding = findings.support.withholding_people or 0
     left = withholding - _covered(findings)
-    narrower = "Subgroups were judged as well, which narrows this."
-    if all(p.subgroup is None for p in findings.penalties):
-        narrower = "No subgroups were judged."
+    subgroups = any(p.subgroup is not None for p in findings.penalties)
     covered = "Here everybody who withholds something is covered, by their own set or together with rarer ones."
     if left > 0:
         are = "is" if left == 1 else "are"
@@ -675,35 +618,23 @@ def limits_in_words(findings: AuditReport) -> list[tuple[str, str]]:
     base = f"Base features here: {_quoted(findings.provenance.base_features)}."
     if findings.exposure is not None:
         base += " The same holds for exposures, which must be measured alike for everybody, whether or not they share."
-    return [
-        (
-            "Averages, not individuals.",
-            "A set of people can have no penalty on average while some of them are told too much and others too "
-            "little. The audit looks for such differences and may find them, but it cannot rule them out. " + narrower,
-        ),
-        ("Only the sets that were tested.", covered),
-        (
-            "Only people like these.",
-            "They must represent those the model is used on, must not have been used to train it, and their outcomes "
-            "must be recorded correctly.",
-        ),
-        (
-            "Base features are taken for granted.",
-            "A base feature that reveals who withholds makes inference from silence look justified: no penalty shows "
-            "it. Whether a feature that goes with withholding has a good reason to be there is for people to judge. "
-            + base,
-        ),
-        (
-            "The margin is a decision, not a finding.",
-            "Those responsible must set it beforehand; a wide margin is easily met.",
-        ),
-        (
-            "The yardstick is estimated.",
-            "The reference models were fitted for this audit; their errors cancel to first order but not entirely, "
-            "least of all where people are few. A wrong verdict by chance remains possible.",
-        ),
-        ("It is only about silence.", "Certified does not mean fair or lawful in other respects."),
-    ]
+    limits = {
+        "Averages, not individuals.": "A set of people can have no penalty on average while some of them are told too "
+        "much and others too little. The audit looks for such differences and may find them, but it cannot rule them "
+        "out. " + ("Subgroups were judged as well, which narrows this." if subgroups else "No subgroups were judged."),
+        "Only the sets that were tested.": covered,
+        "Only people like these.": "They must represent those the model is used on, must not have been used to train "
+        "it, and their outcomes must be recorded correctly.",
+        "Base features are taken for granted.": "A base feature that reveals who withholds makes inference from "
+        "silence look justified: no penalty shows it. Whether a feature that goes with withholding has a good reason "
+        f"to be there is for people to judge. {base}",
+        "The margin is a decision, not a finding.": "Those responsible must set it beforehand; a wide margin is easily "
+        "met.",
+        "The yardstick is estimated.": "The reference models were fitted for this audit; their errors cancel to first "
+        "order but not entirely, least of all where people are few. A wrong verdict by chance remains possible.",
+        "It is only about silence.": "Certified does not mean fair or lawful in other respects.",
+    }
+    return [*limits.items()]
 
 
 def recognition(findings: AuditReport) -> Blocks:
@@ -745,16 +676,11 @@ def recognition(findings: AuditReport) -> Blocks:
             },
             found.groups,
         ),
-        "Take two people, one of whom withholds. “Alone” is in how many of 100 such cases this feature tells which "
-        "one: 50 is chance, 100 is always. “Gives away” is the share of those who withhold with values that hardly "
-        "anybody else has. “Beyond the others” is how many of the 100 cases are lost if a model of all base features "
-        "does without this one; where two features say the same, neither is missed. The numbers rest on "
-        f"{count(found.people)} people, each judged by what was learned from others.",
+        f"Take two people, one of whom withholds ({count(found.people)} people were looked at). “Alone” is in how many "
+        "of 100 such cases this feature tells which one: 50 is chance. “Gives away” is the share of those who withhold "
+        "with values that hardly anybody else has. “Beyond the others” is how many of the 100 cases are lost without "
+        "this one; where two features say the same, neither is missed.",
     ]
-
-
-_ALL = "all of it at once"
-_OF_100 = Scale(100, 1, "", "")
 
 
 def _recognition_words(column: BaseFeature) -> str:
@@ -849,10 +775,9 @@ def method(findings: AuditReport) -> Blocks:
         "θ is the penalty of people who share exactly the set S; f is the prediction, Y the outcome, b the base "
         "features, z the optional data in S, and A what a person shares (A ⊇ S: at least S)."
         + (" τ is the level of the quantile." if quantile else ""),
-        "It is estimated by a doubly robust, cross-fitted estimate: a model of the outcome and one of who shares "
-        "exactly S are trained on disjoint parts of the data and applied to people neither has seen. To first order, "
-        "each makes up for the errors of the other. The model of the outcome starts from what the audited model says "
-        "and learns only what is wrong with it.",
+        "It is estimated doubly robustly: a model of the outcome, which learns what is wrong with the audited model, "
+        "and one of who shares exactly S are trained on disjoint parts of the data and applied to people neither has "
+        "seen. To first order, each makes up for the errors of the other.",
         f"The verdict comes from two one-sided tests against the margin, each with {share(findings.level, 0)} "
         f"confidence. The joint interval is the estimate ± {fixed(findings.critical_value, 2)} standard errors, moved "
         f"and stretched where outcomes are skewed. {several}",
@@ -894,10 +819,6 @@ def provenance_facts(findings: AuditReport) -> dict[str, str]:
 
 # --------------------------------------------------------------------------------------------------
 # What several sections share.
-
-
-WORDS = frozenset((SHARES, VERDICT, WHOM, OPTIONAL, IN_WORDS, "Tells most about", "Columns", "Shared only with"))
-"""The columns that hold words, not numbers, beside the first one of each table."""
 
 
 def _table(caption: str, columns: Mapping[str, Callable[[Any], Cell | str]], rows: Iterable[Any]) -> Table:
