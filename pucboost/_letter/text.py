@@ -334,7 +334,7 @@ def worded(text: LetterText | None, quantity: str | None) -> LetterText:
     text = text or LetterText()
     if quantity is not None:
         # The English texts begin with "your" themselves.
-        begins_so = quantity[:5].lower() == "your " and text.title == LetterText.title
+        begins_so = str(quantity)[:5].lower() == "your " and text.title == LetterText.title
         text = replace(text, quantity=quantity[5:].lstrip() if begins_so else quantity)
     if not text.quantity.strip():
         raise ValueError(
