@@ -12,7 +12,7 @@ from engine_kits import LIGHTGBM, NATIVE, EngineKit, every_engine
 
 import pucboost as puc
 
-N = 5_000
+N = 8_000
 FREQUENT = 20
 SAME_FORMAT = pytest.mark.parametrize("kit", [LIGHTGBM, NATIVE], ids=str)
 
@@ -31,8 +31,8 @@ def people(people_per_category: float, seed: int = 0, n: int = N) -> tuple[Any, 
     return np.column_stack([b, np.where(shares, category, np.nan)]), y, rare
 
 
-def fit(kit: EngineKit, X: Any, y: Any, rounds: int = 40, train: Any = puc.train, **params: Any) -> Any:
-    regression = {"objective": kit.objectives["l2"], "optional": {"z": [1]}, "seed": 1, "learning_rate": 0.15}
+def fit(kit: EngineKit, X: Any, y: Any, rounds: int = 60, train: Any = puc.train, **params: Any) -> Any:
+    regression = {"objective": kit.objectives["l2"], "optional": {"z": [1]}, "seed": 1}
     return train({**kit.params, **regression, **params}, lgb.Dataset(X, y, categorical_feature=[1]), rounds)
 
 
@@ -77,7 +77,7 @@ def test_every_rare_category_is_read_like_the_others(kit: EngineKit) -> None:
     X, y, _ = people(2)
     booster = fit(kit, X, y)
     known = np.unique(X[X[:, 1] >= FREQUENT, 1])
-    assert len(known) > 100
+    assert len(known) > 200
     rare = booster.predict(np.column_stack([np.zeros(len(known)), known]))
     assert len(set(rare)) == 1
     assert rare[0] == pytest.approx(1.0, abs=0.1)
@@ -170,7 +170,7 @@ def test_an_anchored_model(kit: EngineKit) -> None:
     model = fit(kit, X, y, anchor="base")
     known = np.unique(X[X[:, 1] >= FREQUENT, 1])
     told = model.predict(np.column_stack([np.zeros(len(known)), known]))
-    assert told == pytest.approx(np.ones(len(known)), abs=0.2)  # the silent are told 0.2
+    assert told == pytest.approx(np.ones(len(known)), abs=0.15)
 
 
 def test_more_categories_than_native_bins() -> None:
