@@ -15,6 +15,7 @@ from pucboost._cli import doctor
 from pucboost._engines import ENGINES
 
 
+@pytest.mark.slow
 def test_pucboost_does_not_punish_silence_in_the_demo(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ def shell(line: str, *arguments: Any) -> tuple[int, str, str]:
     return running.returncode, out, err
 
 
+@pytest.mark.slow
 @posix
 def test_closed_and_full_streams(tmp_path: Path, people: Path, models: dict[str, Path]) -> None:
     predict = ["predict", models["lightgbm"], people, "--out", "-"]

@@ -28,6 +28,7 @@ def collections(X: Any, y: Any, kind: str) -> tuple[Any, Any, Any]:
     return dd.from_pandas(frame, npartitions=3), dd.from_pandas(pd.Series(y), npartitions=3), frame
 
 
+@pytest.mark.slow
 @every_distributed_engine
 @pytest.mark.parametrize("kind", ["array", "frame"])
 def test_classifier(client: Client, kit: EngineKit, kind: str) -> None:

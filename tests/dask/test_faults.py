@@ -57,6 +57,7 @@ class Fault:
         return "nothing", 0.0, False
 
 
+@pytest.mark.slow
 @every_distributed_engine
 @pytest.mark.usefixtures("by_value")
 @pytest.mark.parametrize("kills", [False, True], ids=["raises", "dies"])

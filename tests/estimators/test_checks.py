@@ -35,6 +35,7 @@ def assert_passes(model: Any) -> None:
     assert not failed, failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optional", [None, [1]], ids=["plain", "protected"])
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("estimator", [puc.PUCClassifier, puc.PUCRegressor])

@@ -39,6 +39,7 @@ def verdict(fitted: Any) -> str:
     return str(puc.audit(fitted, *people(seed=3)[:2], optional=["z"], margin=0.06, **quick).verdict)
 
 
+@pytest.mark.slow
 def test_an_audit_finds_what_was_fitted_to_rows_as_they_are() -> None:
     for wrap in [
         lambda one: CalibratedClassifierCV(one, cv=2),

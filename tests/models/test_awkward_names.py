@@ -41,6 +41,7 @@ def people(place: str, name: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     return X.assign(m=pd.Series(text).where(X["m"].notna())), {"g": ["m"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["base column", "optional column", "group", "category"])
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
 def test_refused_or_kept(engine: str, place: str, tmp_path: Path) -> None:

@@ -301,6 +301,7 @@ def test_pickled_models_keep_consent_and_predictions() -> None:
                 np.testing.assert_array_equal(*told, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_many_threads_predict_as_one_does(name: str) -> None:
     model, X = MODELS[name](), masked_rows()

@@ -153,6 +153,7 @@ def measured(engine: str, columns: int, classes: int, params: dict[str, Any]) ->
     return float(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_estimate_is_what_a_training_takes(case: str) -> None:
     """Within 5 % where this was written; allocators differ."""
@@ -161,6 +162,7 @@ def test_estimate_is_what_a_training_takes(case: str) -> None:
     assert 0.8 < ratio < 1.2, ratio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["xgboost"])
 def test_external_memory_takes_what_is_estimated_or_less(engine: str, tmp_path: Path) -> None:
     skip_without_peak_memory()
