@@ -8,12 +8,24 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from audit_tools import HARMLESS, PAPER, TEASER, audit, interval_by_hand, known_nuisance, silence_probability
+from audit_tools import (
+    HARMLESS,
+    NO_FIT,
+    PAPER,
+    TEASER,
+    audit,
+    constants,
+    entry_of,
+    interval_by_hand,
+    known_nuisance,
+    scored_of,
+    silence_probability,
+)
 from tools import QUIET
 
 import pucboost as puc
 from pucboost._auditing.nuisance import CrossFitter, LightGBMLearner, NuisanceLoss
-from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
+from pucboost._auditing.people import AuditedModel, Loss, read_audit_people, read_subgroups
 from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions
 from pucboost.demo import insurance_family
@@ -30,7 +42,7 @@ def test_penalty_equals_the_formula_written_out_person_by_person() -> None:
         weight=weight,
         nuisance=known_nuisance(TEASER),
     )
-    nothing = next(p for p in report.penalties if p.name == "nothing")
+    nothing = entry_of(report)
 
     total, size = 0.0, 0.0
     parts = []
@@ -79,7 +91,7 @@ def test_everything_shared_is_shown_but_does_not_decide() -> None:
         return np.clip(PAPER.puc_prediction(X) + 0.4 * ~np.isnan(X).any(axis=1), 0, 1)
 
     report = audit(unfair_to_sharers, people, PAPER, margin=0.07)
-    entry = next(p for p in report.penalties if p.name == "everything")
+    entry = entry_of(report, "everything")
     assert not entry.decisive
     assert entry.people == int(full.sum())
     assert entry.verdict == "violated"
@@ -116,11 +128,7 @@ def test_intervals_cover_and_the_true_model_is_not_flagged(family: LogisticFamil
     """A light version of ``python -m benchmarks.run audit``: 60 repetitions, bounds of three standard errors."""
     distance = []
     for seed in range(60):
-        sample = family.sample(2000, seed)
-        people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
-        view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1)).view(0)
-        model = AuditedModel(family.puc_prediction, people, None, 1)
-        scores = score_mask(people, model, Loss("binary"), view, 0)
+        _, _, scores = scored_of(family, family.puc_prediction, 2000, seed)
         theta = scores.score.sum() / scores.size.sum()
         error = np.sqrt(((scores.score - scores.size * theta) ** 2).sum()) / scores.size.sum()
         distance.append(theta / error)
@@ -168,7 +176,7 @@ def test_flat_surcharge_passes_the_loss_comparison_and_is_violated() -> None:
     report = audit(surcharged, people, HARMLESS)
     assert report.verdict == "violated"
     assert "more than their data justify" in report.reason
-    nothing = next(p for p in report.penalties if p.name == "nothing")
+    nothing = entry_of(report)
     assert 0.03 < nothing.estimate.value < 0.08
     # The paper's restriction asks that silence not *lower* the loss; a surcharge raises it.
     assert report.inference_from_silence.difference.lower > 0
@@ -185,15 +193,14 @@ def test_subgroup_alone_is_penalised() -> None:
     assert report.verdicts["nothing | old"] == "violated"
     assert report.verdicts["nothing | young"] == "certified"
     assert report.verdict == "violated"
-    labels = np.where(old, "old", "young")
-    again = audit(hard_on_the_old, people, HARMLESS, subgroups=labels, margin=0.05)
-    assert again.verdicts == report.verdicts
+    for name, flags in read_subgroups(np.where(old, "old", "young"), len(old)).items():
+        np.testing.assert_array_equal(flags, old if name == "old" else ~old)
 
 
 def test_sharing_effect_and_bonus_against_quotes() -> None:
     train, test = PAPER.sample(4000, 0), PAPER.sample(1500, 1)
     booster = puc.train({**QUIET, "objective": "binary", "optional": PAPER.optional}, lgb.Dataset(train.X, train.y), 20)
-    effect = puc.audit(booster, test.X, test.y, margin=0.02, favourable="lower", num_threads=1).sharing_effect
+    effect = puc.audit(booster, test.X, test.y, margin=0.02, favourable="lower", **NO_FIT).sharing_effect
     given, withheld = booster.predict(test.X), puc.predict(booster, test.X, sharing="withheld")
     best = puc.predict(booster, test.X, sharing="best", favourable="lower")
     who = test.available.any(axis=1)
@@ -204,14 +211,14 @@ def test_sharing_effect_and_bonus_against_quotes() -> None:
     assert effect.share_with_better_subset == pytest.approx((given > best)[who].mean())
     assert effect.quantiles["0.5"] == pytest.approx(np.quantile((given - withheld)[who], 0.5), abs=1e-2)
     assert sum(effect.histogram.shares) == pytest.approx(1)
-    higher = puc.audit(booster, test.X, test.y, margin=0.02, favourable="higher", num_threads=1).sharing_effect
+    higher = puc.audit(booster, test.X, test.y, margin=0.02, favourable="higher", **NO_FIT).sharing_effect
     most = puc.predict(booster, test.X, sharing="best", favourable="higher")
     assert higher.mean_bonus == pytest.approx((most - given)[who].mean())
 
 
 def test_balance_is_actual_over_expected() -> None:
     people = TEASER.sample(3000, 7)
-    report = audit(TEASER.puc_prediction, people)
+    report = audit(TEASER.puc_prediction, people, nuisance=known_nuisance(TEASER))
     f = TEASER.puc_prediction(people.X)
     everybody, nothing = report.balance[0], next(b for b in report.balance if b.name == "nothing")
     assert everybody.ratio.value == pytest.approx(people.y.sum() / f.sum())
@@ -236,7 +243,7 @@ def test_companions_respect_weights() -> None:
         found = [table.get(tuple(np.nan_to_num(row, nan=-9.0))) for row in X]
         return np.array([0.4 if i is None else f[i] for i in found])
 
-    report = audit(model, people, weight=weight, truth=np.full(900, 0.5))
+    report = audit(model, people, weight=weight, truth=np.full(900, 0.5), nuisance=constants(0.4, 0.5))
     silent = ~people.available[:, 0]
 
     def mean(values: Any, who: Any) -> float:
@@ -258,5 +265,5 @@ def test_companions_respect_weights() -> None:
     bins = report.calibration[1].bins
     assert sum(b.people for b in bins) == 900
     assert sum(abs(b.outcome - b.prediction) for b in bins) / len(bins) < 0.15
-    nothing = next(p for p in report.penalties if p.name == "nothing")
+    nothing = entry_of(report)
     assert nothing.percent == pytest.approx(100 * nothing.estimate.value / mean(f, silent))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from audit_tools import NO_FIT, QUICK, entry_of
 from scipy.special import expit
 from sklearn.pipeline import Pipeline
+from tools import QUIET
 
 import pucboost as puc
 from pucboost.testing import assert_consent
 
-QUIET = {"verbosity": -1, "num_threads": 1, "deterministic": True, "force_row_wise": True}
-AUDIT: dict[str, Any] = {"margin": 0.2, "relative": True, "num_threads": 1}
+AUDIT: dict[str, Any] = {"margin": 0.2, "relative": True, **QUICK}
 
 
 def policies(n: int, seed: int) -> tuple[Any, Any, Any]:
@@ -29,15 +31,18 @@ def policies(n: int, seed: int) -> tuple[Any, Any, Any]:
 TRAIN, TEST = policies(12_000, 0), policies(6_000, 1)
 
 
+@cache
 def model(exposure: bool = True, optional: Any = (1,)) -> Any:
     X, y, units = TRAIN
     data = puc.Dataset(X, y, exposure=units if exposure else None)
-    given = {**QUIET, "objective": "poisson", "learning_rate": 0.05, "optional": optional and list(optional)}
+    given = {
+        **QUIET,
+        "objective": "poisson",
+        "learning_rate": 0.05,
+        "optional": optional and list(optional),
+        "num_threads": 1,
+    }
     return puc.train(given, data, 60)
-
-
-def silent(report: Any) -> Any:
-    return next(p for p in report.penalties if p.name == "nothing")
 
 
 def test_the_silent_have_no_penalty_unless_silence_or_exposure_is_misread() -> None:
@@ -45,11 +50,11 @@ def test_the_silent_have_no_penalty_unless_silence_or_exposure_is_misread() -> N
     fair = assert_consent(model(), X, y, exposure=exposure, **AUDIT)
     assert fair.exposure == pytest.approx(exposure.sum())
     assert fair.loss == "Poisson deviance"
-    assert silent(fair).mean_prediction == pytest.approx(1, abs=0.1)  # claims a year, not a policy
-    assert abs(silent(fair).percent) < 8
+    assert entry_of(fair).mean_prediction == pytest.approx(1, abs=0.1)  # claims a year, not a policy
+    assert abs(entry_of(fair).percent) < 8
     unrestricted = puc.audit(model(optional=None), X, y, exposure=exposure, optional=[1], **AUDIT)
     assert unrestricted.verdict == "violated"
-    assert silent(unrestricted).estimate.value > 0.2
+    assert entry_of(unrestricted).estimate.value > 0.2
     # Without exposure, those insured longer are told too much, and newcomers too little.
     ignored = puc.audit(
         model(exposure=False), X, y, exposure=exposure, subgroups={"old": X[:, 0] == 1, "new": X[:, 0] == 0}, **AUDIT
@@ -62,7 +67,7 @@ def test_the_silent_have_no_penalty_unless_silence_or_exposure_is_misread() -> N
 def test_rows_without_weight_have_no_exposure() -> None:
     X, y, exposure = TEST
     weight = np.where(np.arange(6_000) < 4_000, 1.0, 0.0)
-    report = puc.audit(model(), X, y, exposure=exposure, weight=weight, **AUDIT)
+    report = puc.audit(model(), X, y, exposure=exposure, weight=weight, **{**AUDIT, **NO_FIT})
     assert report.exposure == pytest.approx(exposure[:4_000].sum())
 
 
@@ -71,7 +76,7 @@ def test_a_forgotten_exposure_is_noted() -> None:
     inner = puc.PUCRegressor(optional=[1], objective="poisson", n_estimators=5, n_jobs=1).fit(X, y, exposure=exposure)
     pipeline = Pipeline([("nothing", "passthrough"), ("model", inner)])
     for forgotten, noted in ((model(), True), (pipeline, True), (model(exposure=False), False)):
-        warnings = puc.audit(forgotten, X, y, **AUDIT).warnings
+        warnings = puc.audit(forgotten, X, y, **{**AUDIT, **NO_FIT}).warnings
         assert any("predicts per unit of it, but this audit was given none" in text for text in warnings) is noted
 
 

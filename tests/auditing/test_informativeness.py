@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,21 +36,22 @@ class KnownView:
 def p_values(draws: int, n: int, dependence: float, kind: str) -> Any:
     """Test Y ⟂ A | b with both models known; the outcome shifts the log odds of sharing by ``dependence``."""
     rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(n), 3) if kind == "clusters" else np.arange(n)
+    table = np.column_stack([np.zeros(len(rows)), rows])
+    clusters = rows if kind == "clusters" else None
+    people, _ = read_audit_people(table, rows, optional=[1], num_threads=1, clusters=clusters)
     found = []
     for _ in range(draws):
         b = rng.normal(size=n)
         g = expit(b)
         y = (rng.random(n) < g).astype(float)
         share = expit(0.5 - b + dependence * (y - g))
-        z = np.where(rng.random(n) < share, 1.0, np.nan)
+        shared = (rng.random(n) < share).astype(np.uint64)
         known = g * expit(0.5 - b + dependence * (1 - g)) + (1 - g) * expit(0.5 - b - dependence * g)  # P(A = 1 | b)
-        rows = np.repeat(np.arange(n), 3) if kind == "clusters" else np.arange(n)
-        options: dict[str, Any] = {"clusters": rows} if kind == "clusters" else {}
-        if kind == "weights":
-            options["weight"] = rng.integers(1, 5, n)
-        people, _ = read_audit_people(np.column_stack([b, z])[rows], y[rows], optional=[1], num_threads=1, **options)
+        weight = rng.integers(1, 5, n) if kind == "weights" else np.ones(n)
+        drawn = replace(people, y=y[rows], shared=shared[rows], weight=(weight / weight.mean())[rows])
         nothing = MaskScores(0, rows, y[rows], y[rows], y[rows], (g[rows], g[rows]))
-        found.append(informativeness(people, nothing, KnownView(known[rows]))[0].p_value)  # type: ignore[arg-type]
+        found.append(informativeness(drawn, nothing, KnownView(known[rows]))[0].p_value)  # type: ignore[arg-type]
     return np.array(found)
 
 

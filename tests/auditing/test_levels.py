@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from audit_tools import NO_FIT, QUICK
 
 import pucboost as puc
 from pucboost._auditing.findings import CERTIFIED, VIOLATED
 from pucboost.simulate import DiscreteFamily
 
 FAMILY = DiscreteFamily.random(2, 3, seed=0, nested=True)
-OPTIONS: dict[str, Any] = {"optional": FAMILY.optional, "num_threads": 1, "folds": 3}
+OPTIONS: dict[str, Any] = {"optional": FAMILY.optional, **QUICK}
 
 
 def test_the_true_predictions_are_certified_and_reading_silence_is_not() -> None:
@@ -38,9 +39,7 @@ def test_the_bonus_is_over_sets_that_can_be_shared() -> None:
     def told(table: Any) -> Any:
         return np.nan_to_num(table).sum(axis=1)
 
-    report = puc.audit(
-        told, X, y, margin=2.0, optional=optional, favourable="lower", num_threads=1, folds=3, min_count=30
-    )
+    report = puc.audit(told, X, y, margin=2.0, optional=optional, favourable="lower", **NO_FIT)
     levels = (~np.isnan(X[:, 1:])).sum(axis=1)
     sums = np.cumsum(np.nan_to_num(X), axis=1)
     best = np.array([row[: k + 1].min() for row, k in zip(sums, levels, strict=True)])

@@ -8,6 +8,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
+from audit_tools import QUICK, entry_of
 from tools import QUIET
 
 import pucboost as puc
@@ -27,13 +28,13 @@ def claims(n: int, seed: int) -> tuple[Any, Any, Any]:
 
 def test_exposure_makes_a_rate_of_a_count() -> None:
     X, y, exposure = claims(4000, 0)
-    known = {"optional": [1], "margin": 0.05, "num_threads": 1, "loss": "poisson"}
+    known = {"optional": [1], "margin": 0.05, "loss": "poisson", **QUICK}
     model = lambda X: np.exp(0.4 * X[:, 0])  # noqa: E731
     counts = puc.audit(model, X, y, exposure=exposure, **known)
     rates = puc.audit(model, X, y / exposure, weight=exposure, **known)
     assert counts.penalties == rates.penalties
     assert counts.loss == "Poisson deviance"
-    nothing = next(p for p in counts.penalties if p.name == "nothing")
+    nothing = entry_of(counts)
     # E[Y | b] = exp(0.4·b): those who share nothing get what their base data justify.
     assert abs(nothing.estimate.value) < 4 * nothing.estimate.standard_error
     assert nothing.estimate.standard_error < 0.04
@@ -47,16 +48,12 @@ def test_quantile_audit_finds_the_justified_quantile_and_a_surcharge() -> None:
     X = np.column_stack([b, rng.normal(size=n)])
     X[rng.random(n) < expit(y - b), 1] = np.nan  # the silent have higher outcomes than their base data say
     z90 = 1.2815515655446004
-    fair = puc.audit(
-        lambda X: X[:, 0] + z90, X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.05, num_threads=1
-    )
+    options = {"optional": [1], "loss": "quantile", "alpha": 0.9, **QUICK}
+    fair = puc.audit(lambda X: X[:, 0] + z90, X, y, margin=0.05, **options)
     assert fair.verdict == "certified"
     assert "0.9" in fair.loss
-    dear = puc.audit(
-        lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 2.0, z90),
-        X, y, optional=[1], loss="quantile", alpha=0.9, margin=0.04, num_threads=1,
-    )  # fmt: skip
-    nothing = next(p for p in dear.penalties if p.name == "nothing")
+    dear = puc.audit(lambda X: X[:, 0] + np.where(np.isnan(X[:, 1]), 2.0, z90), X, y, margin=0.04, **options)
+    nothing = entry_of(dear)
     assert nothing.estimate.value == pytest.approx(0.977 - 0.9, abs=0.015)
     assert dear.verdict == "violated"
     assert dear.calibration == ()
@@ -95,7 +92,7 @@ def test_shares_as_outcomes() -> None:
     X = rng.normal(size=(1500, 2))
     y = expit(X[:, 0] + 0.3 * rng.normal(size=1500))
     X[rng.random(1500) < 0.5, 1] = np.nan
-    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[1], loss="binary", margin=0.05, num_threads=1)
+    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[1], loss="binary", margin=0.05, **QUICK)
     assert report.averages[0].base_model == pytest.approx(y.mean(), abs=0.05)
     assert report.verdict == "certified"
 
@@ -105,7 +102,7 @@ def test_rare_counts_do_not_stop_it() -> None:
     X = rng.normal(size=(1500, 2))
     X[rng.random(1500) < 0.5, 1] = np.nan
     y = (rng.random(1500) < 0.01).astype(float)
-    report = puc.audit(lambda t: np.full(len(t), 0.01), X, y, optional=[1], loss="poisson", margin=0.05, num_threads=1)
+    report = puc.audit(lambda t: np.full(len(t), 0.01), X, y, optional=[1], loss="poisson", margin=0.05, **QUICK)
     assert report.loss == "Poisson deviance"
 
 

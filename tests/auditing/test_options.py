@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import FrozenInstanceError, fields
+from types import SimpleNamespace
 from typing import Any
 
 import lightgbm as lgb
@@ -12,10 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xgboost as xgb
-from audit_tools import HARMLESS, PAPER, TEASER, audit, numbers
+from audit_tools import HARMLESS, NO_FIT, PAPER, QUICK, TEASER, audit, numbers
 from tools import QUIET
 
 import pucboost as puc
+from pucboost._auditing.findings import VIOLATED_FOR_SOME
 from pucboost._auditing.settings import (
     AuditOptions,
     FittingOptions,
@@ -78,7 +80,7 @@ def test_bound_is_the_margin_in_units_of_the_prediction() -> None:
 
 
 def test_result_is_frozen_plain_data_and_repeatable(tmp_path: Any) -> None:
-    people = PAPER.sample(1500, 2)
+    people = PAPER.sample(800, 2)
     before = people.X.copy()
     one, two = (audit(PAPER.puc_prediction, people, PAPER, truth=PAPER) for _ in range(2))
     np.testing.assert_array_equal(people.X, before)
@@ -102,12 +104,12 @@ def test_result_is_frozen_plain_data_and_repeatable(tmp_path: Any) -> None:
     assert (tmp_path / "audit.json").read_text(encoding="utf-8") == one.to_json()
     assert read["puc_gap"]["squared"] == 0.0
     assert read["provenance"]["data_hash"] == two.provenance.data_hash
-    other = audit(PAPER.puc_prediction, PAPER.sample(1500, 3), PAPER)
+    other = audit(PAPER.puc_prediction, PAPER.sample(800, 3), PAPER, **NO_FIT)
     assert other.provenance.data_hash != one.provenance.data_hash
 
 
 def test_threads_and_seed() -> None:
-    people = TEASER.sample(1500, 0)
+    people = TEASER.sample(800, 0)
     one = audit(TEASER.puc_prediction, people)
     two = audit(TEASER.puc_prediction, people, num_threads=2)
     assert numbers(one) == numbers(two)
@@ -115,9 +117,9 @@ def test_threads_and_seed() -> None:
     assert numbers(other) != numbers(one)
 
 
-def test_assert_consent() -> None:
+def test_assert_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     people = HARMLESS.sample(8000, 0)
-    options = {"optional": [2], "margin": 0.03, "num_threads": 1}
+    options = {"optional": [2], "margin": 0.03, **QUICK}
     assert puc.testing.assert_consent(HARMLESS.puc_prediction, people.X, people.y, **options).passed
 
     def dear(X: Any) -> Any:
@@ -125,6 +127,11 @@ def test_assert_consent() -> None:
 
     with pytest.raises(AssertionError, match="violated"):
         puc.testing.assert_consent(dear, people.X, people.y, **options)
+    with monkeypatch.context() as patch:
+        for_some = SimpleNamespace(verdict=VIOLATED_FOR_SOME, passed=False)
+        patch.setattr("pucboost.testing.audit", lambda *given, **options: for_some)
+        with pytest.raises(AssertionError, match="violated for some"):
+            puc.testing.assert_consent(dear, people.X, people.y, fail_on="violated", **options)
     few = (people.X[:400], people.y[:400])
     with pytest.raises(AssertionError, match="inconclusive"):
         puc.testing.assert_consent(HARMLESS.puc_prediction, *few, **options)
@@ -164,7 +171,7 @@ def test_everybody_or_nobody_shares(shared: bool) -> None:
     if not shared:
         X[:, 2] = np.nan
     y = (rng.random(1000) < expit(X[:, 0])).astype(float)
-    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[2], margin=0.1, num_threads=1)
+    report = puc.audit(lambda t: expit(t[:, 0]), X, y, optional=[2], margin=0.1, **QUICK)
     assert report.informativeness == report.within == report.averages == ()  # nothing was fitted
     # If nobody shares anything, the silent could only be compared with the silent, and reading silence would pass.
     assert report.verdict == "inconclusive"
@@ -184,7 +191,7 @@ def test_zero_weights_are_left_out() -> None:
     weight = np.ones(1000)
     weight[::2] = 0
     report = audit(TEASER.puc_prediction, people, weight=weight)
-    alone = puc.audit(TEASER.puc_prediction, people.X[1::2], people.y[1::2], optional=[2], margin=0.02, num_threads=1)
+    alone = puc.audit(TEASER.puc_prediction, people.X[1::2], people.y[1::2], optional=[2], margin=0.02, **QUICK)
     assert numbers(report) == numbers(alone)
     assert "500 rows with weight 0 are left out." in report.warnings
 
@@ -194,7 +201,7 @@ def test_clusters_of_weight_zero_are_left_out() -> None:
     people = TEASER.sample(400, 0)
     clusters = np.arange(400) // 2
     keep = clusters % 2 == 1
-    options = {"optional": [2], "margin": 0.02, "min_count": 20, "nuisance": {"num_leaves": 4}, "num_threads": 1}
+    options = {"optional": [2], "margin": 0.02, "min_count": 20, **QUICK}
     f = TEASER.puc_prediction
     report = puc.audit(f, people.X, people.y, weight=keep, clusters=clusters, **options)
     alone = puc.audit(f, people.X[keep], people.y[keep], clusters=clusters[keep], **options)
@@ -287,7 +294,7 @@ def test_margins_wider_than_the_outcomes_are_refused() -> None:
     X = rng.normal(size=(500, 2))
     y = X.sum(axis=1) / np.sqrt(2)
     X[::2, 1] = np.nan
-    given: dict[str, Any] = {"optional": [1], "num_threads": 1}
+    given: dict[str, Any] = {"optional": [1], **NO_FIT}
     wide = r"margin is 3, more than the standard deviation of the outcomes \(0\.9791\): any model would be certified"
     with pytest.raises(ValueError, match=wide):
         puc.audit(lambda rows: np.nan_to_num(rows).sum(axis=1), X, y, margin=3, **given)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from audit_tools import PAPER, TEASER, audit, interval_by_hand
+from audit_tools import PAPER, TEASER, audit, constants, interval_by_hand
 from scipy import integrate, stats
 
 from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
@@ -606,8 +606,11 @@ def test_rows_to_decide_really_decide() -> None:
 
 
 def test_stricter_corrections_widen_intervals() -> None:
-    people = PAPER.sample(3000, 1)
-    reports = {s: audit(PAPER.puc_prediction, people, PAPER, simultaneous=s) for s in ("none", "max-t", "bonferroni")}
+    people, options = PAPER.sample(3000, 1), {"nuisance": constants(0.4, 0.2)}
+    reports = {
+        s: audit(PAPER.puc_prediction, people, PAPER, simultaneous=s, **options)
+        for s in ("none", "max-t", "bonferroni")
+    }
     widths = [reports[s].critical_value for s in ("none", "max-t", "bonferroni")]
     assert widths[0] < widths[1] < widths[2]
     estimates = {tuple(p.estimate for p in r.penalties) for r in reports.values()}

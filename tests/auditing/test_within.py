@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from audit_tools import HARMLESS, TEASER, known_nuisance, silence_probability
+from audit_tools import HARMLESS, QUICK, TEASER, audit, entry_of, known_nuisance, scored_of, silence_probability
 
 import pucboost as puc
 from pucboost._auditing.context import comparability, compared_with_themselves
@@ -29,20 +29,10 @@ def opposite(X: Any) -> Any:
     return np.clip(HARMLESS.puc_prediction(X) + np.isnan(X[:, 2]) * shift, 0, 1)
 
 
-def scored_of(family: Any, model: Any, n: int, seed: int, **options: Any) -> tuple[Any, Any, Any]:
-    sample = family.sample(n, seed)
-    people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
-    view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1, **options)).view(0)
-    return people, view, score_mask(people, AuditedModel(model, people, None, 1), BINARY, view, 0)
-
-
 def test_penalties_that_cancel_are_found_and_it_is_said_for_whom() -> None:
     people = HARMLESS.sample(8_000, 0)
-    options = {"optional": [2], "margin": 0.03, "num_threads": 1}
-    with pytest.raises(AssertionError, match="VIOLATED FOR SOME"):
-        puc.testing.assert_consent(opposite, people.X, people.y, fail_on="violated", **options)
-    report = puc.audit(opposite, people.X, people.y, **options)
-    nothing = next(p for p in report.penalties if p.name == "nothing")
+    report = audit(opposite, people, HARMLESS, margin=0.03, folds=5)
+    nothing = entry_of(report)
     assert nothing.verdict == "certified"  # on average
     assert nothing.note == "on average; some are told too much, others too little"
     assert report.verdict == "violated for some"
@@ -269,7 +259,7 @@ def test_a_telling_column_is_not_certified_unless_it_is_justified() -> None:
     def model(X: Any) -> Any:
         return HARMLESS.puc_prediction(X[["a", "b", "app"]].to_numpy())
 
-    options = {"optional": ["app"], "margin": 0.1, "num_threads": 1}
+    options = {"optional": ["app"], "margin": 0.1, **QUICK}
     told = puc.audit(model, table, sample.y, **options)
     assert told.verdict == "inconclusive"
     assert "'form' gives away who withholds" in told.reason
