@@ -7,10 +7,11 @@ In the order of one call of ``puc.audit`` (which is in ``run``; a module called 
 - ``training_data``: whether the model was trained on these people
 - ``nuisance``: cross-fitted models of outcome and availability
 - ``scores``: the doubly robust score of each person; standard errors and intervals
-- ``penalty``: from scores to penalties, joint intervals and the verdict
+- ``penalty``: which sets are tested alone and which together; from scores to penalties, joint intervals, the verdict
+  and whom it covers
 - ``within``: whether averages hide opposite penalties; then the model is violated for some
 - ``recognition``: whether base features give away who withholds; then nothing is certified
-- ``context``: numbers shown beside the verdict, which do not decide
+- ``context``: numbers shown beside the verdict; of these only who is compared with themselves counts, for coverage
 - ``findings``: frozen results, and ``AuditReport``, which holds and shows them
 - ``blocks``, ``plots``, ``report``: numbers, figures and words on a page (``templates``), Markdown, a terminal
 - ``card``: one page about a model, with its audit

@@ -1,4 +1,5 @@
-"""The numbers shown beside the verdict. None of them decides; some come with a warning.
+"""The numbers shown beside the verdict; some come with a warning. Of these only who is compared with themselves counts:
+if many of a set are, the verdict does not cover them.
 
 In the order below: whether silence says anything about outcomes; whom each set of people is compared with; losses
 beside those of two reference models; what sharing changes; averages and the balance of the book; points to draw;
