@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import distributed, letters, metrics, objectives, simulate, testing, typing, warnings
     from ._auditing.card import card
+    from ._auditing.check import check
     from ._auditing.run import audit
     from ._consent import Consent, Levels, Needs
     from ._estimators.estimators import PUCClassifier, PUCRegressor
@@ -34,6 +35,7 @@ _HOME = {
     "audit": "_auditing.run",
     "augment": "_virtual.augment",
     "card": "_auditing.card",
+    "check": "_auditing.check",
     "consent_of": "_models.files",
     "cv": "_training.train",
     "letter": "_letter.letters",
@@ -60,6 +62,7 @@ __all__ = [
     "audit",
     "augment",
     "card",
+    "check",
     "consent_of",
     "cv",
     "distributed",

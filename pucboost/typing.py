@@ -22,6 +22,7 @@ from ._training.datasets import TrainingSet
 from ._virtual.plan import Augmentation
 
 if TYPE_CHECKING:
+    from ._auditing.check import Suitability
     from ._auditing.findings import AuditReport
     from ._letter.letters import Letter
     from ._models.anchored import AnchoredModel
@@ -35,6 +36,7 @@ _RESULTS = {
     "AuditReport": "_auditing.findings",
     "Letter": "_letter.letters",
     "SharingEffects": "_prediction.sharing",
+    "Suitability": "_auditing.check",
 }
 """What calls return, and where it is: imported on first use."""
 
@@ -49,6 +51,7 @@ __all__ = [
     "Search",
     "Sharing",
     "SharingEffects",
+    "Suitability",
     "TrainedModel",
     "TrainingSet",
 ]

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.harness.study import Array, Row, Rows, Study, Table, Unit
 from pucboost._auditing.findings import ALL_WITHHOLDING, Penalty
 from pucboost._auditing.nuisance import AVAILABILITY, CrossFitter, View, outcome_loss
-from pucboost._auditing.penalty import _claims, _influences, choose_sets, estimate_penalties
+from pucboost._auditing.penalty import _influences, choose_sets, estimate_penalties, gather_claims
 from pucboost._auditing.people import AuditedModel, AuditPeople, read_audit_people
 from pucboost._auditing.scores import MaskScores, critical_value, normal_quantile
 from pucboost._auditing.settings import FittingOptions, JudgementOptions
@@ -176,7 +176,7 @@ def _scores(people: AuditPeople, model: AuditedModel, world: World, view: View, 
 
 
 def _plain(sample: Sample, scored: list[MaskScores]) -> dict[str, float]:
-    claims, truth = _claims(sample.people, scored, sample.world.loss), sample.truth(scored)
+    claims, truth = gather_claims(sample.people, scored, sample.world.loss), sample.truth(scored)
     influences, spreads = _influences(claims, sample.people)
     error = np.array([spread.error for spread in spreads])
     z = np.array([claim.theta - truth.get(claim.name, 0.0) for claim in claims]) / error

@@ -139,7 +139,7 @@ def comparability(people: AuditPeople, loss: Loss, view: View, scored: MaskScore
         return Comparability(name, count, compared, kappa, None)
     share = (scored.share[0] + scored.share[1]) / 2
     alone = share > RECOGNISED
-    recognised = float(scored.size[_surely_alone(share, exact)].sum() / scored.size.sum())
+    recognised = float(scored.size[surely_alone(share, exact)].sum() / scored.size.sum())
     if (~exact).sum() < MIN_MORE or not (exact & ~alone).any():
         view.skip()
         return Comparability(name, count, compared, kappa, recognised)
@@ -147,7 +147,7 @@ def comparability(people: AuditPeople, loss: Loss, view: View, scored: MaskScore
     return Comparability(name, count, compared, kappa, recognised, stricter, *bounds)
 
 
-def _surely_alone(share: Array, exact: Array) -> Array:
+def surely_alone(share: Array, exact: Array) -> Array:
     """Return the rows of whom surely at least 95 of 100 share no more, those with the largest ê.
 
     ê is noisy and grown beyond what predicts best, so that ê > 0.95 alone would find too many. Nobody's own ê saw

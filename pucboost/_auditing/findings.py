@@ -563,7 +563,7 @@ class AuditReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, strings, numbers and None."""
-        return {"schema_version": SCHEMA_VERSION, "passed": self.passed, **_plain(self)}
+        return {"schema_version": SCHEMA_VERSION, "passed": self.passed, **plain(self)}
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return :meth:`to_dict` as JSON, and write it to ``path`` (whole or not at all) if one is given."""
@@ -647,12 +647,12 @@ def _penalty_row(p: Penalty) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(inner) for inner in value]
+        return [plain(inner) for inner in value]
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -147,7 +147,7 @@ def why_nothing_can_be_tested(
         size, zero = people.weight[rows] * (people.shared[rows] == np.uint64(mask)), np.zeros(len(rows))
         bare.append(MaskScores(mask, rows, zero, size, people.y[rows], (zero, zero)))
     # How often outcomes lie below a predicted quantile is not known yet.
-    claims = _claims(people, bare, loss if loss.is_mean else Loss("squared"))
+    claims = gather_claims(people, bare, loss if loss.is_mean else Loss("squared"))
     why_not = [claim.shortcoming(people, judgement.min_count) for claim in claims]
     if any(claim.decisive and not why for claim, why in zip(claims, why_not, strict=True)):
         return None
@@ -303,7 +303,7 @@ def estimate_penalties(
 
     ``bound`` is the margin in units of the prediction.
     """
-    claims = _claims(people, scored, loss)
+    claims = gather_claims(people, scored, loss)
     why_not = [claim.shortcoming(people, judgement.min_count) for claim in claims]
     tested = [i for i, why in enumerate(why_not) if not why]
     influences, measured = _influences([claims[i] for i in tested], people)
@@ -478,7 +478,7 @@ def _groups(mask: int | None, people: AuditPeople) -> tuple[str, ...] | None:
     return None if mask is None else people.consent.groups_of(mask)
 
 
-def _claims(people: AuditPeople, scored: list[MaskScores], loss: Loss) -> list[_Claim]:
+def gather_claims(people: AuditPeople, scored: list[MaskScores], loss: Loss) -> list[_Claim]:
     """Return what to estimate: each set, all silent sets together, and the same within each subgroup."""
     sets = [
         (RARER_SETS if s.mask is None else people.name(s.mask), s.mask, [s], s.mask != people.everything or s.mask == 0)

@@ -67,7 +67,7 @@ MAX_ASKED = 1_000
 
 _TINY = 1e-12
 _REMEDY = (
-    "Whoever withholds can be recognised by it, so a model may read silence through it, and this audit does not see "
+    "Whoever withholds can be recognised by it, so a model may read silence through it, and an audit does not see "
     "that: it compares people with the same base data. Keep such a column out, or justify it."
 )
 
@@ -84,7 +84,7 @@ class _Target:
 def recognise(people: AuditPeople, fitting: FittingOptions) -> Recognition | None:
     """Measure how well base features tell who withholds; None if there are none, or too few people on either side."""
     base = [j for j in range(people.source.n_columns) if j not in set(people.consent.group_columns.tolist())]
-    sample = _sample(people, fitting.seed)
+    sample = sample_people(people, fitting.seed)
     targets = _targets(people, sample)
     if not base or not targets:
         return None
@@ -128,7 +128,7 @@ def _gives_away(alone: float, recognised: float) -> bool:
     return alone >= ALMOST_PERFECT or recognised >= MANY_GIVEN_AWAY
 
 
-def _sample(people: AuditPeople, seed: int) -> Array:
+def sample_people(people: AuditPeople, seed: int) -> Array:
     size = min(MAX_PEOPLE, max(2_000, MAX_VALUES // people.source.n_columns))
     if len(people) <= size:
         return np.arange(len(people))

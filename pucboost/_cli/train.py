@@ -79,7 +79,7 @@ def run(given: argparse.Namespace) -> int:
 
     check_can_be_written(given.out, given.data, *([] if given.valid is None else [given.valid]))
     file = open_table(given.data)
-    features, optional = _columns(given, file)
+    features, optional = read_columns(given, file)
     table = read_people(given, file, features)
     train_set, valid_set = _datasets(given, table)
     params = _params(given, optional, table.label)
@@ -231,7 +231,7 @@ def _param(text: str) -> tuple[str, Any]:
 # Columns: which are features, how they are read, which are optional ---------------------------------------------------
 
 
-def _columns(given: argparse.Namespace, file: TableFile) -> tuple[list[Column], dict[str, Any]]:
+def read_columns(given: argparse.Namespace, file: TableFile) -> tuple[list[Column], dict[str, Any]]:
     """Check all columns that the options name; return how to read each feature, and the groups as training takes them.
 
     This raises for wrong declarations before the file is read.

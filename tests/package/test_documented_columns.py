@@ -32,6 +32,8 @@ def test_results_have_the_documented_columns() -> None:
 
     report = puc.audit(booster, X, y, margin=0.5, folds=3)
     assert list(report.penalty.columns) == listed(puc.typing.AuditReport.penalty)
+    checked = puc.check(X, optional=params["optional"])
+    assert list(checked.to_frame().columns) == listed(puc.typing.Suitability.to_frame)
     effects = puc.sharing_effects(booster, X, favourable="lower")
     assert [field.name for field in fields(effects)] == listed(puc.sharing_effects)
 
