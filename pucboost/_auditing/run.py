@@ -9,7 +9,8 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from .._common import Array, progress_bar
+from .._common import Array, progress_bar, threads_for
+from .._kernels.compiling import engine_threads
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of
 from .._models.schema import categories_of
@@ -158,7 +159,7 @@ def audit(
         LightGBM parameters for the models of outcome and availability, or a pair of scikit-learn estimators
         (outcome, availability).
     folds, seed, num_threads
-        Folds of the cross-fitting (at least 3), seed, threads.
+        Folds of the cross-fitting (at least 3), seed, threads (by default as in :func:`train`).
     progress
         Show a progress bar; by default on a terminal and in notebooks.
 
@@ -183,7 +184,9 @@ def audit(
     people, given, level = case.people, case.model.given, judgement.level
     penalties = why_nothing_can_be_tested(people, case.sets, case.loss, judgement)
     if penalties is None:
-        fitted = _fit(case, training, fitting, level)
+        with engine_threads(threads_for(fitting.num_threads, people.source.n_values)):
+            fitted = _fit(case, training, fitting, level)
+            recognition = recognise(people, fitting)
         penalties, critical = estimate_penalties(
             people, case.model, case.loss, fitted.scored, case.bound, judgement, fitting.seed
         )
@@ -191,7 +194,6 @@ def audit(
         tested = {p.name for p in penalties if p.subgroup is None and p.verdict != NOT_TESTABLE}
         directed = [one for one in fitted.directed if one.name(people) in tested]
         within = judge_within(people, case.loss, directed, case.bound, level, judgement.simultaneous, fitting.seed)
-        recognition = recognise(people, fitting)
     else:
         fitted, critical, within, recognition = _Fitted(), normal_quantile(level), (), None
     covered = coverage(people, case.sets, penalties, fitted.comparability, judgement)

@@ -113,11 +113,12 @@ def _version(name: str) -> str | None:
 
 
 def _machine() -> Iterator[tuple[str, str]]:
+    from .._common import threads_for
     from .._engines import ENGINES, engine_named
     from .._kernels.compiling import cache_folder, thread_count
     from .._training.steps import memory_bytes, rows_that_fit
 
-    yield "threads", f"{thread_count(None)} of {os.cpu_count()} cores"
+    yield "threads", f"{thread_count(threads_for(None))} of {os.cpu_count()} cores"
     for name in VARIABLES:
         if name in os.environ:
             yield name, _without_home(os.environ[name])

@@ -58,7 +58,12 @@ def add_command(
     """Add a command with the options that all have, and return its parser."""
     epilogs = [text for text in (epilog, TABLE_FILES if reads_tables else "", exit_codes) if text]
     parser = commands.add_parser(name, epilog="\n\n".join(epilogs), **texts)
-    parser.add_argument("--threads", type=whole_number(1), metavar="N", help="threads to use (default: all cores)")
+    parser.add_argument(
+        "--threads",
+        type=whole_number(1),
+        metavar="N",
+        help="threads to use (default: 1 for a small table, else all cores)",
+    )
     if reads_tables:
         parser.add_argument("--quiet", action="store_true", help="print nothing but warnings and errors")
     parser.set_defaults(run=run, fail=parser.error)

@@ -303,9 +303,10 @@ def _newer_names() -> frozenset[str]:
 
 
 def run_options(params: Mapping[str, Any]) -> RunOptions:
+    threads = value_of(params, "num_threads")
     return RunOptions(
         seed=whole_number("seed", value_of(params, "seed", 0)),
-        num_threads=whole_number("num_threads", value_of(params, "num_threads", 0)) or None,
+        num_threads=None if threads is None else whole_number("num_threads", threads),
         # Zeros then count as withheld: LightGBM cannot tell the two apart.
         zero_as_missing=is_true(params.get("zero_as_missing", False)),
         n_classes=whole_number("num_class", value_of(params, "num_class", 1)),

@@ -91,7 +91,7 @@ class XGBoost(Engine):
         check_features(self.name, request)
         options = RunOptions(
             seed=whole_number("seed", first_given(request, "seed", "random_state")),
-            num_threads=thread_parameter(request) or None,
+            num_threads=thread_parameter(request),
             n_classes=whole_number("num_class", first_given(request, "num_class") or 1),
         )
         folder = asked.get("external_memory")

@@ -46,7 +46,7 @@ def virtual_matrix(
     """
     given: dict[str, Any] = {
         "max_bin": int(params.get("max_bin", 256)),
-        "nthread": thread_parameter(params) or None,
+        "nthread": thread_parameter(params),
         "enable_categorical": bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
     }
     if ref is None and virtual.bin_sample is not None:
@@ -179,13 +179,15 @@ def with_cache(folder: Path | None, fit: Callable[[Path | None], Any]) -> Any:
             gc.collect()
 
 
-def first_given(params: Mapping[str, Any], *names: str) -> Any:
-    """Return the first parameter that is given and not None, else 0."""
-    return next((params[name] for name in names if params.get(name) is not None), 0)
+def first_given(params: Mapping[str, Any], *names: str, default: Any = 0) -> Any:
+    """Return the first parameter that is given and not None."""
+    return next((params[name] for name in names if params.get(name) is not None), default)
 
 
-def thread_parameter(params: Mapping[str, Any]) -> int:
-    return max(0, whole_number("nthread", first_given(params, "nthread", "n_jobs")))
+def thread_parameter(params: Mapping[str, Any]) -> int | None:
+    """Return the number of threads that is given, 0 for all cores; None if none is."""
+    given = first_given(params, "nthread", "n_jobs", default=None)
+    return None if given is None else max(0, whole_number("nthread", given))
 
 
 # ----- objectives and metrics that users write

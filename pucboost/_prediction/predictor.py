@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from .._common import Array, similar, warn
+from .._common import Array, similar, threads_for, warn
 from .._consent import FREE, JOINED_BY, NOTHING, Consent, Nesting, shared_counts
 from .._engines import boosters_of, is_booster
 from .._kernels.compiling import engine_threads, run_in_ranges, thread_count
@@ -134,7 +134,7 @@ def predict(
         Predict this class only, for a model with several: its number, or one of the labels of a classifier. ``"best"``
         needs it then.
     num_threads
-        Threads for kernels and engine; None means all cores.
+        Threads for kernels and engine; None means all cores, and one for the engine where values are few.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def quote(
     raw_score
         Return raw scores instead of predictions.
     num_threads
-        Threads for kernels and engine; None means all cores.
+        Threads for kernels and engine; None means all cores, and one for the engine where values are few.
 
     Returns
     -------
@@ -473,7 +473,7 @@ class MaskedPredictor:
     raw_score
         Predict raw scores.
     num_threads
-        Threads for the kernels; None means all cores.
+        Threads for kernels and engine, as in :func:`predict`.
     consent
         The consent schema, for a model that has none.
     target_class
@@ -519,7 +519,8 @@ class MaskedPredictor:
                 "In training, available= said which values that the sparse matrix does not store were withheld. Here "
                 "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
             )
-        self._raw_score, self._threads = raw_score, thread_count(num_threads)
+        self._raw_score, self._num_threads = raw_score, num_threads
+        self._threads = thread_count(threads_for(num_threads))
         self._target_class = class_number(target_class, classes)
         self._favourable: Favourable | None = None if summary is None else summary.favourable
         self._n_predictions, self._trees_were_read = 0, False
@@ -669,10 +670,11 @@ class MaskedPredictor:
 
     def _by_engine(self, block: Block) -> Array:
         """Return the engine's predictions for rows as they are."""
-        if block.start is None:
-            values = boosters_of(self.model).predict(self.model, block.rows, raw_score=self._raw_score)
-        else:
-            values = self.model.add_trees(block.start, block.rows, raw_score=self._raw_score)
+        with engine_threads(threads_for(self._num_threads, block.rows.size)):
+            if block.start is None:
+                values = boosters_of(self.model).predict(self.model, block.rows, raw_score=self._raw_score)
+            else:
+                values = self.model.add_trees(block.start, block.rows, raw_score=self._raw_score)
         target = self._target_class
         if target is None:
             return values

@@ -65,7 +65,7 @@ def sharing_value(
     target_class
         The class to look at, for a model with several, as in :func:`predict`.
     num_threads
-        Threads for kernels and engine; None means all cores.
+        As in :func:`predict`.
 
     Returns
     -------
@@ -269,7 +269,7 @@ def load_to_balance(
     exposure
         What the outcomes add up over, as in :class:`Dataset`; needed if the model was trained with one.
     num_threads
-        Threads; None means all cores.
+        As in :func:`predict`.
 
     Returns
     -------

@@ -132,6 +132,10 @@ class RowSource(abc.ABC):
         return self.n_columns
 
     @property
+    def n_values(self) -> int:
+        return int(self.n_rows * self.values_per_row)
+
+    @property
     def is_sparse(self) -> bool:
         """Whether there are zeros that are not stored (see :meth:`present`)."""
         return False

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import lightgbm as lgb
 import numpy as np
 
-from .._common import Array, did_you_mean, warn
+from .._common import Array, did_you_mean, threads_for, warn
 from .._consent import Consent, declares_something
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster, prepare
 from .._engines.base import Engine, EngineParams, Hooks, RunOptions
@@ -360,6 +360,9 @@ class TrainingRequest:
         if settings.plan is not None:
             asked |= {"plan": "with a shared plan", "shuffled": settings.plan.plan.shuffled}
         engine, prepared = prepare(settings.engine, engine_params, table.params, num_boost_round, asked)
+        # Of people: each tree grows on a bag of as many virtual rows.
+        threads = threads_for(prepared.options.num_threads, table.source.n_values)
+        prepared = replace(prepared, options=replace(prepared.options, num_threads=threads))
         objective, options = prepared.objective, prepared.options
         if table.exposure is not None:
             check_takes_exposure(objective, value_of(prepared.values, "objective"))

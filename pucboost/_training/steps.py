@@ -22,7 +22,7 @@ import numpy as np
 
 from .._common import Array, warn
 from .._engines.base import NO_HOOKS, Checkpoints, EngineParams, Hooks, OwnGradient, Validation
-from .._kernels.compiling import thread_count
+from .._kernels.compiling import engine_threads, thread_count
 from .._losses import Objective, per_unit
 from .._models.schema import TrainingSummary, attach_schema, kept_of, unprotected
 from .._tables.sources import SourceTable
@@ -531,4 +531,5 @@ def run(training: Training, *steps: Step) -> Training:
 
 def trained(training: Training, fit: Step = fit) -> Any:
     """Run all steps, and return the model; ``refit`` has another ``fit``."""
-    return run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS, fit, *FINISHERS).model
+    with engine_threads(training.request.options.num_threads):
+        return run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS, fit, *FINISHERS).model

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import lightgbm as lgb
 import numpy as np
 
-from .._common import Array, warn
+from .._common import Array, threads_for, warn
 from .._engines import boosters_of, engine_named
 from .._engines.base import EngineParams, FoldOptions, Hooks, RunOptions
+from .._kernels.compiling import engine_threads
 from .._models.schema import categories_of, kept_of, log_unprotected, unprotected
 from .._tables.sources import SourceTable, eager, row_source
 from .._virtual.plan import ENGINE_MAX_ROWS, check_augmentation, check_copies, child_seed
@@ -104,6 +105,8 @@ def train(
         - ``favourable``: ``"lower"`` (a premium) or ``"higher"`` (an approval): which predictions people prefer. The
           model keeps it, so that the bonus (``sharing="best"``), sharing effects, letters and audits need not be told.
         - ``seed``: shared with the engine; without it the masks use 0
+        - ``num_threads``: by default that of the environment variable ``OMP_NUM_THREADS``, without it 1 for a table of
+          fewer than 500,000 values (rows × columns), else all cores. With nothing optional, LightGBM's own default.
 
         ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
         lists of columns that may interact, ``[["age", "bmi"]]``; a column in none of them interacts with no other.
@@ -253,7 +256,7 @@ def refit(
     keep_row_hashes
         False leaves out the hashes by which an audit recognises the people in X, as in :func:`train`.
     num_threads
-        Threads for the kernels; None means all cores.
+        Threads; by default as in :func:`train`.
 
     Returns
     -------
@@ -310,7 +313,7 @@ def refit(
             num_boost_round=0,
             row_bytes=0,
             column_bytes=0,
-            options=RunOptions(seed, num_threads, facts.zero_as_missing),
+            options=RunOptions(seed, threads_for(num_threads, source.n_values), facts.zero_as_missing),
             objective=loss_of(booster),
         ),
         replace(table, pandas_categorical=None),  # the booster has its categories already
@@ -427,10 +430,11 @@ def cv(
         assert held_out is not None
         return training.virtual, held_out, params_of(training, params).values
 
-    result = request.engine.cv(table.label, splits, build, request.params, options)
-    if return_cvbooster:
-        for booster, training in zip(result["cvbooster"].boosters, trainings, strict=True):
-            run(replace(training, model=booster), *FINISHERS)
+    with engine_threads(request.options.num_threads):
+        result = request.engine.cv(table.label, splits, build, request.params, options)
+        if return_cvbooster:
+            for booster, training in zip(result["cvbooster"].boosters, trainings, strict=True):
+                run(replace(training, model=booster), *FINISHERS)
     return result
 
 
