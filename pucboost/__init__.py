@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from . import distributed, letters, metrics, objectives, simulate, testing, typing, warnings
     from ._auditing.card import card
     from ._auditing.check import check
+    from ._auditing.monitor import monitor
     from ._auditing.run import audit
     from ._consent import Consent, Levels, Needs
     from ._estimators.estimators import PUCClassifier, PUCRegressor
@@ -41,6 +42,7 @@ _HOME = {
     "letter": "_letter.letters",
     "load_model": "_models.files",
     "load_to_balance": "_prediction.sharing",
+    "monitor": "_auditing.monitor",
     "predict": "_prediction.predictor",
     "quote": "_prediction.predictor",
     "refit": "_training.train",
@@ -71,6 +73,7 @@ __all__ = [
     "load_model",
     "load_to_balance",
     "metrics",
+    "monitor",
     "objectives",
     "predict",
     "quote",

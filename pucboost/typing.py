@@ -24,6 +24,7 @@ from ._virtual.plan import Augmentation
 if TYPE_CHECKING:
     from ._auditing.check import Suitability
     from ._auditing.findings import AuditReport
+    from ._auditing.monitor import MonitorReport
     from ._letter.letters import Letter
     from ._models.anchored import AnchoredModel
     from ._models.files import TrainedModel
@@ -35,6 +36,7 @@ _RESULTS = {
     "AnchoredModel": "_models.anchored",
     "AuditReport": "_auditing.findings",
     "Letter": "_letter.letters",
+    "MonitorReport": "_auditing.monitor",
     "SharingEffects": "_prediction.sharing",
     "Suitability": "_auditing.check",
 }
@@ -47,6 +49,7 @@ __all__ = [
     "EngineName",
     "Favourable",
     "Letter",
+    "MonitorReport",
     "OptionalColumns",
     "Search",
     "Sharing",

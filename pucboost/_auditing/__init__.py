@@ -15,4 +15,5 @@ In the order of one call of ``puc.audit`` (which is in ``run``; a module called 
 - ``findings``: frozen results, and ``AuditReport``, which holds and shows them
 - ``blocks``, ``plots``, ``report``: numbers, figures and words on a page (``templates``), Markdown, a terminal
 - ``card``: one page about a model, with its audit
+- ``drift``, ``sequence``, ``monitor``: who shares what before and now; penalties batch after batch; both as one report
 """

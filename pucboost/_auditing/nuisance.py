@@ -87,7 +87,7 @@ class CrossFitter:
         on nothing but (seed, person, set), so every sum over the stack keeps its expectation: E[1[kept]/p] = 1.
         """
         people, counts = self.people, self.people.mask_counts
-        own = sum(counts[mask] for mask in sets)
+        own = sum(counts.get(mask, 0) for mask in sets)
         shared, people_of = np.array(list(counts), dtype=np.uint64), np.array(list(counts.values()))
         total = sum(int(people_of[(shared & np.uint64(mask)) == np.uint64(mask)].sum()) for mask in sets)
         kept_share = 1.0 if total <= limit else max(limit - own, 1) / (total - own)
@@ -306,16 +306,22 @@ class LightGBMLearner:
         """
         if start is None or not self._better_than_mean(start, train, target):
             booster = self.train(train, target, loss.lightgbm_params, seed)
-            return lambda index: self._predict(booster, index)
+            return lambda index: self.predict(booster, index)
+        missing = self.residual(train, target, seed, start)
+        if missing is None:
+            return lambda index: start[index]
+        return lambda index: start[index] + self.predict(missing, index)
+
+    def residual(self, train: Array, target: Array, seed: int, start: Array) -> Any:
+        """Train a booster of what is missing from a start; None if the start predicts rows held out as well."""
         missing = target - start
         booster = self.train(train, missing, RESIDUAL, seed, watching=target)
         _, stop = self._split(train, target, seed)
-        if self._mean_square(missing[stop] - self._predict(booster, stop), stop) < self._mean_square(
-            missing[stop], stop
-        ):
-            booster.best_iteration = self._grow(booster)
-            return lambda index: start[index] + self._predict(booster, index)
-        return lambda index: start[index]
+        left = self._mean_square(missing[stop] - self.predict(booster, stop), stop)
+        if not left < self._mean_square(missing[stop], stop):
+            return None
+        booster.best_iteration = self._grow(booster)
+        return booster
 
     def train(
         self, train: Array, target: Array, objective: Mapping[str, Any], seed: int, watching: Array | None = None
@@ -397,7 +403,7 @@ class LightGBMLearner:
         return lgb.train({**self._params, **small}, part, 1)
 
     def leaves_of(self, booster: Any, index: Array) -> Array:
-        return self._predict(booster, index, pred_leaf=True)[:, 0]
+        return self.predict(booster, index, pred_leaf=True)[:, 0]
 
     def _part(self, index: Array, target: Array) -> Any:
         part = self._binned.subset(index.tolist()).construct()
@@ -406,7 +412,7 @@ class LightGBMLearner:
             part.set_weight(self._weight[index])
         return part
 
-    def _predict(self, booster: Any, index: Array, **options: Any) -> Array:
+    def predict(self, booster: Any, index: Array, **options: Any) -> Array:
         step = self._rows.batch_rows
         parts = [
             booster.predict(self._rows.take(index[lo : lo + step]), **options) for lo in range(0, len(index), step)

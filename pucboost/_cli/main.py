@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from . import audit, check, doctor, predict, train
+from . import audit, check, doctor, monitor, predict, train
 from .shared import EXIT_CODES, EXIT_ERROR, STANDARD_OUTPUT, complain, one_line, writing_output
 
-COMMANDS = (check, train, predict, audit, doctor)
+COMMANDS = (check, train, predict, audit, monitor, doctor)
 """In the order of the help."""
 
 EXIT_INTERRUPTED = 130

@@ -256,7 +256,7 @@ def test_boosters_are_grown_beyond_what_predicts_best(monkeypatch: pytest.Monkey
     monkeypatch.setattr("pucboost._virtual.rows.BATCH_BYTES", 1000)
     ask = np.random.default_rng(3).permutation(2000)[:501]
     erased = np.where(np.arange(3) == 2, np.nan, sample.X)
-    np.testing.assert_array_equal(learner._predict(booster, ask), booster.predict(erased)[ask])
+    np.testing.assert_array_equal(learner.predict(booster, ask), booster.predict(erased)[ask])
     assert learner._rows.batch_rows < 100
 
 
