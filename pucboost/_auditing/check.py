@@ -500,7 +500,7 @@ def _shown(one: CheckedSet, found: Suitability) -> str:
 def _page(found: Suitability) -> Document:
     covered = found.coverage
     facts = {"People": count(found.people), "Withhold something": count(covered.withholding)}
-    facts["Of these, an audit would cover"] = count(covered.withholding - covered.not_covered)
+    facts["Of these, in sets that an audit would test"] = count(covered.withholding - covered.not_covered)
     if found.outcome_sd is not None:
         facts["Standard deviation of outcomes (σ)"] = significant(found.outcome_sd)
     signs = (found.encoded, found.telling, found.not_applicable)
