@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 from typing import Any
 
 import lightgbm as lgb
@@ -22,8 +23,14 @@ GROUPS = {"app": [3, 4], "blood": [5], "history": [6]}
 X, Y = make_table(900, n_optional=4)
 
 
-def model(kit: EngineKit = LIGHTGBM, data: Any = X, label: Any = Y, **params: Any) -> Any:
-    return kit.fit(data, label, 25, **{"optional": GROUPS, **params})
+def model(kit: EngineKit = LIGHTGBM, data: Any = X, label: Any = Y, rounds: int = 15, **params: Any) -> Any:
+    return kit.fit(data, label, rounds, **{"optional": GROUPS, **params})
+
+
+@cache
+def fitted(kit: EngineKit = LIGHTGBM) -> Any:
+    """A model that tests share and leave as it is."""
+    return model(kit)
 
 
 def masked(table: Any, keep: tuple[str, ...]) -> Any:
@@ -40,7 +47,7 @@ def shares(table: Any) -> dict[str, Any]:
 
 @every_engine
 def test_quotes_are_predictions_of_hand_made_tables(kit: EngineKit, monkeypatch: Any) -> None:
-    booster, has = model(kit), shares(X)
+    booster, has = fitted(kit), shares(X)
     for raw in (False, True):
         whole = puc.quote(booster, X, raw_score=raw)
         with monkeypatch.context() as patch:
@@ -76,7 +83,7 @@ def test_quotes_of_every_container_and_multiclass() -> None:
     )
     for kit in KITS:
         params = {"objective": kit.objectives["multiclass"], "num_class": 3}
-        booster = model(kit, frame, y, optional={"app": ["d", "e"], "k": ["k"]}, **params)
+        booster = model(kit, frame, y, 4, optional={"app": ["d", "e"], "k": ["k"]}, **params)
         quotes = puc.quote(booster, frame)
         assert quotes.shape == (900, 4 * 3)
         assert list(quotes.index) == list(frame.index)
@@ -85,7 +92,7 @@ def test_quotes_of_every_container_and_multiclass() -> None:
         np.testing.assert_allclose(quotes["app + k"].to_numpy()[both], given[both], rtol=1e-6)
         swapped = frame.assign(k=frame["k"].cat.set_categories(["v", "u"]))
         pd.testing.assert_frame_equal(puc.quote(booster, swapped), quotes)
-    booster = model()
+    booster = fitted()
     expected = puc.quote(booster, X)
     for data in (np.asfortranarray(X), scipy.sparse.csr_matrix(X), X.tolist()):
         np.testing.assert_array_equal(puc.quote(booster, data), expected)
@@ -94,7 +101,7 @@ def test_quotes_of_every_container_and_multiclass() -> None:
 
 
 def test_chosen_subsets() -> None:
-    booster = model()
+    booster = fitted()
     quotes = puc.quote(booster, X, subsets=["nothing", "alone", "all_but_one", "all", ["history", "app"]])
     assert list(quotes.columns) == [
         "nothing", "app", "blood", "history", "blood + history", "app + history", "app + blood",
@@ -104,7 +111,7 @@ def test_chosen_subsets() -> None:
 
 @every_engine
 def test_a_person_who_shares_nothing_gets_the_same_everywhere(kit: EngineKit) -> None:
-    booster = model(kit)
+    booster = fitted(kit)
     silent = masked(X[:50], ())
     quotes = puc.quote(booster, silent)
     assert quotes.drop(columns="nothing").isna().all().all()
@@ -116,7 +123,7 @@ def test_a_person_who_shares_nothing_gets_the_same_everywhere(kit: EngineKit) ->
 
 @every_engine
 def test_bonus_is_the_best_of_all_quotes(kit: EngineKit) -> None:
-    booster = model(kit)
+    booster = fitted(kit)
     quotes = puc.quote(booster, X)
     np.testing.assert_array_equal(puc.predict(booster, X), kit.predict(booster, X))
     np.testing.assert_array_equal(puc.predict(booster, X, sharing="withheld"), quotes["nothing"])
@@ -132,7 +139,7 @@ def test_bonus_is_the_best_of_all_quotes(kit: EngineKit) -> None:
 
 def test_bonus_with_many_groups_is_greedy_where_it_must_be() -> None:
     """The subset found is at least as good as all and as nothing, and no change of one group improves on it."""
-    table, y = make_table(300, n_base=1, n_optional=40)
+    table, y = make_table(120, n_base=1, n_optional=40)
     booster = LIGHTGBM.fit(table, y, 10, optional=list(range(1, 41)))
     options = {"sharing": "best", "favourable": "lower", "max_subsets": 64, "search": "greedy"}
     best, used = puc.predict(booster, table, return_subset=True, **options)
@@ -154,7 +161,7 @@ def test_bonus_with_many_groups_is_greedy_where_it_must_be() -> None:
 
 @every_engine
 def test_sharing_values_add_up_and_are_the_definition(kit: EngineKit) -> None:
-    booster = model(kit)
+    booster = fitted(kit)
     values = puc.sharing_value(booster, X, raw_score=True)
     total = values[["withheld", *GROUPS]].sum(axis=1)
     np.testing.assert_allclose(total, kit.predict(booster, X, raw=True), atol=1e-5)
@@ -188,13 +195,13 @@ def test_anchored_models_and_several_classes() -> None:
     quotes = puc.quote(anchored, X)
     np.testing.assert_array_equal(quotes["nothing"], anchored.anchor.model.predict(masked(X, ())))
     assert (puc.predict(anchored, X, sharing="best", favourable="lower") <= quotes["nothing"]).all()
-    several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), objective="multiclass", num_class=3)
+    several = model(LIGHTGBM, X, Y + (X[:, 0] > 0.5), 4, objective="multiclass", num_class=3)
     with pytest.raises(ValueError, match="no single most favourable"):
         puc.predict(several, X, sharing="best", favourable="lower")
 
 
 def test_bad_input() -> None:
-    booster = model()
+    booster = fitted()
     wide, y = make_table(60, n_base=1, n_optional=13)
     many = puc.train({**LIGHTGBM.params, "optional": list(range(1, 14))}, puc.Dataset(wide, y), 2)
     plain = lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1)

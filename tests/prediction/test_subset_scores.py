@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from audit_tools import NO_FIT
 from engine_kits import LIGHTGBM, XGBOOST, EngineKit, every_engine
 from tools import make_table
 
@@ -31,8 +32,15 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     return request.param
 
 
-def fit(kit: EngineKit, X: Any = X, Y: Any = Y, **params: Any) -> Any:
-    return kit.fit(X, Y, 15, **{"optional": GROUPS, **params})
+def fit(kit: EngineKit, X: Any = X, Y: Any = Y, rounds: int = 15, **params: Any) -> Any:
+    return kit.fit(X, Y, rounds, **{"optional": GROUPS, **params})
+
+
+@cache
+def fitted(kit: EngineKit, several: bool = False) -> Any:
+    """A model that tests share and leave as it is, of two or of three classes."""
+    classes = {"Y": CLASSES, "objective": kit.objectives["multiclass"], "num_class": 3, "rounds": 5}
+    return fit(kit, **(classes if several else {}))
 
 
 def both_ways(monkeypatch: pytest.MonkeyPatch, ask: Any) -> tuple[Any, Any]:
@@ -87,7 +95,7 @@ def assert_equal(found: Any, wanted: Any) -> None:
 
 @every_engine
 def test_trees_predict_what_the_engine_predicts(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = fit(kit)
+    booster = fitted(kit)
     sizes = asked_rows(monkeypatch, booster)
     for ask in QUESTIONS.values():
         wanted = answer(monkeypatch, NEVER, booster, ask)
@@ -108,7 +116,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, worth: int, booster: Any, ask: Any) 
 
 @every_engine
 def test_several_classes(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3)
+    booster = fitted(kit, several=True)
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(booster, X)))
     assert_equal(*both_ways(monkeypatch, lambda: puc.predict(booster, X)))
     for given in ({"target_class": 1}, {"target_class": 1, "raw_score": True}):
@@ -145,7 +153,7 @@ def test_anchored_models(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> Non
     assert by_engine == [6 * predictor.COMPARED_ROWS]  # and the engine adds its trees for a few people only
     by_function = fit(kit, anchor=lambda table: 0.1 * np.asarray(table)[:, 0])
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(by_function, X)))
-    several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3, anchor="base")
+    several = fit(kit, Y=CLASSES, rounds=5, objective=kit.objectives["multiclass"], num_class=3, anchor="base")
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(several, X)))
     assert_equal(
         *both_ways(monkeypatch, lambda: puc.predict(several, X, sharing="best", favourable="lower", target_class=2))
@@ -163,13 +171,13 @@ def test_anchored_models_under_another_schema(monkeypatch: pytest.MonkeyPatch) -
 
 @every_engine
 def test_errors_are_the_same_in_both_ways(kit: EngineKit, way: int) -> None:
-    several = fit(kit, Y=CLASSES, objective=kit.objectives["multiclass"], num_class=3)
+    several = fitted(kit, several=True)
     with pytest.raises(ValueError, match="Choose a class with target_class"):
         puc.predict(several, X, sharing="best", favourable="lower")
     with pytest.raises(ValueError, match="target_class is 3, but its classes are 0 … 2"):
         puc.predict(several, X, target_class=3)
     with pytest.raises(ValueError, match="target_class is 1, but it has one value per person"):
-        puc.predict(fit(kit), X, target_class=1)
+        puc.predict(fitted(kit), X, target_class=1)
 
 
 @every_engine
@@ -190,14 +198,15 @@ def test_frames_with_categories(kit: EngineKit, monkeypatch: pytest.MonkeyPatch)
 @every_engine
 def test_many_groups_and_chosen_subsets(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    wide = rng.normal(size=(300, 64))
-    wide[:, 2:][rng.random((300, 62)) < 0.2] = np.nan
+    wide = rng.normal(size=(150, 64))
+    wide[:, 2:][rng.random((150, 62)) < 0.2] = np.nan
     booster = fit(
         kit,
         X=wide,
         Y=wide[:, 0] + np.nan_to_num(wide[:, 2:]).sum(axis=1),
         optional=list(range(2, 64)),
         objective=kit.objectives["l2"],
+        rounds=4,
     )
     some = ["nothing", "alone", "all_but_one", "all", [f"Column_{j}" for j in range(2, 40)]]
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(booster, wide, subsets=some)))
@@ -205,7 +214,7 @@ def test_many_groups_and_chosen_subsets(kit: EngineKit, monkeypatch: pytest.Monk
 
 @every_engine
 def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = fit(kit)
+    booster = fitted(kit)
     read = []
     monkeypatch.setattr(predictor, "subset_scores", lambda *args, **options: read.append(1))
     monkeypatch.setattr(predictor, "PREDICTIONS_WORTH_READING", 401)
@@ -222,7 +231,7 @@ def test_few_predictions_are_left_to_the_engine(kit: EngineKit, monkeypatch: pyt
 
 @every_engine
 def test_large_trees_are_read_for_many_subsets_only(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = fit(kit)
+    booster = fitted(kit)
     first = boosters_of(booster).trees(booster, first_only=True)
     forest = boosters_of(booster).trees(booster)
     assert forest is not None
@@ -266,7 +275,7 @@ def test_models_that_cannot_be_read_are_left_to_their_engine(monkeypatch: pytest
 
 @every_engine
 def test_trees_that_do_not_repeat_the_engine_are_not_trusted(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = fit(kit)
+    booster = fitted(kit)
     kind = type(boosters_of(booster))
     original = kind.trees
 
@@ -288,7 +297,7 @@ def test_a_booster_may_change_between_two_calls(way: int) -> None:
 
 
 def test_values_that_the_engine_refuses(way: int) -> None:
-    booster, odd = fit(XGBOOST), X.copy()
+    booster, odd = fitted(XGBOOST), X.copy()
     odd[7, 0] = np.inf
     with pytest.raises(Exception, match="inf"):
         puc.quote(booster, odd)
@@ -311,9 +320,9 @@ def test_zeros_that_count_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @every_engine
 def test_an_audit_says_the_same_in_both_ways(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
-    booster = fit(kit)
+    booster = fitted(kit)
     found, wanted = both_ways(
-        monkeypatch, lambda: puc.audit(booster, X, Y, margin=0.05, favourable="lower", seed=0, num_threads=1).to_dict()
+        monkeypatch, lambda: puc.audit(booster, X, Y, margin=0.05, favourable="lower", **NO_FIT).to_dict()
     )
     assert found["sharing_effect"]["mean_bonus"] is not None
     assert found["sharing_effect"] == wanted["sharing_effect"]
@@ -339,7 +348,7 @@ def test_people_by_the_subsets_they_share(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_table_without_groups_and_one_with_many_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaf_sets, "MASKS_AT_A_TIME", 3)
-    booster = fit(LIGHTGBM)
+    booster = fitted(LIGHTGBM)
     assert_equal(*both_ways(monkeypatch, lambda: puc.quote(booster, X)))
     plain = MaskedPredictor(
         LIGHTGBM.fit_alone({**LIGHTGBM.quiet}, X, Y, 5),
@@ -350,7 +359,7 @@ def test_a_table_without_groups_and_one_with_many_masks(monkeypatch: pytest.Monk
 
 
 def test_subset_scores_know_what_only_the_engine_can_do() -> None:
-    booster = fit(LIGHTGBM)
+    booster = fitted(LIGHTGBM)
     given = {"raw_score": False, "threads": 1}
     assert leaf_sets.subset_scores(booster, booster.consent, target_class=None, **given) is not None
     assert leaf_sets.subset_scores(booster, booster.consent, target_class=0, **given) is None
