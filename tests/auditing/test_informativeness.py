@@ -76,7 +76,7 @@ def test_covariance_measure_has_its_level_with_fitted_models() -> None:
     for seed in range(60):
         sample = HARMLESS.sample(1000, seed)
         people, _ = read_audit_people(sample.X, sample.y, optional=[2], num_threads=1)
-        view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1)).view(0)
+        view = CrossFitter(people, FittingOptions(seed=seed, num_threads=1, folds=3)).view(0)
         outcome = view.cross_fit(people.y, EVENT, 0)
         nothing = MaskScores(0, view.rows, people.y, people.y, people.y, (outcome, outcome))
         found.append(informativeness(people, nothing, view)[0].p_value)

@@ -400,6 +400,18 @@ def test_a_right_start_is_kept_a_wrong_one_corrected_and_a_useless_one_ignored(n
     np.testing.assert_array_equal(learner.fit(train, y, loss, 0, useless)(ask), learner.fit(train, y, loss, 0)(ask))
 
 
+def test_by_their_weights_people_decide_what_a_start_is_worth() -> None:
+    heavy = np.arange(300) < 100
+    people = make_people(weight=np.where(heavy, 10.0, 0.1))
+    learner, train = CrossFitter(people, FittingOptions(num_threads=1)).view(0).learner, np.arange(50, 300)
+    error, w = np.random.default_rng(0).normal(size=300), people.weight
+    by_hand = sum(w[i] * error[i] ** 2 for i in train) / sum(w[i] for i in train)
+    assert learner._mean_square(error[train], train) == pytest.approx(by_hand, rel=1e-6)
+    # A fifth of these rows have nearly all the weight.
+    assert learner._better_than_mean(np.where(heavy, people.y, 1 - people.y), train, people.y)
+    assert not learner._better_than_mean(np.where(heavy, 1 - people.y, people.y), train, people.y)
+
+
 def test_a_start_that_is_certain_and_wrong_does_no_harm() -> None:
     """On the scale of log odds a step from 0 would have no end."""
     learner, y, truth = learner_for("binary", 6_000)

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from audit_tools import PAPER, TEASER, audit, constants, interval_by_hand
+from auditing.report_examples import penalty
 from scipy import integrate, stats
 
-from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Estimate, Penalty
+from pucboost._auditing.findings import CERTIFIED, INCONCLUSIVE, NOT_TESTABLE, VIOLATED, Penalty
 from pucboost._auditing.penalty import (
     MIN_TAIL,
     NO_VARIATION,
@@ -349,28 +350,14 @@ def test_rows_that_would_decide_make_the_interval_touch_the_margin() -> None:
     assert rows_to_decide(0.0, 10.1, 1.0, 700) is None  # no number anybody could act on
 
 
-def entry(name: str, theta: float, verdict: str, **fields: Any) -> Penalty:
-    given = {"groups": (name,), "subgroup": None, "decisive": True, "rows_to_decide": None, **fields}
-    numbers = {"verdict_lower": theta, "verdict_upper": theta, "percent": None, "mean_prediction": 1.0}
-    return Penalty(
-        name=name,
-        people=9,
-        comparable=9,
-        verdict=verdict,
-        estimate=Estimate(theta, 0, theta, theta),
-        **numbers,
-        **given,
-    )
-
-
 def test_the_verdict_on_the_whole_and_why() -> None:
     def say(*found: Penalty) -> tuple[str, str]:
         return overall(found, 0.05, lambda amount: f"<{amount:g}>")
 
-    fine, unsure = entry("app", 0.01, CERTIFIED), entry("app", 0.04, INCONCLUSIVE, rows_to_decide=7000)
-    other, hopeless = entry("blood", 0.04, INCONCLUSIVE, rows_to_decide=900), entry("gym", 0.05, INCONCLUSIVE)
-    bad, worse = entry("blood", 0.2, VIOLATED), entry("gym", -0.3, VIOLATED, subgroup="old")
-    shown = entry("everything", 0.9, VIOLATED, decisive=False)
+    fine, unsure = penalty("app", 0.01, CERTIFIED), penalty("app", 0.04, INCONCLUSIVE, rows_to_decide=7000)
+    other, hopeless = penalty("blood", 0.04, INCONCLUSIVE, rows_to_decide=900), penalty("gym", 0.05, INCONCLUSIVE)
+    bad, worse = penalty("blood", 0.2, VIOLATED), penalty("gym", -0.3, VIOLATED, subgroup="old")
+    shown = penalty("everything", 0.9, VIOLATED, decisive=False)
     assert say() == say(shown)
     assert say()[0] == INCONCLUSIVE
     assert say(fine, shown) == (
@@ -383,23 +370,23 @@ def test_the_verdict_on_the_whole_and_why() -> None:
     assert "rows would decide" not in say(hopeless)[1]
     assert say(hopeless)[1].startswith("For the one set of people tested the data do not decide")
     # Sets, not intervals, are counted: all of them together are no further set, and subgroups are named.
-    together = entry("all", 0.01, CERTIFIED, groups=None)
+    together = penalty("all", 0.01, CERTIFIED, groups=None)
     assert say(together, fine, fine)[1].startswith("In each of the 2 sets of people tested, the average")
     assert say(together)[1].startswith("Over all people who withhold something, the average")
-    young = entry("app", 0.01, CERTIFIED, subgroup="young")
+    young = penalty("app", 0.01, CERTIFIED, subgroup="young")
     assert say(fine, fine, young)[1].startswith("In each of the 2 sets of people tested, and in each subgroup of them,")
-    unsure_of_young = entry("app", 0.01, INCONCLUSIVE, subgroup="young")
+    unsure_of_young = penalty("app", 0.01, INCONCLUSIVE, subgroup="young")
     assert say(together, unsure, fine, unsure_of_young, young)[1].startswith(
         "For 1 of 2 sets of people and 1 of 2 sets of people within subgroups the data do not decide"
     )
-    assert say(entry("all", 0.04, INCONCLUSIVE, groups=None), fine)[1].startswith(
+    assert say(penalty("all", 0.04, INCONCLUSIVE, groups=None), fine)[1].startswith(
         "For all who withhold something, taken together, the data do not decide"
     )
     rare = not_testable("nothing", (), None, 12, 900, "12 people.")
     assert say(rare)[1].endswith("can be tested. The largest are people who share nothing: 12 people.")
     wide = replace(unsure, alone_lower=-0.06, alone_upper=0.08)
     assert say(wide)[1].endswith("cannot decide a margin of <0.05>; the smallest they could decide is about <0.07>.")
-    rarer = entry("rarer sets together", 0.01, CERTIFIED, groups=None)
+    rarer = penalty("rarer sets together", 0.01, CERTIFIED, groups=None)
     assert say(fine, rarer)[1].startswith("In the one set of people tested, and in rarer sets taken together, the")
     assert say(fine, replace(rarer, verdict=INCONCLUSIVE))[1].startswith("For rarer sets, taken together, the data")
     assert say(bad, unsure, fine) == (
@@ -409,8 +396,8 @@ def test_the_verdict_on_the_whole_and_why() -> None:
     assert say(bad, worse, unsure)[1].startswith(
         "People who share gym and no more (subgroup old) are told <0.3> less than their data justify"
     )
-    silent = entry("nothing", 0.2, VIOLATED, groups=())
-    pooled = entry("all who withhold something", 0.2, VIOLATED, groups=None)
+    silent = penalty("nothing", 0.2, VIOLATED, groups=())
+    pooled = penalty("all who withhold something", 0.2, VIOLATED, groups=None)
     assert say(silent)[1].startswith("People who share nothing are told")
     assert say(pooled)[1].startswith("People who withhold something are told")
 
@@ -458,7 +445,7 @@ def test_no_difference_without_people_to_compare_with() -> None:
 
 
 def with_interval(name: str, alone: tuple[float, float], joint: tuple[float, float], **fields: Any) -> Penalty:
-    made = entry(name, sum(alone) / 2, decide(*joint, 0.05), rows_to_decide=99, **fields)
+    made = penalty(name, sum(alone) / 2, decide(*joint, 0.05), rows_to_decide=99, **fields)
     return replace(made, verdict_lower=joint[0], verdict_upper=joint[1], alone_lower=alone[0], alone_upper=alone[1])
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from audit_tools import HARMLESS, QUICK, TEASER, audit, entry_of, known_nuisance, scored_of, silence_probability
+from auditing.report_examples import penalty
 
 import pucboost as puc
 from pucboost._auditing.context import comparability, compared_with_themselves
-from pucboost._auditing.findings import BaseFeature, Comparability, Estimate, Part, Penalty, WithinSet
+from pucboost._auditing.findings import BaseFeature, Comparability, Estimate, Part, WithinSet
 from pucboost._auditing.nuisance import CrossFitter
 from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
 from pucboost._auditing.recognition import on_columns_that_tell
@@ -213,18 +214,13 @@ def test_a_warning_where_people_are_compared_with_themselves() -> None:
 # Verdicts -------------------------------------------------------------------------------------------------------------
 
 
-def entry(verdict: str, groups: tuple[str, ...] | None = (), **fields: Any) -> Penalty:
-    e = Estimate(0.0, 0.1, -0.2, 0.2)
-    known = {"name": "nothing", "subgroup": None, "people": 9, "comparable": 9, "decisive": True, "percent": None}
-    numbers = {"verdict_lower": 0.0, "verdict_upper": 0.0, "mean_prediction": 1.0, "rows_to_decide": None}
-    return Penalty(**{**known, **numbers, **fields}, groups=groups, verdict=verdict, estimate=e)
-
-
 def test_violated_for_some_gives_way_only_to_violated() -> None:
     part = Part("age above 50", 5, Estimate(-0.2, 0.01, -0.22, -0.18))
     beyond = WithinSet("nothing", 9, Estimate(0.1, 0.01, 0.08, 0.12), 0.08, True, (part,))
     for before in ("certified", "inconclusive"):
-        verdict, reason, (p,) = for_some(before, "why", [entry(before)], [beyond], 0.05, "<{:g}>".format)
+        verdict, reason, (p,) = for_some(
+            before, "why", [penalty("nothing", verdict=before)], [beyond], 0.05, "<{:g}>".format
+        )
         assert verdict == "violated for some"
         assert "by <0.1> on average in either direction, beyond the margin of <0.05>" in reason
         assert reason.endswith("Those with age above 50 are told <0.2> less.")
@@ -239,7 +235,8 @@ def test_violated_for_some_gives_way_only_to_violated() -> None:
 
 def test_columns_that_tell_who_withholds_leave_nothing_certified_about_these() -> None:
     column = BaseFeature("form", "app", 0.99, 0.9, None, True)
-    sets = [entry("certified", None), entry("certified", ()), entry("certified", ("app",)), entry("violated", ("gym",))]
+    sets = [penalty("", verdict="certified", groups=groups) for groups in (None, (), ("app",))]
+    sets.append(penalty("gym", verdict="violated"))
     verdict, reason, lowered = on_columns_that_tell("certified", "why", sets, [column])
     assert verdict == "inconclusive"
     assert reason.startswith("Base column 'form' gives away who withholds")
