@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.predictor import predict, quote
     from ._prediction.sharing import load_to_balance, sharing_effects, sharing_value
+    from ._tables.sources import NOT_APPLICABLE
     from ._training.datasets import Dataset
     from ._training.train import cv, refit, train
     from ._virtual.augment import augment
@@ -30,6 +31,7 @@ _HOME = {
     "Consent": "_consent",
     "Dataset": "_training.datasets",
     "Levels": "_consent",
+    "NOT_APPLICABLE": "_tables.sources",
     "Needs": "_consent",
     "PUCClassifier": "_estimators.estimators",
     "PUCRegressor": "_estimators.estimators",
@@ -55,6 +57,7 @@ _HOME = {
 _MODULES = ("dask", "distributed", "letters", "metrics", "objectives", "simulate", "testing", "typing", "warnings")
 
 __all__ = [
+    "NOT_APPLICABLE",
     "Consent",
     "Dataset",
     "Levels",

@@ -23,7 +23,7 @@ from ._kernels.compiling import run_in_ranges, thread_count
 from ._kernels.masks import count_ideals, count_shared, largest_ideals, pack_shared
 from ._kernels.rows import gather_masked_columns, gather_masked_rows
 from ._persistence import pickled
-from ._tables.sources import RowSource, are_default_names, check_no_mask, row_source
+from ._tables.sources import DoesNotApply, RowSource, are_default_names, check_no_mask, filled, row_source
 
 MAX_GROUPS = 64
 """One bit per group in a 64-bit mask."""
@@ -136,6 +136,9 @@ class Consent:
         Names of all columns of the table, in order.
     needs
         Group name → the group without which it is not shared (:class:`Levels`, :class:`Needs`); no circles.
+    not_applicable
+        Where optional columns do not apply: triples of a column, the base column that decides it (None if the column
+        has values of its own for it), and the values that say so.
 
     Examples
     --------
@@ -151,6 +154,7 @@ class Consent:
     groups: Mapping[str, tuple[int, ...]]
     feature_names: tuple[str, ...]
     needs: Mapping[str, str] = field(default_factory=dict)
+    not_applicable: tuple[DoesNotApply, ...] = ()
 
     def __post_init__(self) -> None:
         names = _checked_names(self.feature_names)
@@ -159,6 +163,7 @@ class Consent:
         object.__setattr__(self, "feature_names", names)
         object.__setattr__(self, "groups", MappingProxyType(groups))  # nobody changes what was checked
         object.__setattr__(self, "needs", MappingProxyType(needs))
+        object.__setattr__(self, "not_applicable", _checked_not_applicable(self.not_applicable, self))
 
     @classmethod
     def declare(cls, optional: Any, feature_names: Sequence[str]) -> Consent:
@@ -310,6 +315,7 @@ class Consent:
             Threads to use; None means all cores.
         """
         source = row_source(X)
+        source = filled(source, self.not_applicable, source.categories)
         if available is None:
             shared = self._with_values(source, zero_as_missing, num_threads)
         else:
@@ -439,16 +445,23 @@ class Consent:
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data."""
         groups = {group: list(columns) for group, columns in self.groups.items()}
-        return {"groups": groups, "feature_names": list(self.feature_names), "needs": dict(self.needs)}
+        plain = {"groups": groups, "feature_names": list(self.feature_names), "needs": dict(self.needs)}
+        return plain | self._not_applicable_as_lists()
+
+    def _not_applicable_as_lists(self) -> dict[str, Any]:
+        rules = [[one.column, one.where, list(one.values)] for one in self.not_applicable]
+        return {"not_applicable": rules} if rules else {}
 
     @classmethod
     def from_dict(cls, schema: Mapping[str, Any]) -> Consent:
         """Inverse of :meth:`to_dict`."""
-        return cls(schema["groups"], schema["feature_names"], schema.get("needs", {}))
+        more = (schema.get("needs", {}), schema.get("not_applicable", ()))
+        return cls(schema["groups"], schema["feature_names"], *more)
 
     def __getstate__(self) -> dict[str, Any]:
         # Plain data, for skops too.
-        return {"groups": dict(self.groups), "feature_names": self.feature_names, "needs": dict(self.needs)}
+        plain = {"groups": dict(self.groups), "feature_names": self.feature_names, "needs": dict(self.needs)}
+        return plain | self._not_applicable_as_lists()
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
@@ -457,14 +470,21 @@ class Consent:
         return pickled("Consent", self.__getstate__())
 
     def __hash__(self) -> int:
-        return hash((tuple(self.groups.items()), self.feature_names, tuple(self.needs.items())))
+        return hash((tuple(self.groups.items()), self.feature_names, tuple(self.needs.items()), self.not_applicable))
 
     def __repr__(self) -> str:
         members = {group: ", ".join(self.feature_names[c] for c in columns) for group, columns in self.groups.items()}
         needs = {group: f" needs {self.needs[group]}" if group in self.needs else "" for group in members}
         inner = ", ".join(f"{group}{needs[group]}: [{names}]" for group, names in members.items())
         base = len(self.feature_names) - len(self.group_columns)
-        return f"Consent({inner}; {base} base column{'' if base == 1 else 's'})"
+        rules = "".join(f"; {self.in_words(one)}" for one in self.not_applicable)
+        return f"Consent({inner}; {base} base column{'' if base == 1 else 's'}{rules})"
+
+    def in_words(self, rule: DoesNotApply) -> str:
+        """Return where a column does not apply, as a sentence."""
+        values = " or ".join(map(repr, rule.values))
+        where = "it" if rule.where is None else self.feature_names[rule.where]
+        return f"{self.feature_names[rule.column]} does not apply where {where} is {values}"
 
 
 OptionalColumns: TypeAlias = Iterable[str | int] | Mapping[str, Iterable[str | int] | Levels | Needs] | Consent | None
@@ -683,6 +703,44 @@ def _checked_needs(needs: Any, groups: Sequence[str]) -> dict[str, str]:
             if way[-1] in way[:-1]:
                 break  # a circle further on, which is found from its own groups
     return {group: needs[group] for group in groups if group in needs}
+
+
+def _checked_not_applicable(given: Any, consent: Consent) -> tuple[DoesNotApply, ...]:
+    """Return where columns do not apply, if optional columns are decided by base columns or by themselves; else raise.
+
+    Not by other optional columns: a virtual row in which such a column is erased would still tell what it was.
+    """
+    checked = []
+    for one in given:
+        if not isinstance(one, (tuple, list)) or len(one) != 3:
+            raise ValueError(f"not_applicable of a consent schema has the entry {one!r:.60}, not column, base, values.")
+        column, where, values = one
+        for position in (column, where):
+            if position is not None and not (is_whole(position) and 0 <= position < len(consent.feature_names)):
+                raise ValueError(f"not_applicable of a consent schema has column {position!r:.60}.")
+        if column is None or column not in consent.group_columns:
+            name = None if column is None else consent.feature_names[column]
+            raise ValueError(
+                f"not_applicable names column {name!r}, which is not optional. What is known about everybody needs no "
+                "declaration: give it a value of its own."
+            )
+        if where is not None and where in consent.group_columns:
+            raise ValueError(
+                f"not_applicable of column {consent.feature_names[column]!r} depends on "
+                f"{consent.feature_names[where]!r}, which is optional: of people who withhold that, it would tell what "
+                "it is. Use a base column, or a value of the column itself."
+            )
+        if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) or not list(values):
+            raise ValueError(f"not_applicable of column {consent.feature_names[column]!r} must list values.")
+        plain = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
+        for value in plain:
+            if not isinstance(value, (str, int, float)) or value != value:
+                raise ValueError(
+                    f"not_applicable of column {consent.feature_names[column]!r} has the value {value!r:.60}; values "
+                    "are text or numbers. What is missing stays missing: that is silence."
+                )
+        checked.append(DoesNotApply(int(column), None if where is None else int(where), plain))
+    return tuple(checked)
 
 
 # ------------------------------------------------------------------------------- admissible sets

@@ -36,7 +36,7 @@ import numpy as np
 
 from ._common import Array, warn
 from ._consent import Consent, position_of_name, shared_counts
-from ._tables.sources import RowSource
+from ._tables.sources import NOT_APPLICABLE, NOT_APPLICABLE_WORD, RowSource
 from .warnings import EncodedSilenceWarning
 
 NOBODY = "nobody"
@@ -159,6 +159,7 @@ def find_encoded_silence(
         values[values == 0] = np.nan
     stored = source.present(rows, optional) if source.is_sparse else None
     categories = dict(zip(source.coded, source.pandas_categorical or (), strict=False))
+    spared = _not_applicable(consent)
     found = _telling_values(source, consent, rows, shared[rows], categories)
     exact = {(one.group, one.column) for one in found}
     named = _indicators(consent, telling, indicators)
@@ -176,11 +177,13 @@ def find_encoded_silence(
         binary = ((mine == 0) | (mine == 1) | ~given).all(axis=0) & given.any(axis=0)
         for place, position in enumerate(consent.groups[group]):
             name, column = consent.feature_names[position], mine[:, place]
+            known = spared.get(position, ())
             if position in categories:
-                signs = _words(column, categories[position], by_few)
+                signs = _words(column, categories[position], by_few, known)
             elif binary[place]:
                 signs = _named(column, name, consent.feature_names)
             else:
+                column = np.where(np.isin(column, known), np.nan, column) if known else column
                 signs = _numbers(column, None if stored is None else stored[:, start + place], by_few)
             found += [
                 EncodedSilence(group, kind, people, len(rows), name, value, reason)
@@ -207,8 +210,19 @@ Sign: TypeAlias = tuple[str, int, str, str]
 """Kind, number of people, value, reason."""
 
 
-def _words(values: Array, categories: list[str], by_few: bool) -> Iterator[Sign]:
+def _not_applicable(consent: Consent) -> dict[int, tuple[Any, ...]]:
+    """Return the values of each optional column that were declared to mean that it does not apply."""
+    values: dict[int, tuple[Any, ...]] = {}
+    for column, where, said in consent.not_applicable:
+        own = (NOT_APPLICABLE, NOT_APPLICABLE_WORD) if where is not None else said
+        values[column] = (*values.get(column, ()), *own)
+    return values
+
+
+def _words(values: Array, categories: list[str], by_few: bool, known: Collection[Any]) -> Iterator[Sign]:
     for code, category in enumerate(categories):
+        if category in known:
+            continue
         if stands_for_silence(category, categories) or (by_few and _may_stand_for_silence(category)):
             people = int((values == code).sum())
             if people:

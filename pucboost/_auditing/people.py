@@ -24,6 +24,7 @@ from .._engines import boosters_of, is_booster
 from .._losses import per_unit
 from .._models.anchored import is_tree_model, trees_of
 from .._models.files import model_hash, summary_of
+from .._not_applicable import NotApplicable
 from .._prediction.people import ConsentError, People, consent_within, pipeline_parts, read_people
 from .._prediction.predictor import MaskedPredictor, predict_tables, subset_name
 from .._prediction.sharing import without_loading
@@ -96,6 +97,7 @@ def read_audit_people(
     wrapper: Any = None,
     categories: Categories | None = None,
     optional: Any = None,
+    not_applicable: NotApplicable = None,
     available: Any = None,
     weight: Any = None,
     exposure: Any = None,
@@ -118,6 +120,7 @@ def read_audit_people(
             else _consent_of_wrapped(wrapper, table, optional, source)
         ),
         categories=categories,
+        not_applicable=not_applicable,
         available=available,
         weight=weight,
         weight_name="weight",

@@ -111,10 +111,10 @@ def audit(
         anybody shared there. Whether the audited people are among them is then read from these data, too.
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
-    optional, available
-        What is optional, and who shares it, as in :class:`pucboost.Dataset`. A model of pucboost knows what is
-        optional, also inside a pipeline, a search and the like; where it cannot be followed back to the columns of X,
-        an error says so.
+    optional, not_applicable, available
+        What is optional, where it does not apply, and who shares it, as in :class:`pucboost.Dataset`. A model of
+        pucboost knows what is optional, also inside a pipeline, a search and the like; where it cannot be followed back
+        to the columns of X, an error says so.
     weight, exposure
         Weights of rows. With an exposure, ``y`` are totals that add up over it, and the model predicts per unit, as in
         :class:`pucboost.Dataset`: outcomes become y / exposure, weights are multiplied by it, and margin, penalties and
@@ -278,6 +278,7 @@ def _read(
         wrapper=None if trees else model,
         categories=categories_of(model) if trees else None,
         optional=who.optional,
+        not_applicable=who.not_applicable,
         available=who.available,
         weight=who.weight,
         exposure=who.exposure,

@@ -15,6 +15,7 @@ from typing import Any, TypedDict, TypeVar
 from .._common import did_you_mean
 from .._consent import OptionalColumns
 from .._models.schema import Favourable, check_favourable
+from .._not_applicable import NotApplicable
 
 MIN_COUNT = 10
 SIMULTANEOUS = {
@@ -30,6 +31,7 @@ class AuditOptions(TypedDict, total=False):
     """The options of :func:`pucboost.audit` for type checkers; a test compares them with the dataclasses."""
 
     optional: OptionalColumns
+    not_applicable: NotApplicable
     available: Any
     weight: Any
     exposure: Any
@@ -67,6 +69,7 @@ class PeopleOptions:
     """Who is audited, and which prediction about them."""
 
     optional: OptionalColumns = None
+    not_applicable: NotApplicable = None
     available: Any = None
     weight: Any = None
     exposure: Any = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._tables.files import DataError, check_can_be_written, write_whole
 from .shared import Commands, add_command, features_of, flat, load, names, note, read_people, roles_of, say
-from .train import declaration, read_groups
+from .train import NOT_APPLICABLE_FORM, NOT_APPLICABLE_HELP, declaration, not_applicable, read_groups
 
 if TYPE_CHECKING:
     from .._auditing.findings import AuditReport
@@ -70,6 +70,12 @@ def add_parsers(commands: Commands) -> None:
     )
     parser.add_argument(
         "--needs", action="append", metavar="GROUP=OTHER", help="with --optional: a group shared only with another one"
+    )
+    parser.add_argument(
+        "--not-applicable",
+        action="append",
+        metavar=NOT_APPLICABLE_FORM,
+        help=f"with --optional: {NOT_APPLICABLE_HELP}",
     )
     parser.add_argument("--relative", action="store_true", help="read --margin as a share of the mean prediction")
     parser.add_argument(
@@ -144,19 +150,28 @@ def _partial(text: str) -> Any:
 def _load(given: argparse.Namespace, file: TableFile) -> Any:
     """Return the model; with --optional a plain LightGBM or XGBoost model, which does not record what is optional."""
     if not given.optional:
-        if given.needs:
-            raise DataError("--needs goes with --optional; models of pucboost know which groups need others")
+        if given.needs or given.not_applicable:
+            option = "--needs" if given.needs else "--not-applicable"
+            raise DataError(f"{option} goes with --optional; models of pucboost know what was declared in training")
         return load(given.model)
     from .._consent import Consent
     from .._engines import boosters_of
     from .._models.files import load_engine_model
+    from .._models.schema import categories_of
+    from .._not_applicable import declared_without_table
+    from .._tables.sources import Categories
 
     model, consent = load(given.model, load_engine_model)
     if consent is not None:
         raise DataError(f"{given.model} knows what is optional: {consent!r}. Leave --optional out")
     feature_names = boosters_of(model).facts(model).column_names
     optional = declaration(read_groups(given.optional, file), given.needs)
-    model.consent = Consent.declare(optional, feature_names or file.columns)
+    consent = Consent.declare(optional, feature_names or file.columns)
+    if given.not_applicable:
+        known = categories_of(model) or Categories([], ())
+        rules = not_applicable(given.not_applicable, known, consent.feature_names)
+        consent = declared_without_table(consent, rules)
+    model.consent = consent
     return model
 
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from .shared import (
 if TYPE_CHECKING:
     from .._common import Array
     from .._tables.columns import Column
-    from .._tables.sources import RowSource
+    from .._tables.sources import Categories, RowSource
     from .._tables.table_files import LoadedTable, TableFile
 
 
@@ -39,7 +39,8 @@ VALID = "validation"
 HOLD_OUT = 1 << 32
 """Number of the seed that draws the held-out people; training numbers the seeds of its validation sets from 0."""
 
-_HAS_OPTION = ("optional", "engine", "objective", "augmentation", "copies", "calibrate_masks", "favourable", "seed")
+_HAS_OPTION = ("optional", "not_applicable", "engine", "objective", "augmentation", "copies", "calibrate_masks",
+               "favourable", "seed")  # fmt: skip
 
 _EPILOG = """\
 example:
@@ -83,6 +84,8 @@ def run(given: argparse.Namespace) -> int:
     table = read_people(given, file, features)
     train_set, valid_set = _datasets(given, table)
     params = _params(given, optional, table.label)
+    if given.not_applicable:
+        params["not_applicable"] = not_applicable(given.not_applicable, table.source.categories, table.source.names)
     engine, scores = engine_named(given.engine), dict[str, Any]()
     with progress("training", given.quiet) as report, _rows_from_zero(given):
         booster = train(
@@ -129,6 +132,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP=OTHER",
         help="a group that people share only with another one, such as a further level; repeat the option for more",
     )
+    columns.add_argument("--not-applicable", action="append", metavar=NOT_APPLICABLE_FORM, help=NOT_APPLICABLE_HELP)
     columns.add_argument("--ignore", type=names, action="append", metavar="COL,COL", help="columns to leave out")
     columns.add_argument(
         "--categorical", type=names, action="append", metavar="COL,COL", help="columns to read as text, as categories"
@@ -313,6 +317,38 @@ def declaration(groups: dict[str, list[str]], needs: list[str] | None) -> dict[s
             raise DataError(f"--needs says twice what group {group!r} needs; a group needs one other at most")
         declared[group] = Needs(other, groups[group])
     return declared
+
+
+NOT_APPLICABLE_FORM = "COL=VALUE,… or COL:BASE=VALUE,…"
+NOT_APPLICABLE_HELP = (
+    "where an optional column or group does not apply, so that nothing was withheld: values of its own that say so, or "
+    "values of a base column with which an empty cell does not apply; repeat the option for more"
+)
+
+
+def not_applicable(given: list[str], categories: Categories, columns: Sequence[str]) -> dict[str, Any]:
+    """Return what ``--not-applicable`` declares, as training takes it: values as the column has them."""
+    lists = {columns[j]: values for j, values in categories.by_column(()).items()}
+    declared: dict[str, Any] = {}
+    for text in given:
+        left, equals, right = text.partition("=")
+        column, colon, base = (left, "", "") if left in columns else left.partition(":")
+        if not equals or not right:
+            raise DataError(f"--not-applicable {text}: write --not-applicable {NOT_APPLICABLE_FORM}")
+        values = [_value(value, lists.get(base or column), text) for value in names(right)]
+        if column in declared and not (colon and isinstance(declared[column], dict)):
+            raise DataError(f"--not-applicable names {column!r} twice")
+        declared[column] = {**declared.get(column, {}), base: values} if colon else values
+    return declared
+
+
+def _value(text: str, categories: Sequence[Any] | None, option: str) -> Any:
+    if categories is not None:
+        return next((value for value in categories if str(value) == text), text)
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(f"--not-applicable {option}: the column holds numbers, but {text!r} is none") from None
 
 
 def _group(text: str, file: TableFile) -> tuple[str, list[str]]:

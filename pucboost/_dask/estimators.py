@@ -18,6 +18,7 @@ from .._engines import boosters_of, engine_named
 from .._estimators.base import PUCModel
 from .._estimators.estimators import PUCClassifier, PUCRegressor
 from .._models.schema import categories_of
+from .._not_applicable import declared_without_table
 from .._prediction.predictor import predict as predict_table
 from .._prediction.predictor import quote as quote_table
 from .._tables.sources import Categories, default_names
@@ -215,6 +216,7 @@ class _DaskModel(PUCModel):
         consent = (
             Consent.declare(self.optional, names) if declares_something(self.optional) else Consent({}, tuple(names))
         )
+        consent = declared_without_table(consent, self.not_applicable)
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds
         if patience is not None and eval_set is None:
             raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")

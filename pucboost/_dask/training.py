@@ -52,7 +52,8 @@ from .parts import (
 )
 
 _LOCK = "pucboost-training"
-_PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "expect_shared", "expect_revealing")
+_PLANS = ("augmentation", "copies", "max_virtual_rows", "optional", "not_applicable", "expect_shared",
+          "expect_revealing")  # fmt: skip
 """Parameters that the plan implements."""
 
 
@@ -267,8 +268,8 @@ def _agree(
 ) -> SharedPlan:
     """Return the plan that all parts share, in two rounds of small messages."""
     options = params.options
-    facts = client.gather(client.map(_facts, parts, optional=settings.optional, zero=options.zero_as_missing,
-                                     pure=False))  # fmt: skip
+    declared = {"optional": settings.optional, "not_applicable": settings.not_applicable}
+    facts = client.gather(client.map(_facts, parts, declared=declared, zero=options.zero_as_missing, pure=False))
     if not any(one.n_rows for one in facts):
         raise ValueError("X has no rows.")
     width = next(len(one.consent.feature_names) for one in facts if one.consent is not None)
@@ -293,10 +294,10 @@ def _agree(
     return plan.complete([count for count, _ in counted])
 
 
-def _facts(part: Part, optional: Any, zero: bool) -> PartFacts:
+def _facts(part: Part, declared: dict[str, Any], zero: bool) -> PartFacts:
     available = None if part.is_empty else part.fields.get("available")
     label = None if part.is_empty else part.fields.get("label")
-    return SharedPlan.facts(part.X, label, optional=optional, available=available, zero_as_missing=zero, num_threads=1)
+    return SharedPlan.facts(part.X, label, **declared, available=available, zero_as_missing=zero, num_threads=1)
 
 
 def _count(part: Part, plan: SharedPlan) -> tuple[PartCount, Any]:

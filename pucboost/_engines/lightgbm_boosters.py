@@ -18,6 +18,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -40,7 +41,7 @@ from .._kernels.rows import ZERO_THRESHOLD
 from .._losses import Objective
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.files import write_whole
-from .._tables.sources import Categories, column_names, is_frame, without_mask
+from .._tables.sources import Categories, column_names, is_frame, row_source, without_mask
 from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
 from .base import BoosterFacts, Boosters, described
 from .lightgbm_data import VirtualDataset
@@ -86,14 +87,14 @@ class LightGBMBoosters(Boosters):
 
     def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
         """Return predictions; ``best_rounds`` makes no difference: LightGBM's own ``predict`` stops there anyway."""
-        return np.asarray(booster.predict(rows, raw_score=raw_score))
+        return np.asarray(lgb.Booster.predict(booster, rows, raw_score=raw_score))
 
     def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
-        return np.asarray(start + booster.predict(rows, raw_score=True, num_iteration=rounds))
+        return np.asarray(start + lgb.Booster.predict(booster, rows, raw_score=True, num_iteration=rounds))
 
     def contributions(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
         """Return LightGBM's own values with ``start`` added to the last of each class."""
-        values = np.asarray(booster.predict(rows, pred_contrib=True, num_iteration=rounds))
+        values = np.asarray(lgb.Booster.predict(booster, rows, pred_contrib=True, num_iteration=rounds))
         by_class = values.reshape(len(rows), -1, booster.num_feature() + 1)
         by_class[:, :, -1] += start.reshape(len(rows), -1)
         return by_class.reshape(len(rows), -1)
@@ -215,16 +216,23 @@ class ProtectedBooster(lgb.Booster):
         """Return LightGBM's predictions; raise if a table has the columns of training in another order.
 
         LightGBM reads columns by position, whatever their names are: withheld values would be read as base columns.
+        Empty cells that do not apply are filled as in training.
         """
         data = without_mask(data)
         names = column_names(data) if is_frame(data) else []
-        trained = [str(name) for name in getattr(getattr(self, "consent", None), "feature_names", ())]
+        consent = getattr(self, "consent", None)
+        trained = [str(name) for name in getattr(consent, "feature_names", ())]
         if names != trained and sorted(names) == sorted(trained):
             raise ValueError(
                 f"The columns are in another order than in training: {', '.join(names[:5])} …, but LightGBM expects "
                 f"{', '.join(trained[:5])} …, and reads them by position. Use pucboost.predict, which goes by names, "
                 "or select the columns in the order of booster.consent.feature_names."
             )
+        if consent is not None and consent.not_applicable and not isinstance(data, (str, Path)):
+            categories = LightGBMBoosters().categories(self, tuple(self.puc_schema["summary"]["coded_columns"]))
+            assert categories is not None
+            source = row_source(data, replace(categories, not_applicable=consent.not_applicable))
+            data = source.window(0, source.n_rows)
         return super().predict(data, *args, **kwargs)
 
     def refit(self, *args: Any, **kwargs: Any) -> lgb.Booster:

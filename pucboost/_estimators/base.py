@@ -26,6 +26,7 @@ from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._models.files import save_model
 from .._models.schema import Favourable, check_favourable
+from .._not_applicable import NotApplicable, declared_without_table, read_not_applicable
 from .._persistence import is_ours, pickled
 from .._prediction.predictor import (
     DEFAULT_MAX_SUBSETS,
@@ -85,6 +86,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self,
         *,
         optional: OptionalColumns = None,
+        not_applicable: NotApplicable = None,
         engine: EngineName = DEFAULT_ENGINE,
         augmentation: Augmentation = "balanced",
         copies: float | None = None,
@@ -99,6 +101,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         **engine_params: Any,
     ) -> None:
         self.optional = optional
+        self.not_applicable = not_applicable
         self.engine = engine
         self.augmentation = augmentation
         self.copies = copies
@@ -171,6 +174,9 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         people = self._read(X, y, sample_weight, exposure, getattr(self, "class_weight", None))
         consent = Consent.of(self.optional, people.source)
+        declared_without_table(consent, self.not_applicable)
+        consent, source = read_not_applicable(consent, people.source, self.not_applicable)
+        people = people._replace(source=source)
         consent.warn_without_base()
 
         patience = self.early_stopping_rounds if early_stopping_rounds is None else early_stopping_rounds

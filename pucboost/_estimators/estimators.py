@@ -15,6 +15,7 @@ from .._engines import DEFAULT_ENGINE, EngineName
 from .._engines.translation import loss_name
 from .._losses import per_unit
 from .._models.schema import Favourable
+from .._not_applicable import NotApplicable
 from .._prediction.predictor import Sharing
 from .._tables.sources import as_exposure
 from .._virtual.plan import Augmentation
@@ -46,6 +47,9 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         Columns people may withhold, by name or position, as in :class:`pucboost.Dataset`. Names need a table that has
         names: in a pipeline, let the previous steps return one (``set_output(transform="pandas")``). A missing column
         is an error. Positions refer to the table that arrives here. None or an empty list means plain training.
+    not_applicable : dict or None
+        Where optional columns do not apply, as values or rules, as in :class:`pucboost.Dataset`. Flags belong to a
+        table: write :data:`pucboost.NOT_APPLICABLE` into it.
     engine : {"lightgbm", "xgboost", "native", "auto"}
         Which engine grows the trees, as in :func:`pucboost.train`. LightGBM's parameter names work for all.
     augmentation, copies
@@ -122,6 +126,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         self,
         *,
         optional: OptionalColumns = None,
+        not_applicable: NotApplicable = None,
         engine: EngineName = DEFAULT_ENGINE,
         augmentation: Augmentation = "balanced",
         copies: float | None = None,
@@ -138,6 +143,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     ) -> None:
         super().__init__(
             optional=optional,
+            not_applicable=not_applicable,
             engine=engine,
             augmentation=augmentation,
             copies=copies,
@@ -319,8 +325,8 @@ class PUCRegressor(RegressorMixin, PUCModel):  # type: ignore[misc]
 
     Parameters
     ----------
-    optional, engine, augmentation, copies, n_estimators, learning_rate, num_leaves, random_state, n_jobs, \
-early_stopping_rounds, favourable, **engine_params
+    optional, not_applicable, engine, augmentation, copies, n_estimators, learning_rate, num_leaves, random_state, \
+n_jobs, early_stopping_rounds, favourable, **engine_params
         As in :class:`PUCClassifier`.
     objective : str, callable or None
         The loss: ``"regression"`` (default), ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"quantile"`` (with

@@ -262,7 +262,8 @@ class BoosterAnchor(Anchor):
     def _blocks(self, X: Any, keep: list[int], codes: Categories | None) -> Iterator[Array]:
         """Yield the columns a booster was trained on, with its own category codes and everything optional erased."""
         known = categories_of(self.model)
-        known = None if known is None else _located(known, keep, codes)
+        # Everything optional is erased, also where it does not apply.
+        known = None if known is None else _located(replace(known, not_applicable=()), keep, codes)
         recoded: dict[int, Array] = {}
         if is_frame(X):
             source, columns = row_source(select_columns(X, keep), known), list(range(len(keep)))

@@ -317,7 +317,7 @@ def kept_of(model: Any) -> tuple[Consent | None, TrainingSummary | None]:
 
 
 def categories_of(model: Any) -> Categories | None:
-    """Return the categories of the table a model was trained on; None if it is unknown whether there are any.
+    """Return how the table was read that a model was trained on; None if it is unknown whether there are any.
 
     Parameters
     ----------
@@ -327,9 +327,12 @@ def categories_of(model: Any) -> Categories | None:
     booster = getattr(model, "booster", model)
     if not is_booster(booster):
         return None
-    summary = getattr(model, "puc_summary", None)
+    consent, summary = getattr(model, "consent", None), getattr(model, "puc_summary", None)
     if summary is None and not hasattr(model, "consent"):
         with valid_in("the booster"):
             kept = boosters_of(booster).kept_schema(booster)
-        summary = None if kept is None else read_schema(kept, "the booster")[1]
-    return boosters_of(booster).categories(booster, None if summary is None else summary.coded_columns)
+        consent, summary = (None, None) if kept is None else read_schema(kept, "the booster")
+    categories = boosters_of(booster).categories(booster, None if summary is None else summary.coded_columns)
+    if consent is None or not consent.not_applicable:
+        return categories
+    return replace(categories or Categories([], ()), not_applicable=consent.not_applicable)

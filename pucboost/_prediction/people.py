@@ -19,7 +19,17 @@ from .._consent import Consent
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of, summary_of
 from .._models.schema import Favourable
-from .._tables.sources import Categories, RowSource, as_weight, eager, erase_columns, row_source, rows_of
+from .._not_applicable import NotApplicable, read_not_applicable
+from .._tables.sources import (
+    Categories,
+    DoesNotApply,
+    RowSource,
+    as_weight,
+    eager,
+    erase_columns,
+    row_source,
+    rows_of,
+)
 
 INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_")
 """Where scikit-learn's wrappers keep the one estimator they have fitted."""
@@ -58,6 +68,7 @@ def read_people(
     consent_for: Callable[[RowSource], Consent],
     *,
     categories: Categories | None = None,
+    not_applicable: NotApplicable = None,
     available: Any = None,
     weight: Any = None,
     weight_name: str = "sample_weight",
@@ -73,6 +84,7 @@ def read_people(
     source = row_source(container, categories)
     consent = consent_for(source)
     consent.check_table(source)
+    consent, source = read_not_applicable(consent, source, not_applicable)
     weights = np.ones(source.n_rows) if weight is None else as_weight(weight, weight_name, source.n_rows)
     shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
     return People(container, source, consent, shared, weights)
@@ -190,7 +202,15 @@ def _mapped(wrapped: Wrapped, table: Any, source: RowSource) -> Consent:
         )
         for group, columns in wrapped.consent.groups.items()
     }
-    consent = Consent(groups, tuple(source.names), wrapped.consent.needs)
+
+    def place(column: int) -> int:
+        return _origin(arriving[column], wrapped.consent.feature_names[column], source.names)
+
+    not_applicable = tuple(
+        DoesNotApply(place(one.column), None if one.where is None else place(one.where), one.values)
+        for one in wrapped.consent.not_applicable
+    )
+    consent = Consent(groups, tuple(source.names), wrapped.consent.needs, not_applicable)
     _try_out(wrapped, consent, table, source)
     return consent
 
@@ -221,7 +241,7 @@ def _origin(arrived: str, trained: str, names: Sequence[str]) -> int:
     if len(behind) == 1:
         return behind[0]
     raise ConsentError(
-        f"The optional column {trained!r} of the model is made by the steps before it, and it is not known from which "
+        f"The column {trained!r} of the model is made by the steps before it, and it is not known from which "
         "columns of the table. Say with optional which columns people may withhold."
     )
 
@@ -231,6 +251,13 @@ def _try_out(wrapped: Wrapped, consent: Consent, table: Any, source: RowSource) 
     rows = np.unique(np.linspace(0, source.n_rows - 1, min(TRIAL_ROWS, source.n_rows)).astype(np.int64))
     some = rows_of(table, rows)
     complete = _arrived(wrapped, some)
+    if consent.not_applicable and not np.array_equal(
+        consent.availability(some), wrapped.consent.availability(transformed(wrapped.steps, some))
+    ):
+        raise ConsentError(
+            "Who shares what differs between the table and what reaches the model: a step before it changes columns "
+            "that not_applicable looks at. Say with optional and not_applicable what people may withhold."
+        )
     for g, group in enumerate(consent.group_names):
         erased = _arrived(wrapped, erase_columns(some, list(consent.groups[group])))
         inner = list(wrapped.consent.groups[group])

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,15 +26,34 @@ BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""
 
 
+NOT_APPLICABLE = -(2.0**100)
+"""What number columns hold where they do not apply: the same in float32 and float64, below all that is measured."""
+
+NOT_APPLICABLE_WORD = "not applicable"
+"""What category columns hold where they do not apply."""
+
+
+class DoesNotApply(NamedTuple):
+    """Where an optional column does not apply."""
+
+    column: int
+    where: int | None
+    """The base column that decides it where the cell is empty; None if the column itself has values for it."""
+    values: tuple[Any, ...]
+    """The values of that column which say so."""
+
+
 @dataclass(frozen=True)
 class Categories:
-    """The categories of a training table: the same category gets the same code in every other table."""
+    """How a training table was read: the same category gets the same code in every other table."""
 
     values: Sequence[Sequence[Any]]
     """The categories of each category column, in the order of their codes."""
     columns: Sequence[int] | None = None
     """Positions of these columns. A plain LightGBM model does not keep them (None): then they are the category columns
     of the other table, in order."""
+    not_applicable: tuple[DoesNotApply, ...] = ()
+    """Where optional columns do not apply."""
 
     def __reduce__(self) -> Any:
         return pickled("Categories", vars(self))
@@ -64,6 +83,8 @@ class ColumnTypes:
     """Those of the categorical columns that LightGBM itself would refuse."""
     pandas_categorical: list[list[Any]] | None = None
     """The categories of each coded column, as LightGBM keeps them in its models."""
+    not_applicable: tuple[DoesNotApply, ...] = ()
+    """Where optional columns do not apply; cells for which that is known hold a value of their own."""
     has_other_integer_labels: bool = False
     """A DataFrame has integer column labels that are not their positions: an integer could mean either."""
 
@@ -124,7 +145,7 @@ class RowSource(abc.ABC):
 
     @property
     def categories(self) -> Categories:
-        return Categories(self.pandas_categorical or [], self.coded)
+        return Categories(self.pandas_categorical or [], self.coded, self._columns.not_applicable)
 
     @property
     def values_per_row(self) -> int:
@@ -228,6 +249,80 @@ class SubsetSource(DerivedSource):
         return self._whole.take(self._rows[rows])
 
 
+class FilledSource(DerivedSource):
+    """Another source with a value of its own in empty cells of optional columns that do not apply.
+
+    What follows (consent, plan, engines, quotes, audits) sees a value that is shared like any other.
+    """
+
+    def __init__(
+        self,
+        whole: RowSource,
+        declared: tuple[DoesNotApply, ...],
+        categories: Categories,
+        masks: Mapping[int, Array] | None = None,
+    ) -> None:
+        super().__init__(whole, whole.n_rows)
+        self._masks = dict(masks or {})
+        columns = [*(one.column for one in declared if one.where is not None), *self._masks]
+        lists = {j: list(values) for j, values in categories.by_column(whole.coded).items()}
+        for j in columns:
+            if j in lists and NOT_APPLICABLE_WORD not in lists[j]:
+                lists[j].append(NOT_APPLICABLE_WORD)
+        self._value = {j: lists[j].index(NOT_APPLICABLE_WORD) if j in lists else NOT_APPLICABLE for j in columns}
+        self._rules = [
+            (one.column, one.where, codes_of(one.values, lists.get(one.where)).astype(whole.dtype))
+            for one in declared
+            if one.where is not None
+        ]
+        own = None if whole.pandas_categorical is None else [lists[j] for j in whole.coded]
+        self._columns = replace(whole.columns, not_applicable=declared, pandas_categorical=own)
+
+    def window(self, lo: int, hi: int) -> Array:
+        return self._filled(self._whole.window(lo, hi), slice(lo, hi))
+
+    def take(self, rows: Array) -> Array:
+        return self._filled(self._whole.take(rows), rows)
+
+    def _filled(self, block: Array, rows: Array | slice) -> Array:
+        out = block
+        cells = [(j, np.isin(block[:, where], codes)) for j, where, codes in self._rules]
+        for j, does_not_apply in [*cells, *((j, mask[rows]) for j, mask in self._masks.items())]:
+            empty = does_not_apply & np.isnan(block[:, j])
+            if empty.any():
+                out = block.copy(order="K") if out is block else out
+                out[empty, j] = self._value[j]
+        return out
+
+
+def filled(
+    source: RowSource,
+    declared: tuple[DoesNotApply, ...],
+    categories: Categories,
+    masks: Mapping[int, Array] | None = None,
+) -> RowSource:
+    """Return a source with values where columns do not apply: by rules, or by ``masks``, column → one flag per row.
+
+    ``categories`` tell which codes the values of a rule have; a source that was filled before is returned as it is.
+    """
+    if not masks and declared in ((), source.columns.not_applicable):
+        return source
+    if any(one.where is not None for one in declared) or masks:
+        if source.is_sparse:
+            raise ValueError(
+                "not_applicable with a sparse matrix: name a value that stands for it, or pass a dense table."
+            )
+        return FilledSource(source, declared, categories, masks)
+    return source.with_columns(replace(source.columns, not_applicable=declared))
+
+
+def codes_of(values: Sequence[Any], categories: Sequence[Any] | None) -> Array:
+    """Return the numbers that stand for values in a column, NaN for those it cannot hold."""
+    if categories is None:
+        return np.array([np.nan if isinstance(value, str) else float(value) for value in values])
+    return np.array([categories.index(value) if value in categories else np.nan for value in values], dtype=float)
+
+
 def is_plain(array: Array) -> bool:
     """Return whether an array can be read in place."""
     return array.dtype in (np.float32, np.float64) and (array.flags.c_contiguous or array.flags.f_contiguous)
@@ -270,7 +365,7 @@ def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | Non
         raise ValueError("The feature table has no rows.")
     if source.n_columns == 0:
         raise ValueError("The feature table has no columns.")
-    return source
+    return source if categories is None else filled(source, categories.not_applicable, categories)
 
 
 def _dispatch(data: Any, categories: Categories | None) -> RowSource:
@@ -649,6 +744,7 @@ class SourceTable:
     params: dict[str, Any] = field(default_factory=dict)
     """Parameters that were given with the table."""
     optional: Any = None
+    not_applicable: Any = None
     available: Array | None = None
     data: Any = None
     """The user's own container, if a model can predict from it or it can be read whole."""
@@ -703,6 +799,12 @@ class SourceTable:
             return [str(name) for name in self.feature_name]
         return default_names(self.source.n_columns)
 
+    def with_source(self, source: RowSource) -> SourceTable:
+        """Return the same people, read otherwise."""
+        if source is self.source:
+            return self
+        return replace(self, source=source, pandas_categorical=source.pandas_categorical)
+
     def subset(self, rows: Array) -> SourceTable:
         scores = self.init_score
         if scores is not None:
@@ -716,8 +818,25 @@ class SourceTable:
             init_score=scores,
             group=None,
             available=None if self.available is None else np.asarray(self.available)[rows],
+            not_applicable=_of_rows(self.not_applicable, rows),
             data=None,
         )
+
+
+def _of_rows(not_applicable: Any, rows: Array) -> Any:
+    """Return a declaration with the flags of some rows, where it has flags."""
+    if not isinstance(not_applicable, Mapping):
+        return not_applicable
+    whole = {key: flags_of(given) for key, given in not_applicable.items()}
+    return {**not_applicable, **{key: flags[rows] for key, flags in whole.items() if flags is not None}}
+
+
+def flags_of(given: Any) -> Array | None:
+    """Return a vector of True and False as an array, None for anything else."""
+    if isinstance(given, (str, Mapping)) or not hasattr(given, "__len__"):
+        return None
+    flags = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+    return flags if flags.ndim == 1 and flags.dtype == np.bool_ and len(flags) else None
 
 
 def _names_of(source: RowSource, given: Any, name: str) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from .._common import Array, did_you_mean, similar
 from .._consent import OptionalColumns, declares_something
+from .._not_applicable import NotApplicable
 from .._tables.files import DataError
 from .._tables.sources import (
     Categories,
@@ -41,7 +42,7 @@ from ..warnings import ProtectionLostWarning
 class Dataset(lgb.Dataset):
     """``lgb.Dataset`` with a declaration of which of its columns are optional.
 
-    Takes the arguments of ``lgb.Dataset``, and three more. With optional columns, ``data`` may hold text and categories
+    Takes the arguments of ``lgb.Dataset``, and four more. With optional columns, ``data`` may hold text and categories
     in any DataFrame or Arrow table: they are read as categories, whether or not ``categorical_feature`` names them.
     (LightGBM's rule still applies to pandas categories: those it does not name are read as numbers.)
 
@@ -56,6 +57,12 @@ class Dataset(lgb.Dataset):
         Columns people may withhold, by name or integer position. In a list every column is shared or withheld on its
         own; the columns of a group are shared or withheld together. :class:`Levels` in place of columns are shared one
         after the other, and :class:`Needs` is a group that is shared only with another. At most 64 groups.
+    not_applicable : dict optional column or group -> where it does not apply, optional
+        What is missing counts as withheld, unless there was nothing to share. For each column: a value of it that says
+        so, or several (``{"income": -8}``); a rule, base column → values with which an empty cell does not apply
+        (``{"income": {"status": ["child"]}}``), which the model keeps and applies wherever it reads a table; or one
+        flag per row of this table (``{"income": no_income}``). In other tables write :data:`NOT_APPLICABLE` where a
+        flag would be, in text columns ``"not applicable"``.
     available : bool matrix (rows × groups), optional
         Who shares which group. By default a group is shared if at least one of its columns has a value.
     exposure : one number per row, optional
@@ -97,6 +104,7 @@ class Dataset(lgb.Dataset):
         position: Any = None,
         *,
         optional: OptionalColumns = None,
+        not_applicable: NotApplicable = None,
         available: Any = None,
         exposure: Any = None,
         **unknown: Never,  # an error for type checkers; the suggestion is made when it runs
@@ -120,6 +128,7 @@ class Dataset(lgb.Dataset):
             position=position,
         )
         self.optional = optional
+        self.not_applicable = not_applicable
         self.available = available
         self.exposure = exposure
 
@@ -264,6 +273,7 @@ def read_dataset(
     else:
         source, feature_name, data, vectors = _stored(dataset, name, categories, names)
     fields |= vectors
+    source = row_source(source, categories)  # with values where something does not apply
     check_categories(source, name)
     return SourceTable.of(
         source,
@@ -278,6 +288,7 @@ def read_dataset(
         group=dataset.group,
         params=dict(dataset.params or {}),
         optional=getattr(dataset, "optional", None),
+        not_applicable=getattr(dataset, "not_applicable", None),
         available=getattr(dataset, "available", None),
     )
 

@@ -26,6 +26,7 @@ from .._engines.features import check_features
 from .._engines.names import by_position, names_columns, value_of
 from .._losses import Objective, Quantile, check_takes_exposure
 from .._models.schema import Favourable, categories_of, check_favourable, kept_of
+from .._not_applicable import NotApplicable, read_not_applicable
 from .._silence import warn_of_encoded_silence
 from .._tables.sources import (
     RowSource,
@@ -43,6 +44,7 @@ logger = logging.getLogger("pucboost")
 
 OWN_KEYS = (
     "optional",
+    "not_applicable",
     "engine",
     "augmentation",
     "copies",
@@ -74,6 +76,7 @@ INSTEAD = {
 class Settings:
     engine: str = DEFAULT_ENGINE
     optional: Any = None
+    not_applicable: NotApplicable = None
     augmentation: str = "balanced"
     valid_augmentation: str = "balanced"
     copies: float | None = None
@@ -125,6 +128,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
         Settings(
             engine=own.get("engine", DEFAULT_ENGINE),
             optional=own.get("optional"),
+            not_applicable=own.get("not_applicable"),
             augmentation=augmentation,
             valid_augmentation=augmentation if valid is None else check_augmentation(valid, "valid_augmentation"),
             copies=None if copies is None else check_copies(copies),
@@ -261,6 +265,8 @@ class TrainingRequest:
         optional |= settings.plan is not None
         if settings.anchor is not None and not optional:
             raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
+        if not optional and (settings.not_applicable or getattr(train_set, "not_applicable", None)):
+            raise ValueError("not_applicable needs optional columns: nothing else is silence when it is missing.")
         if engine.trains_plain_datasets and not optional and not is_read_by_us(train_set):
             return None
         reader = None if settings.plan is None else settings.plan.plan.read
@@ -271,7 +277,11 @@ class TrainingRequest:
                 "optional column is sometimes missing.",
             )
         consent = resolve_consent(table, settings.optional)
-        if settings.plan is not None:
+        if settings.plan is None:
+            declared = table.not_applicable, settings.not_applicable
+            consent, source = read_not_applicable(consent, table.source, *declared)
+            table = table.with_source(source)
+        else:
             consent = _consent_of_plan(settings.plan, consent)
         consent.warn_without_base()
         keeps = keep_training_booster
@@ -350,6 +360,7 @@ class TrainingRequest:
             _check_names(engine, table.names)
             _check_categories(table.source)
         engine_params = by_position(engine_params, table.names)
+        _check_not_applicable(consent, table, engine_params | table.params)
         asked = {} if metrics is None else {"metric": metrics}
         asked |= {
             "anchor": settings.anchor,
@@ -390,6 +401,24 @@ def _check_categories(source: RowSource) -> None:
     for j, values in source.categories.by_column(source.coded).items():
         if any(isinstance(value, str) and "\0" in value for value in values):
             raise ValueError(f"Column {source.names[j]!r} has a category with a null character in it. Remove it.")
+
+
+def _check_not_applicable(consent: Consent, table: SourceTable, params: Mapping[str, Any]) -> None:
+    """Raise if a value that means "does not apply" would be read as a quantity, or as a category code."""
+    signs = value_of(params, "monotone_constraints") or ()
+    signs = signs if isinstance(signs, (list, tuple)) else ()
+    given = table.categorical_feature if isinstance(table.categorical_feature, (list, tuple)) else ()
+    as_codes = {table.names.index(one) if one in table.names else one for one in given} - set(table.source.coded)
+    for column in {one.column for one in consent.not_applicable}:
+        name, reason = table.names[column], None
+        if value_of(params, "linear_tree") in (True, "true", 1):
+            reason = "linear_tree would multiply the value that means so. Leave linear_tree out"
+        elif column < len(signs) and signs[column]:
+            reason = "monotone_constraints would order the value that means so. Leave the column out of them"
+        elif column in as_codes:
+            reason = "its categories are codes without names. Pass a DataFrame with text or category columns"
+        if reason is not None:
+            raise ValueError(f"not_applicable of column {name!r}: {reason}.")
 
 
 def resolve_consent(table: SourceTable, optional_in_params: Any, name: str = "train_set") -> Consent:
@@ -447,6 +476,11 @@ def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTa
     table = read_dataset(valid_set, name, training.categories, training.feature_names)
     if declares_something(table.optional):
         table = _in_order_of(request.consent, resolve_consent(table, None, name), table, number)
+    if table.not_applicable:
+        declared, source = read_not_applicable(request.consent, table.source, table.not_applicable)
+        if declared != request.consent:
+            raise ValueError(f"not_applicable of {name} says {declared}, that of train_set {request.consent}.")
+        table = table.with_source(source)
     check_validation(request, table, name)
     return table
 

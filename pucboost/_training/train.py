@@ -79,6 +79,8 @@ def train(
 
         - ``optional``: list of columns, or dict group → columns, :class:`Levels` or :class:`Needs` (or on
           ``puc.Dataset``)
+        - ``not_applicable``: dict of optional columns → where they do not apply, so that nothing was declined (or on
+          ``puc.Dataset``, which explains it)
         - ``augmentation``: ``"balanced"`` (default), ``"exhaustive"``, ``"fixed"``, ``"none"``
         - ``copies``: virtual rows per row for ``"balanced"``; default 4, and 2 above 200,000 rows; 8 with ``"native"``
         - ``valid_augmentation``: scheme for the validation sets; default: the same as ``augmentation``. On raw

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._common import Array
 from .._consent import Consent, OptionalColumns
+from .._not_applicable import NotApplicable, read_not_applicable
 from .._silence import warn_of_encoded_silence
 from .._tables.sources import RowSource, as_weight, check_no_mask, eager, is_frame, row_source
 from .plan import Augmentation, check_augmentation, plan_masks
@@ -20,6 +21,7 @@ def augment(
     y: Any,
     *,
     optional: OptionalColumns,
+    not_applicable: NotApplicable = None,
     augmentation: Augmentation = "balanced",
     copies: float | None = None,
     seed: int = 0,
@@ -42,6 +44,7 @@ def augment(
     X : array, CSR matrix, pandas, polars or Arrow table (a polars LazyFrame is collected)
     y : labels, one per row; any type
     optional : list of columns, or dict group -> columns
+    not_applicable : dict; where optional columns do not apply, as in :class:`Dataset`
     augmentation : {"balanced", "exhaustive", "fixed", "none"}
     copies : virtual rows per row for "balanced"; default 4, and 2 above 200,000 rows
     seed : int
@@ -91,7 +94,7 @@ def augment(
     source = row_source(X)
     if optional is None:
         raise ValueError("optional must be a list of columns or a dict group -> columns, got None.")
-    consent = Consent.of(optional, source)
+    consent, source = read_not_applicable(Consent.of(optional, source), source, not_applicable)
     consent.warn_without_base()
     labels, user_weight = checked_labels(y, sample_weight, fill_value, source, consent)
     shared = consent.visible(source, available, zero_as_missing=False, num_threads=num_threads)

@@ -25,7 +25,17 @@ from .._common import Array
 from .._consent import Consent, OptionalColumns, warn_of_lacking
 from .._kernels import masks as kernel
 from .._kernels.compiling import run_in_ranges, thread_count
-from .._tables.sources import Categories, ColumnTypes, RowSource, as_vector, as_weight, eager, row_source
+from .._not_applicable import NotApplicable, read_not_applicable
+from .._tables.sources import (
+    NOT_APPLICABLE_WORD,
+    Categories,
+    ColumnTypes,
+    RowSource,
+    as_vector,
+    as_weight,
+    eager,
+    row_source,
+)
 from .augment import augmented, checked_labels
 from .plan import (
     ENGINE_MAX_ROWS,
@@ -144,6 +154,7 @@ class SharedPlan:
         y: Any = None,
         *,
         optional: OptionalColumns,
+        not_applicable: NotApplicable = None,
         available: Any = None,
         zero_as_missing: bool = False,
         num_threads: int | None = None,
@@ -154,8 +165,8 @@ class SharedPlan:
         ----------
         X, y
             The part. Labels are only needed for ``is_unbalance``.
-        optional, available
-            As in :class:`pucboost.Dataset`.
+        optional, not_applicable, available
+            As in :class:`pucboost.Dataset`, but without flags in ``not_applicable``.
         zero_as_missing
             As in the parameters of training, if they have it.
         num_threads
@@ -165,7 +176,7 @@ class SharedPlan:
         if is_empty(X):
             return PartFacts(0)
         source = row_source(X)
-        consent = Consent.of(optional, source)
+        consent, source = read_not_applicable(Consent.of(optional, source), source, not_applicable, only_part=True)
         shared = consent.visible(source, available, zero_as_missing=zero_as_missing, num_threads=num_threads)
         seen, people = np.unique(shared, return_counts=True)
         few, (sizes, place) = len(seen) <= MAX_MASKS_TOLD, size_classes(shared, consent.nesting)
@@ -372,7 +383,8 @@ class SharedPlan:
 
     def read(self, X: Any) -> RowSource:
         """Return the rows of a part, with the categories of the whole table."""
-        source = row_source(X, Categories(self.columns.pandas_categorical or [], self.columns.coded))
+        known = Categories(self.columns.pandas_categorical or [], self.columns.coded, self.consent.not_applicable)
+        source = row_source(X, known)
         if source.feature_names is not None and self.columns.names is not None:
             self.consent.check_columns(source.feature_names)
         return source.with_columns(self.columns)
@@ -477,18 +489,23 @@ def common_columns(parts: Sequence[PartFacts]) -> ColumnTypes:
                 "Give every part the same columns in the same order."
             )
     lists: dict[int, list[Sequence[Any]]] = {}
+    own_word: set[int] = set()  # it comes last, also where categories are numbers
     for columns in given:
         for j, values in zip(columns.coded, columns.pandas_categorical or (), strict=True):
-            lists.setdefault(j, []).append(values)
+            lists.setdefault(j, []).append([value for value in values if value != NOT_APPLICABLE_WORD])
+            own_word |= {j} if NOT_APPLICABLE_WORD in values else set()
     categorical = {j for columns in given for j in columns.categorical}
     names = range(max(lists, default=-1) + 1) if first.names is None else first.names
     merged = {j: _union(found, names[j], j in categorical) for j, found in sorted(lists.items())}
+    for j in own_word:
+        merged[j].append(NOT_APPLICABLE_WORD)
     return ColumnTypes(
         names=first.names,
         coded=tuple(merged),
         categorical=tuple(sorted(categorical)),
         never_numbers=tuple(sorted({j for columns in given for j in columns.never_numbers})),
         pandas_categorical=None if first.pandas_categorical is None and not merged else list(merged.values()),
+        not_applicable=first.not_applicable,
         has_other_integer_labels=first.has_other_integer_labels,
     )
 

@@ -256,7 +256,7 @@ MISTYPED = [
     ("clutsers", r"unexpected keyword argument 'clutsers'\. Did you mean 'clusters'\?"),
     ("favorable", r"unexpected keyword argument 'favorable'\. Did you mean 'favourable'\?"),
     ("train", r"unexpected keyword argument 'train'\. Did you mean 'train_data'\?"),
-    ("xyz", r"unexpected keyword argument 'xyz'\. The options are optional, available, .*, progress\."),
+    ("xyz", r"unexpected keyword argument 'xyz'\. The options are optional, not_applicable, available, .*, progress\."),
 ]
 WRONG_OUTCOMES: list[tuple[Any, str]] = [
     (np.ones(300), "Every outcome is 1: with only one class"),
