@@ -149,15 +149,10 @@ def test_informativeness_needs_variation() -> None:
     ]
     assert [f.shared for f in found] == [1.0, 0.0, 0.5]
     assert all(f.p_value is f.adjusted_p_value is f.statistic is None for f in found)
-
-
-def test_informativeness_without_variation_of_the_product() -> None:
-    """Whoever shares has outcome 1, all others 0: the residuals vary, their product does not."""
-    n = 64
-    shares = np.arange(n) % 2
+    # Whoever shares has outcome 1, all others 0: the residuals vary, their product does not.
+    shares, half = np.arange(n) % 2, np.full(n, 0.5)
     table = np.column_stack([np.arange(n), np.where(shares, 1.0, np.nan)])
     people, _ = read_audit_people(table, shares, optional=[1], num_threads=1)
-    half = np.full(n, 0.5)
     nothing = MaskScores(0, np.arange(n), half, half, people.y, (half, half))
     (found,) = informativeness(people, nothing, KnownView(half))  # type: ignore[arg-type]
     assert (found.note, found.p_value) == ("No variation: not testable.", None)

@@ -13,18 +13,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost as xgb
-from audit_tools import (
-    NO_FIT,
-    PAPER,
-    QUICK,
-    TEASER,
-    assert_same_case,
-    audit,
-    entry_of,
-    numbers,
-    read,
-    scored_of,
-)
+from audit_tools import NO_FIT, PAPER, QUICK, TEASER, assert_same_case, audit, entry_of, numbers, read, scored_of
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline

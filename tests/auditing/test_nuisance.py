@@ -281,7 +281,7 @@ class StandIn:
         return SimpleNamespace(best_iteration=1, current_iteration=lambda: grown[0], update=update)
 
 
-def test_early_stopping_does_not_take_the_only_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_stopping_does_not_take_the_only_event_or_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     learner = CrossFitter(make_people(), FittingOptions(num_threads=1)).view(0).learner
     train = np.arange(100)
     stand_in = StandIn()
@@ -294,15 +294,9 @@ def test_early_stopping_does_not_take_the_only_event(monkeypatch: pytest.MonkeyP
         assert len(stop) == 19  # a fifth of those without an event, none of the one with
         learner.train(train, target, EVENT.lightgbm_params, 0)
         assert stand_in.labels.pop() == target[fit].tolist()
-
-
-def test_early_stopping_does_not_take_the_only_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     people = make_people(clusters=np.arange(300) // 100)
     learner = CrossFitter(people, FittingOptions(folds=3, num_threads=1)).view(0).learner
-    stand_in = StandIn()
-    monkeypatch.setattr(lgb, "train", stand_in)
-    train = np.random.default_rng(0).permutation(100)
-    learner.train(train, np.arange(300.0), {}, 0)
+    learner.train(np.random.default_rng(0).permutation(100), np.arange(300.0), {}, 0)
     assert stand_in.labels == [list(range(100))]
 
 
