@@ -97,7 +97,7 @@ UNSCORABLE = {
         make_pipeline(
             make_column_transformer((PCA(1), ["age", "sex"]), remainder="passthrough"), classifier(optional=[0])
         ),
-        "The optional column 'Column_0' of the model is made by the steps before it",
+        "The column 'Column_0' of the model is made by the steps before it",
     ),
     "nameless": (
         make_pipeline(FunctionTransformer(np.asarray), classifier(optional=[2, 3, 4])),
