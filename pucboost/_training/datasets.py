@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
+from pathlib import Path
 from typing import Any, Literal, Never, TypeAlias
 
 import lightgbm as lgb
@@ -82,7 +83,8 @@ class Dataset(lgb.Dataset):
 
     One claim in half a year and three in two years, with a label that is a total:
 
-    >>> claims = puc.Dataset(X, [1, 3], exposure=[0.5, 2.0], optional=[1, 2])
+    >>> puc.Dataset(X, [1, 3], exposure=[0.5, 2.0], optional=[1, 2])
+    <Dataset: 2 rows × 3 columns, with label, optional: 1, 2>
 
     A folder of Parquet files, or a table of polars, with the label in one of its columns:
 
@@ -131,6 +133,19 @@ class Dataset(lgb.Dataset):
         self.not_applicable = not_applicable
         self.available = available
         self.exposure = exposure
+
+    def __repr__(self) -> str:
+        shape = getattr(self.data, "shape", None)
+        if shape is None and self._handle is not None:  # the raw data are gone
+            shape = self.num_data(), self.num_feature()
+        if shape is not None:
+            size = " × ".join(f"{n:,} {what}" for n, what in zip(shape, ("rows", "columns"), strict=False))
+        else:
+            size = repr(self.data) if isinstance(self.data, (str, Path)) else f"a {type(self.data).__name__}"
+        optional: Any = self.optional if declares_something(self.optional) else ()
+        groups = ", ".join(map(str, getattr(optional, "group_names", optional)))
+        label = "no label" if self.label is None else "with label"
+        return f"<Dataset: {size}, {label}, {f'optional: {groups}' if groups else 'nothing declared optional'}>"
 
     def _update_params(self, params: dict[str, Any] | None) -> lgb.Dataset:
         # lgb.train and lgb.cv begin with this. pucboost trains on Datasets of its own if something is optional.

@@ -370,3 +370,17 @@ def test_a_table_is_never_in_memory(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 48, done.stdout  # half of the table
+
+
+def test_a_dataset_shows_what_it_holds_without_being_constructed() -> None:
+    X, groups = np.ones((1200, 3)), {"app": [1], "blood": [2]}
+    for dataset, text in (
+        (puc.Dataset(X, X[:, 0], optional=groups), "1,200 rows × 3 columns, with label, optional: app, blood"),
+        (puc.Dataset(X), "1,200 rows × 3 columns, no label, nothing declared optional"),
+        (puc.Dataset("people.parquet", "claim", optional=["steps"]), "'people.parquet', with label, optional: steps"),
+    ):
+        assert repr(dataset) == f"<Dataset: {text}>"
+        assert dataset._handle is None
+    constructed = puc.Dataset(X, X[:, 0], params={"verbosity": -1, "feature_pre_filter": False}).construct()
+    assert constructed.data is None
+    assert repr(constructed) == "<Dataset: 1,200 rows × 3 columns, with label, nothing declared optional>"
