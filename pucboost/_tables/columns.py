@@ -361,7 +361,10 @@ class Codes(Column):
         self._is_text = {isinstance(value, str) for value in categories}
         has_text = converts and not all(isinstance(value, (int, float)) for value in categories)
         self._code = {str(value) if has_text else value: code for code, value in enumerate(categories)}
+        self.unknown: dict[Any, None] = {}
+        """The first few distinct values that are none of the categories."""
         self._values: Any = None
+        self._listed: list[Any] = []
         self._codes_of_values = np.empty(0)
         self._is_unknown = np.zeros(1, dtype=bool)
 
@@ -370,12 +373,12 @@ class Codes(Column):
         if self._values is None or not values.equals(self._values):  # blocks of a file often share a dictionary
             listed = values.tolist()
             self._check(listed)
-            self._values = values
+            self._values, self._listed = values, listed
             self._codes_of_values = np.array([*(self._code.get(value, np.nan) for value in listed), np.nan])
             given = [value is not None and value == value for value in (*listed, None)]
             self._is_unknown = np.isnan(self._codes_of_values) & given
         if self._is_unknown.any():
-            self._count(self._is_unknown[indices], part)
+            self._count(indices, part)
         self._n_rows += len(part)
         return np.asarray(self._codes_of_values[indices])
 
@@ -386,11 +389,13 @@ class Codes(Column):
             return as_text(part)
         return pa.array(as_numbers(self.name, part), pa.float64(), from_pandas=True)
 
-    def _count(self, unknown: Array, part: nw.Series[Any]) -> None:
-        rows = np.flatnonzero(unknown)
+    def _count(self, indices: Array, part: nw.Series[Any]) -> None:
+        rows = np.flatnonzero(self._is_unknown[indices])
         if len(rows) and not self.n_unknown:
             self.first_unknown = f"{quoted(part.item(int(rows[0])))} in row {self._n_rows + int(rows[0]) + 1}"
         self.n_unknown += len(rows)
+        if len(self.unknown) <= SHOWN:
+            self.unknown |= dict.fromkeys(self._listed[i] for i in np.unique(indices[rows])[: SHOWN + 1])
 
     def _check(self, values: list[Any]) -> None:
         """Refuse values that could only become missing: text where all categories are numbers, or the reverse."""
@@ -555,11 +560,16 @@ def reader_of(name: str, kind: str, categories: Sequence[Any] | None) -> Column:
     return OtherKind(name, categories)
 
 
-def warn_of_unknown_values(name: str) -> None:
+def warn_of_unknown_values(column: Codes) -> None:
+    rows = "1 row" if column.n_unknown == 1 else f"{column.n_unknown:,} rows"
     warn(
-        f"Column {name!r} has values that the model does not know; they were read as missing, and so as withheld if "
-        "the column is optional."
+        f"Column {column.name!r} has values that the model does not know in {rows} ({_some(list(column.unknown))}); "
+        "they were read as missing, and so as withheld if the column is optional."
     )
+
+
+SHOWN = 3
+"""How many values of a column a message shows."""
 
 
 _DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})(\D|$)")
@@ -579,7 +589,7 @@ def _looks_like_number(value: str) -> bool:
 
 
 def _some(values: Sequence[Any]) -> str:
-    return ", ".join(quoted(value) for value in values[:3]) + (", …" if len(values) > 3 else "")
+    return ", ".join(quoted(value) for value in values[:SHOWN]) + (", …" if len(values) > SHOWN else "")
 
 
 # DataFrames and Arrow tables ------------------------------------------------------------------------------------------
@@ -631,8 +641,12 @@ class FrameSource(RowSource):
         for j, (series, reader) in enumerate(zip(self._series, self._readers, strict=True)):
             n_unknown = reader.n_unknown
             out[:, j] = reader.encode(pick(series))
-            if reader.n_unknown and not n_unknown:
-                warn_of_unknown_values(reader.name)
+            if isinstance(reader, Codes) and reader.n_unknown and not n_unknown:
+                # This is but a part of the table, and parts may be read again.
+                whole = Codes(reader.name, reader.categories)
+                for lo, hi in blocks_of(len(series)):
+                    whole.encode(series[lo:hi])
+                warn_of_unknown_values(whole)
         return out
 
     def window(self, lo: int, hi: int) -> Array:

@@ -667,8 +667,8 @@ def load_as_trained(
     ]
     table = load_table(file, columns, roles)
     for column in columns:
-        if column.n_unknown:
-            warn_of_unknown_values(column.name)
+        if isinstance(column, Codes) and column.n_unknown:
+            warn_of_unknown_values(column)
     return table
 
 

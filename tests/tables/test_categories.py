@@ -104,10 +104,13 @@ def test_unseen_categories_are_missing_and_columns_without_values_fit_everywhere
     expected = puc.predict(booster, categories(missing).astype({"region": object, "diet": object}))
     for convert in CONTAINERS.values():
         if convert is not codes:
-            with pytest.warns(UserWarning, match="has values that the model does not know; they were read as") as said:
+            with pytest.warns(UserWarning, match="know in 400 rows .*; they were read as missing") as said:
                 np.testing.assert_array_equal(puc.predict(booster, convert(unseen)), expected)
             assert sorted(str(one.message).split("'")[1] for one in said) == ["diet", "region"]  # once for each column
             assert said[0].filename == __file__
+            assert "region' has values that the model does not know in 400 rows ('Mars');" in "".join(
+                str(one.message) for one in said
+            )
     for table in (
         pl.DataFrame(missing),  # of type Null
         pl.DataFrame(missing).with_columns(pl.col("region", "diet").cast(pl.Float32)),
