@@ -42,6 +42,11 @@ OPTIONAL = {"app": ["steps", "diet"], "grade": ["grade"], "glucose": ["glucose"]
 TEXT, WHOLE = ["region", "diet", "grade"], ["children", "steps"]
 
 
+def as_pandas(result: Any) -> pd.DataFrame:
+    """Quotes and sharing values, which come in the container of their table, as pandas."""
+    return result if isinstance(result, pd.DataFrame) else result.to_pandas()
+
+
 def people(seed: int = 0) -> tuple[dict[str, list[Any]], Any]:
     """Columns of plain Python values, None where they are missing, and labels."""
     rng = np.random.default_rng(seed)

@@ -44,6 +44,7 @@ from .._tables.sources import (
     as_exposure,
     check_no_mask,
     eager,
+    in_container_of,
     is_frame,
     row_source,
     rows_of,
@@ -344,7 +345,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
                 "constructor."
             )
 
-    def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:
+    def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> Any:
         """Return what each person would be told for every subset of the groups they share.
 
         Parameters
@@ -354,15 +355,19 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        pandas.DataFrame
-            One column per subset, NaN where the person does not share all of its groups; the probability of
-            ``classes_[1]`` for two classes, one column per subset and class for more.
+        DataFrame
+            Of the kind of ``X``. One column per subset, missing where the person does not share all of its groups; the
+            probability of ``classes_[1]`` for two classes, one column per subset and class for more.
         """
         predictor = self._predictor(X, raw_score=raw_score)
         self._check_something_optional("there is nothing to quote but predict(X)")
-        return quote_subsets(predictor, subsets)
+        return in_container_of(X, self._with_classes(quote_subsets(predictor, subsets)))
 
-    def sharing_value(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> pd.DataFrame:
+    def _with_classes(self, quotes: pd.DataFrame) -> pd.DataFrame:
+        """Name the classes of quotes, if there are several, by their labels."""
+        return quotes
+
+    def sharing_value(self, X: Any, *, raw_score: bool = False, target_class: Any = None) -> Any:
         """Return how much each shared group moves each prediction: the Shapley value over the person's own groups.
 
         Parameters
@@ -375,12 +380,12 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        pandas.DataFrame
+        DataFrame
             As :func:`pucboost.sharing_value` returns it.
         """
         predictor = self._predictor(X, raw_score=raw_score, target_class=target_class)
         self._check_something_optional("there is nothing whose sharing could be worth something")
-        return sharing_values(predictor)
+        return in_container_of(X, sharing_values(predictor))
 
     def sharing_effects(
         self, X: Any, *, favourable: Favourable | None = None, target_class: Any = None

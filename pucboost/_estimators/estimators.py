@@ -295,13 +295,10 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         # With two classes and a loss for several, the difference of the scores is the log-odds.
         return np.asarray(raw[:, 1] - raw[:, 0]) if raw.ndim == 2 and raw.shape[1] == 2 else raw
 
-    def quote(self, X: Any, *, subsets: Any = None, raw_score: bool = False) -> pd.DataFrame:
-        table = super().quote(X, subsets=subsets, raw_score=raw_score)
-        if table.columns.nlevels == 2:
-            table.columns = table.columns.set_levels(self.classes_, level="class")  # type: ignore[attr-defined]
-        return table
-
-    quote.__doc__ = PUCModel.quote.__doc__
+    def _with_classes(self, quotes: pd.DataFrame) -> pd.DataFrame:
+        if quotes.columns.nlevels == 2:
+            quotes.columns = quotes.columns.set_levels(self.classes_, level="class")  # type: ignore[attr-defined]
+        return quotes
 
     def _target_class(self, label: Any) -> int | None:
         if label is None:

@@ -32,6 +32,7 @@ from .._tables.sources import (
     column_names,
     eager,
     erase_columns,
+    in_container_of,
     is_frame,
     is_stored,
     named_columns,
@@ -86,13 +87,13 @@ def predict(
     booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: Literal[True], max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
     num_threads: int | None = ...,
-) -> tuple[Array, pd.DataFrame]: ...  # fmt: skip
+) -> tuple[Array, Any]: ...  # fmt: skip
 @overload
 def predict(
     booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: bool, max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
     num_threads: int | None = ...,
-) -> Array | tuple[Array, pd.DataFrame]: ...  # fmt: skip
+) -> Array | tuple[Array, Any]: ...  # fmt: skip
 def predict(
     booster: Any,
     X: Any,
@@ -105,7 +106,7 @@ def predict(
     search: Search = "exact",
     target_class: Any = None,
     num_threads: int | None = None,
-) -> Array | tuple[Array, pd.DataFrame]:
+) -> Array | tuple[Array, Any]:
     """Return predictions under a rule for which of the data that a person shares are used.
 
     Parameters
@@ -140,9 +141,9 @@ def predict(
     -------
     array
         One prediction per person; with several classes and no ``target_class``, one column per class.
-    pandas.DataFrame
-        Only with ``return_subset``: one row per person, with the index of ``X``, and one boolean column per group, by
-        its name, whether it was used.
+    DataFrame
+        Only with ``return_subset``, of the kind of ``X``, as :func:`quote` returns it: one row per person and one
+        boolean column per group, by its name, whether it was used.
 
     Examples
     --------
@@ -169,7 +170,8 @@ def predict(
         if not return_subset:
             return prediction
         bits = (used[:, None] >> np.arange(predictor.consent.n_groups, dtype=np.uint64)) & np.uint64(1)
-        return prediction, predictor.frame(bits.astype(bool), list(predictor.consent.group_names))
+        groups = predictor.frame(bits.astype(bool), list(predictor.consent.group_names))
+        return prediction, in_container_of(X, groups)
 
 
 def check_sharing(sharing: Any) -> None:
@@ -182,9 +184,7 @@ def favourable_sign(favourable: Any) -> float:
     return 1.0 if check_favourable(favourable) == "lower" else -1.0
 
 
-def quote(
-    booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False, num_threads: int | None = None
-) -> pd.DataFrame:
+def quote(booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False, num_threads: int | None = None) -> Any:
     """Return what each person would be told for every subset of the groups they share.
 
     The tests in a tree are made once per person, and further subsets then cost little more than additions. Every number
@@ -207,15 +207,17 @@ def quote(
 
     Returns
     -------
-    pandas.DataFrame
-        One row per person, with the index of ``X``, and one column per subset: what the person would be told for
-        sharing just these groups, NaN where they do not share all of them.
+    DataFrame
+        Of polars if ``X`` is, an Arrow table if ``X`` is one, else of pandas, with the index of ``X``. One row per
+        person and one column per subset: what the person would be told for sharing just these groups, missing where
+        they do not share all of them (NaN in pandas, else null).
 
         - ``nothing``: everything withheld
         - the name of a group, or several joined by `` + ``, such as ``app + blood``: these groups and no others, but
           for those that they need: ``fitness 2`` stands for both levels
 
-        With several classes the columns have two levels, ``shared`` (as above) and ``class``.
+        With several classes the columns have two levels, ``shared`` (as above) and ``class``, in polars and Arrow one,
+        ``app + class 0``.
 
     Examples
     --------
@@ -227,7 +229,8 @@ def quote(
     [[True, True, False, False], [True, True, True, True]]
     """
     with engine_threads(num_threads):
-        return quote_subsets(MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads), subsets)
+        predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
+        return in_container_of(X, quote_subsets(predictor, subsets))
 
 
 def quote_subsets(predictor: MaskedPredictor, subsets: Any) -> pd.DataFrame:

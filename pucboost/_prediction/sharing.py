@@ -23,7 +23,7 @@ from .._kernels.compiling import engine_threads
 from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.anchored import loss_of
 from .._models.schema import Favourable, attach_schema, check_favourable, kept_of
-from .._tables.sources import Categories, as_exposure, as_weight, eager, read_label, rows_of
+from .._tables.sources import Categories, as_exposure, as_weight, eager, in_container_of, read_label, rows_of
 from .._training.calibration import FARTHEST, ScoredRows, mask_constants
 from .predictor import (
     DEFAULT_MAX_SUBSETS,
@@ -45,7 +45,7 @@ TRIED = 100
 
 def sharing_value(
     booster: Any, X: Any, *, raw_score: bool = False, target_class: Any = None, num_threads: int | None = None
-) -> pd.DataFrame:
+) -> Any:
     """Return how much each shared group moves each prediction: the Shapley value over the person's own groups.
 
     φ_g = Σ_{s ⊆ a∖g} |s|!·(k−|s|−1)!/k! · [f(b, s ∪ g) − f(b, s)], k = |a|. The values of a person add up to the
@@ -69,8 +69,8 @@ def sharing_value(
 
     Returns
     -------
-    pandas.DataFrame
-        One row per person, with the index of ``X``.
+    DataFrame
+        Of the kind of ``X``, as :func:`quote` returns it, with one row per person.
 
         - ``withheld``: the prediction with everything withheld
         - one column per group, by its name: how much sharing it moves the prediction; 0 where it is not shared
@@ -87,9 +87,8 @@ def sharing_value(
     True
     """
     with engine_threads(num_threads):
-        return sharing_values(
-            MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
-        )
+        predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+        return in_container_of(X, sharing_values(predictor))
 
 
 def sharing_values(predictor: MaskedPredictor) -> pd.DataFrame:

@@ -14,13 +14,16 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from .._common import Array
 from .._persistence import pickled
 from .files import PARQUET
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BLOCK_BYTES = 4 << 20
 """How much of a table is turned into numbers at a time."""
@@ -376,7 +379,7 @@ def _dispatch(data: Any, categories: Categories | None) -> RowSource:
             f"The dataset is a text or binary file ({str(data)!r}); optional features need the table itself. Give a "
             "Parquet file or a folder of them, or read the file, for example with polars.scan_csv or pandas.read_csv."
         )
-    data = without_mask(data)
+    data = from_records(without_mask(data))
     if isinstance(data, np.ndarray):
         return _array_source(data)
     if hasattr(data, "tocsr"):
@@ -398,8 +401,8 @@ def _dispatch(data: Any, categories: Categories | None) -> RowSource:
             source = FrameSource(data, categories)
         return source
     raise TypeError(
-        f"Cannot read a feature table from {type(data).__name__}; pass a numpy array, a scipy CSR matrix, or a "
-        "pandas, polars or Arrow table."
+        f"Cannot read a feature table from {type(data).__name__}; pass a numpy array, a scipy CSR matrix, a pandas, "
+        "polars or Arrow table, or a list of dicts, one for each person."
     )
 
 
@@ -422,10 +425,10 @@ def is_frame(data: Any) -> bool:
 
 
 def eager(data: Any) -> Any:
-    """Return a table in memory as it is, except RecordBatches (a table) and masked arrays (NaN); read any other."""
+    """Return a table in memory as it is, but RecordBatches and dicts as tables and NaN for masks; read any other."""
     import narwhals as nw
 
-    data = nw.to_native(without_mask(data), pass_through=True)
+    data = nw.to_native(from_records(without_mask(data)), pass_through=True)
     if is_frame(data):
         return data
     if is_stored(data):
@@ -437,6 +440,24 @@ def eager(data: Any) -> Any:
 
         return pa.table(data)
     return data
+
+
+def from_records(data: Any) -> Any:
+    """Return people given as a list of dicts as a DataFrame, in which what a dict lacks is missing; all else as it is.
+
+    Examples
+    --------
+    >>> from_records([{"age": 40, "region": "north"}, {"age": 50}])["region"].notna().tolist()
+    [True, False]
+    """
+    if not (isinstance(data, (list, tuple)) and data and isinstance(data[0], Mapping)):
+        return data
+    import pandas as pd
+
+    other = next((row for row, person in enumerate(data) if not isinstance(person, Mapping)), None)
+    if other is not None:
+        raise TypeError(f"Row 0 of the table is a dict, but row {other} is of type {type(data[other]).__name__}.")
+    return pd.DataFrame([dict(person) for person in data])
 
 
 def _is_sequence(data: Any) -> bool:
@@ -962,6 +983,25 @@ def fill_columns(X: Any, columns: list[int], values: list[Any]) -> Any:
     table = erase_columns(X, columns)
     table[:, columns] = values
     return table
+
+
+def in_container_of(table: Any, result: pd.DataFrame) -> Any:
+    """Return numbers about the people of a table in its kind of container: polars, Arrow, or pandas for all others.
+
+    Polars and Arrow have no index, no columns of several levels (their names are joined), and null for what is missing.
+    """
+    import narwhals.dependencies as nwd
+    import pyarrow as pa
+
+    is_lazy = nwd.is_polars_lazyframe(table)
+    table = table if is_stored(table) else eager(table)
+    is_polars = is_lazy or nwd.is_polars_dataframe(table)
+    if not is_polars and not nwd.is_pyarrow_table(table):
+        return result
+    names = [" + class ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in result.columns]
+    columns = [pa.array(result.iloc[:, j].to_numpy(), from_pandas=True) for j in range(result.shape[1])]
+    made = pa.table(columns, names=names)
+    return nwd.get_polars().from_arrow(made) if is_polars else made
 
 
 def select_columns(frame: Any, columns: list[int]) -> Any:

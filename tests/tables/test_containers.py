@@ -22,6 +22,7 @@ from container_tools import (
     N,
     Y,
     arrow,
+    as_pandas,
     categories,
     codes,
     dataset,
@@ -65,8 +66,10 @@ def test_same_model_and_predictions_from_every_container(engine: str) -> None:
 def test_everything_else_takes_every_container(container: str, engine: str) -> None:
     table, plain = CONTAINERS[container](DATA), categories(DATA)
     booster, _, _ = reference(engine)
-    pd.testing.assert_frame_equal(puc.quote(booster, table), puc.quote(booster, plain))
-    pd.testing.assert_frame_equal(puc.sharing_value(booster, table), puc.sharing_value(booster, plain))
+    pd.testing.assert_frame_equal(as_pandas(puc.quote(booster, table)), as_pandas(puc.quote(booster, plain)))
+    pd.testing.assert_frame_equal(
+        as_pandas(puc.sharing_value(booster, table)), as_pandas(puc.sharing_value(booster, plain))
+    )
     rule: dict[str, Any] = {"favourable": "lower"}
     for sharing in ("withheld", "best"):
         expected = puc.predict(booster, plain, sharing=sharing, **rule)

@@ -12,7 +12,20 @@ import pandas as pd
 import polars as pl
 import pytest
 import xgboost as xgb
-from container_tools import CONTAINERS, DATA, ENGINES, OTHERS, N, Y, arrow, categories, dataset, objects, reference
+from container_tools import (
+    CONTAINERS,
+    DATA,
+    ENGINES,
+    OTHERS,
+    N,
+    Y,
+    arrow,
+    as_pandas,
+    categories,
+    dataset,
+    objects,
+    reference,
+)
 
 import pucboost as puc
 from pucboost._models.schema import categories_of
@@ -96,7 +109,7 @@ def test_anchors_have_codes_of_their_own(engine: str) -> None:
     model = puc.train({**ENGINES[engine], "anchor": legacy}, dataset(arrow(data)), 3)
     for table in (arrow(data), categories(data), pl.LazyFrame(data)):
         np.testing.assert_array_equal(puc.predict(model, table, sharing="withheld"), premium)
-        silent = np.flatnonzero(puc.quote(model, table).notna().sum(axis=1) == 1)
+        silent = np.flatnonzero(as_pandas(puc.quote(model, table)).notna().sum(axis=1) == 1)
         assert len(silent) > 10
         np.testing.assert_array_equal(model.predict(table)[silent], premium[silent])
     # XGBoost loses names of categories that are not ASCII, LightGBM keeps none of a matrix.
