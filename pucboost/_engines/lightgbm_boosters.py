@@ -190,6 +190,13 @@ def with_builtin_objective(booster: Any, params: Mapping[str, Any], objective: O
     return whole
 
 
+def _text_columns(frame: Any) -> list[str]:
+    import narwhals as nw
+
+    schema = nw.from_native(frame, eager_only=True).schema
+    return [str(name) for name, dtype in schema.items() if dtype in (nw.String, nw.Object)]
+
+
 class ProtectedBooster(lgb.Booster):
     """What ``train`` returns: an ``lgb.Booster`` whose text, files, pickles and copies hold the consent schema.
 
@@ -233,7 +240,16 @@ class ProtectedBooster(lgb.Booster):
             assert categories is not None
             source = row_source(data, replace(categories, not_applicable=consent.not_applicable))
             data = source.window(0, source.n_rows)
-        return super().predict(data, *args, **kwargs)
+        try:
+            return super().predict(data, *args, **kwargs)
+        except (TypeError, ValueError) as error:
+            text = _text_columns(data) if names else []
+            if not text:
+                raise
+            raise ValueError(
+                f"LightGBM itself does not read text ({', '.join(text)}). Use pucboost.predict, which does. For SHAP "
+                "values and the like, turn these columns of a pandas table into categories, with astype('category')."
+            ) from error
 
     def refit(self, *args: Any, **kwargs: Any) -> lgb.Booster:
         """Raise: leaves that are fitted to rows as they are learn what silence says."""
