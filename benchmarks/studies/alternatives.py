@@ -189,24 +189,24 @@ VERDICTS = (CERTIFIED, VIOLATED, INCONCLUSIVE)
 
 
 @dataclass(frozen=True)
-class _FittedOnce:
+class _FittedOnce(View):
     """A view that fits its models once, unless they start from the model audited."""
 
-    view: View
     kept: dict[tuple[str, int | None], Array] = field(default_factory=dict)
 
-    @property
-    def rows(self) -> Array:
-        return self.view.rows
-
     def cross_fit(
-        self, target: Array, loss: NuisanceLoss, half: int | None = None, start: Array | None = None
+        self,
+        target: Array,
+        loss: NuisanceLoss,
+        half: int | None = None,
+        start: Array | None = None,
+        among: Array | None = None,
     ) -> Array:
-        if start is not None:
-            return self.view.cross_fit(target, loss, half, start)
+        if start is not None or among is not None:
+            return super().cross_fit(target, loss, half, start, among)
         key = (loss.model, half)
         if key not in self.kept:
-            self.kept[key] = self.view.cross_fit(target, loss, half)
+            self.kept[key] = super().cross_fit(target, loss, half)
         return self.kept[key]
 
 
@@ -221,14 +221,13 @@ class Judge:
         counts = self.people.mask_counts
         tested = [mask for mask, count in counts.items() if count >= min_count and mask != self.people.everything]
         tested.sort(key=lambda mask: mask != 0)  # the order of an audit, and so its draws for the joint intervals
-        self._views = {mask: _FittedOnce(self._fitter.view(mask)) for mask in tested}
+        self._views = {mask: _FittedOnce(**vars(self._fitter.view(mask))) for mask in tested}
         self._loss = Loss("binary")
 
     def penalties(self, predict: Predict) -> list[Penalty]:
         """Return the penalty of all who withhold something, and that of each set."""
         model = AuditedModel(predict, self.people, None, THREADS)
-        views: dict[int, Any] = dict(self._views)
-        scored = [score_mask(self.people, model, self._loss, view, mask) for mask, view in views.items()]
+        scored = [score_mask(self.people, model, self._loss, view, mask) for mask, view in self._views.items()]
         found, _ = estimate_penalties(self.people, model, self._loss, scored, MARGIN, self._judgement, self._seed)
         return found
 

@@ -18,6 +18,7 @@ import numpy as np
 import pucboost as puc
 from benchmarks.harness.measuring import peak_memory, seconds
 from benchmarks.harness.study import CORES, Array, Row, Rows, Table
+from pucboost._auditing.findings import ALL_WITHHOLDING
 from pucboost._auditing.nuisance import EVENT, CrossFitter
 from pucboost._auditing.people import read_audit_people
 from pucboost._auditing.scores import normal_quantile
@@ -77,7 +78,9 @@ def repeat_once(scenario: SCENARIO) -> dict[str, Any]:
         if p.estimate is not None and p.decisive and p.name in truth
     ]
     pooled = [
-        (p.estimate.value, p.estimate.standard_error) for p in report.penalties if p.groups is None and p.estimate
+        (p.estimate.value, p.estimate.standard_error)
+        for p in report.penalties
+        if p.name == ALL_WITHHOLDING and p.estimate is not None
     ]
     difference = report.inference_from_silence.difference
     f = family.puc_prediction(people.X) if model_name == "true f*" else None

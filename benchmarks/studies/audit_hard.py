@@ -112,7 +112,7 @@ class Sample:
         f, g, e = self.model.masked(rows, mask), self.world.justified(X), self.world.share(X)
         exact = (people.shared[rows] == np.uint64(mask)).astype(float)
         score = weight * (exact * (f - g) - e * (y - g))
-        return MaskScores(mask, rows, score, weight * exact, y, (g, g), (e, e), f - y)
+        return MaskScores(mask, rows, score, weight * exact, y, (g, g), (e, e), f - y, weight)
 
     def penalties(self, scored: list[MaskScores]) -> list[Penalty]:
         """Return what an audit makes of the scores."""
@@ -169,9 +169,7 @@ def _scores(people: AuditPeople, model: AuditedModel, world: World, view: View, 
         outcome = [view.cross_fit(y, loss, half, start) for half in (0, 1)]
         parts = [exact * (f - g) - e * (y - g) for g, e in zip(outcome, share, strict=True)]
         score = weight * (parts[0] + parts[1]) / 2
-        both.append(
-            MaskScores(mask, rows, score, weight * exact, y, (outcome[0], outcome[1]), (share[0], share[1]), f - y)
-        )
+        both.append(MaskScores(mask, rows, score, weight * exact, y, tuple(outcome), tuple(share), f - y, weight))
     return both
 
 

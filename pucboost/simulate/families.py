@@ -337,9 +337,12 @@ class DiscreteFamily(Family):
         return base.astype(np.float64), y.astype(np.float64), z.astype(np.float64), available
 
     def _truth(self, base: FloatArray, z: FloatArray, read_silence: bool) -> FloatArray:
+        return self._looked_up(self._prediction_tables[read_silence], base, z)
+
+    def _looked_up(self, table: FloatArray, base: FloatArray, z: FloatArray) -> FloatArray:
         cells = np.ravel_multi_index(tuple(base.astype(np.intp).T), self.cell.shape)
         codes = np.where(np.isnan(z), self.share.shape[1], z).astype(np.intp)
-        return cast(FloatArray, self._prediction_tables[read_silence][(cells, *codes.T)])
+        return cast(FloatArray, table[(cells, *codes.T)])
 
     def _joint(self) -> FloatArray:
         """Return P(b, y, z, a) with axes cell, y, z_1 … z_r, a_1 … a_r."""
@@ -355,10 +358,10 @@ class DiscreteFamily(Family):
         return cast(FloatArray, np.einsum(*factors, list(range(2 * r + 2))))
 
     @cached_property
-    def _prediction_tables(self) -> tuple[FloatArray, FloatArray]:
-        """PUC and unrestricted predictions by cell and level of each z_i; the last level means withheld.
+    def _observed(self) -> tuple[FloatArray, FloatArray]:
+        """P(b, Y = y, A = a, z_a) and P(b, Y = y, A ⊇ a, z_a) by cell, y and level of each z_i.
 
-        ``seen`` is P(b, Y = y, A = a, z_a) by cell, y and levels, ``at_least`` is P(b, Y = y, A ⊇ a, z_a).
+        The last level of z_i means withheld. The audit's studies take the true P(A = a | b, z_a, A ⊇ a) from it.
         """
         seen = self._joint()
         for i in range(self.n_optional):
@@ -369,6 +372,12 @@ class DiscreteFamily(Family):
             # A ⊇ a says nothing about the groups outside a: "withheld" gives way to "anything".
             shared = np.delete(at_least, -1, axis=axis)
             at_least = np.concatenate([shared, at_least.sum(axis=axis, keepdims=True)], axis=axis)
+        return seen, at_least
+
+    @cached_property
+    def _prediction_tables(self) -> tuple[FloatArray, FloatArray]:
+        """PUC and unrestricted predictions by cell and level of each z_i."""
+        seen, at_least = self._observed
         with np.errstate(invalid="ignore"):  # 0 / 0: a condition of probability zero
             return at_least[:, 1] / at_least.sum(axis=1), seen[:, 1] / seen.sum(axis=1)
 
