@@ -21,6 +21,7 @@ from .studies import (
     load,
     mask_calibration,
     memory,
+    monitoring,
     native,
     native_evidence,
     native_memory,
@@ -59,6 +60,7 @@ PACKAGE = (
     audit_hard.STUDY_AGAIN,
     small_sets.STUDY,
     audit_rows.STUDY,
+    monitoring.STUDY,
     in_one("audit_time", audit.time_study, "0 and 1"),
     load.STUDY,
 )

@@ -28,7 +28,7 @@ from .penalty import LARGE_SET
 from .people import AuditPeople, outcome_of_class, read_audit_people, reads_zero_as_missing
 from .report import date_in_words
 from .sequence import NOT_DECIDED, PenaltySoFar, State, Sums, look
-from .settings import FittingOptions, JudgementOptions, NuisanceEstimators
+from .settings import FittingOptions, JudgementOptions, NuisanceEstimators, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,7 @@ def monitor(
     target_class: Any = None,
     loss: str = "auto",
     alpha: float | None = None,
-    level: float = 0.95,
+    level: float | None = None,
     min_count: int = 40,
     max_masks: int = 64,
     nuisance: Any = None,
@@ -83,7 +83,8 @@ def monitor(
     optional, available, weight, exposure, clusters, target_class, loss, alpha
         As in :func:`audit`.
     level
-        1 − level bounds the probability that a model within the margin is ever called violated, in all sets and looks.
+        1 − level bounds the probability that a model within the margin is ever called violated, in all sets and looks;
+        0.95 unless given with the first outcomes, and the same afterwards.
     min_count, max_masks
         As in :func:`audit`; the sets to test are chosen in the first batch with outcomes.
     nuisance
@@ -115,6 +116,9 @@ def monitor(
         raise TypeError(f"previous must be what monitor returned, or the file it was written to; got {last!r:.60}.")
     state = None if last is None else last.state
     bound = _margin(margin, y_new, state)
+    if state is not None and level not in (None, state.level):
+        raise ValueError(f"level is {level!r}, but {state.level:g} in previous. Leave it out, or begin anew.")
+    level = level if level is not None else 0.95 if state is None else state.level
     options = JudgementOptions(
         bound or 1.0, loss=loss, alpha=alpha, level=level, min_count=min_count, max_masks=max_masks
     )
@@ -389,7 +393,7 @@ class MonitorReport:
             for p in self.penalties
         )
         return [
-            f"Over {count(state.looks)} batches with {count(state.people)} people, against a margin of "
+            f"Over {counted(state.looks, 'batch', 'batches')} with {count(state.people)} people, against a margin of "
             f"{scale.words(state.margin)}. The intervals hold at every look: the probability that a model within the "
             f"margin is ever called violated is at most about {share(state.error, 0)}.",
             Table("Penalties so far", columns, rows, frozenset(("Verdict", "Note"))),

@@ -61,7 +61,7 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--weight", metavar="COL", help="column with sample weights")
     parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label adds up")
     parser.add_argument(
-        "--level", type=float, default=0.95, help="1 − the probability of any false alarm, ever (default 0.95)"
+        "--level", type=float, help="1 − the probability of any false alarm, ever (default 0.95, or that of --state)"
     )
     parser.add_argument("--seed", type=int, default=0, help="random seed (default 0)")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the report as one HTML page")

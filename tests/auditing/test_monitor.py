@@ -388,6 +388,7 @@ def test_bad_input_is_refused(booster, months, tmp_path):
         (lambda: puc.monitor(booster, X, y, margin=-1), "margin must be a positive number"),
         (lambda: puc.monitor(booster, X, y, margin=5), "no model could exceed it"),
         (lambda: puc.monitor(booster, X, y, margin=0.2, previous=months[0]), "margin is 0.2, but 0.1 in previous"),
+        (lambda: puc.monitor(booster, X, y, level=0.9, previous=months[0]), "level is 0.9, but 0.95 in previous"),
         (lambda: puc.monitor(other, X, y, previous=months[0]), "about another model"),
         (lambda: puc.monitor(booster, X, y, margin=0.1, level=0.3), "level must lie"),
         (lambda: puc.monitor(booster, X, y[:5], margin=0.1), "y"),
