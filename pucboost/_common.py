@@ -93,9 +93,8 @@ def threads_for(requested: int | None, n_values: float = math.inf) -> int | None
 
     What is requested wins, then the environment variable ``OMP_NUM_THREADS``. Without either, little work has one
     thread. Our kernels share out only what is worth it, and need not give ``n_values``. The threads of an engine meet
-    for every leaf and spin while they wait for each other, so that on a machine with other work two took 50 times as
-    long as one. Even if they sleep, LightGBM's fits took half as much processor time again on two threads as on one up
-    to 160,000 values, and a quarter more from 640,000 on.
+    for every leaf and spin while they wait for each other, so that on a machine with other work two take many times
+    as long as one.
     """
     if requested is not None:
         return requested
