@@ -30,6 +30,7 @@ import numpy as np
 
 from .._common import Array
 from .._consent import OptionalColumns, declares_something
+from .._not_applicable import NotApplicable as Declared
 from .._pages import deliver
 from .._silence import BASE_COLUMN, EncodedSilence, find_encoded_silence
 from .._tables.sources import eager, row_source
@@ -198,6 +199,7 @@ def check(
     X: Any,
     *,
     optional: OptionalColumns,
+    not_applicable: Declared = None,
     y: Any = None,
     available: Any = None,
     event_rate: float | None = None,
@@ -216,8 +218,8 @@ def check(
     ----------
     X
         One row per person, in any container that :func:`pucboost.audit` reads.
-    optional, available
-        What is optional, and who shares it, as in :class:`pucboost.Dataset`.
+    optional, not_applicable, available
+        What is optional, where it does not apply, and who shares it, as in :class:`pucboost.Dataset`.
     y
         Outcomes. Their standard deviation turns margins into amounts, or points where all are 0 or 1.
     event_rate
@@ -257,6 +259,7 @@ def check(
         source,
         np.zeros(source.n_rows) if y is None else y,
         optional=optional,
+        not_applicable=not_applicable,
         available=available,
         num_threads=num_threads,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from .._engines import DEFAULT_ENGINE
 from .._tables.files import DataError, check_can_be_written, write_whole
 from .shared import Commands, add_command, names, note, read_people, say
-from .train import read_columns
+from .train import NOT_APPLICABLE_FORM, NOT_APPLICABLE_HELP, not_applicable, read_columns
 
 _EPILOG = """\
 example:
@@ -43,6 +43,7 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument(
         "--needs", action="append", metavar="GROUP=OTHER", help="a group that people share only with another one"
     )
+    parser.add_argument("--not-applicable", action="append", metavar=NOT_APPLICABLE_FORM, help=NOT_APPLICABLE_HELP)
     parser.add_argument("--ignore", type=names, action="append", metavar="COL,COL", help="columns to leave out")
     parser.add_argument(
         "--categorical", type=names, action="append", metavar="COL,COL", help="columns to read as text, as categories"
@@ -75,6 +76,7 @@ def run(given: argparse.Namespace) -> int:
     found = check(
         table.source,
         optional=optional,
+        not_applicable=not_applicable(given.not_applicable or [], table.source.categories, table.source.names),
         y=table.vectors.get("label"),
         event_rate=given.event_rate,
         outcome_sd=given.outcome_sd,

@@ -182,6 +182,23 @@ def test_not_applicable_suspects() -> None:
     assert not check(table.assign(income=table["income"].where(rng.random(1200) < 0.3))).not_applicable[1:]
 
 
+def test_what_is_declared_not_applicable_is_no_suspect(tmp_path: Path) -> None:
+    table = people()
+    table.loc[table["status"] == "retired", "income"] = np.nan
+    assert check(table).not_applicable
+    declared = check(table, not_applicable={"income": {"status": ["retired"]}})
+    assert not declared.not_applicable
+    shared = int((table["income"].notna() | (table["status"] == "retired")).sum())
+    assert sum(one.people for one in declared.sets if one.name in ("everything", "income")) == shared
+    table.to_csv(tmp_path / "people.csv", index=False)
+    options = ["--optional", "income", "--optional", "app=steps,pulse", "--threads", 1]
+    rule = ["--not-applicable", "income:status=retired", "--json", tmp_path / "check.json"]
+    assert run("check", tmp_path / "people.csv", *options, *rule) == 0
+    found = json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))
+    assert found["not_applicable"] == []
+    assert [one["people"] for one in found["sets"]] == [one.people for one in declared.sets]
+
+
 def test_many_looks_find_nothing_in_noise() -> None:
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.integers(0, 15, size=(600, 20)), rng.normal(size=(600, 2))]).astype(float)
