@@ -27,7 +27,7 @@ from benchmarks.harness.measuring import by, plus_minus, standard_error, values
 from benchmarks.harness.study import THREADS, Array, Row, Rows, Study, Table, Unit, part_of
 from pucboost._auditing.findings import ALL_WITHHOLDING, CERTIFIED, INCONCLUSIVE, VIOLATED, Penalty
 from pucboost._auditing.nuisance import CrossFitter, NuisanceLoss, View
-from pucboost._auditing.penalty import estimate_penalties, overall
+from pucboost._auditing.penalty import choose_sets, estimate_penalties, overall
 from pucboost._auditing.people import AuditedModel, Loss, read_audit_people
 from pucboost._auditing.scores import score_mask
 from pucboost._auditing.settings import FittingOptions, JudgementOptions
@@ -218,10 +218,12 @@ class Judge:
         self._judgement = JudgementOptions(MARGIN, level=LEVEL, min_count=min_count)
         self.people, _ = read_audit_people(X, y, optional=optional, num_threads=THREADS)
         self._fitter = CrossFitter(self.people, FittingOptions(seed=seed, num_threads=THREADS))
-        counts = self.people.mask_counts
-        tested = [mask for mask, count in counts.items() if count >= min_count and mask != self.people.everything]
-        tested.sort(key=lambda mask: mask != 0)  # the order of an audit, and so its draws for the joint intervals
-        self._views = {mask: _FittedOnce(**vars(self._fitter.view(mask))) for mask in tested}
+        sets = choose_sets(self.people, self._judgement)
+        views: dict[int | None, View] = {mask: self._fitter.view(mask) for mask in sets.alone}
+        views.pop(self.people.everything, None)  # they withhold nothing
+        if sets.pool:
+            views[None] = self._fitter.stack(sets.pool)
+        self._views = {mask: _FittedOnce(**vars(view)) for mask, view in views.items()}
         self._loss = Loss("binary")
 
     def penalties(self, predict: Predict) -> list[Penalty]:
