@@ -11,8 +11,10 @@ from typing import Any
 
 from .._consent import Consent
 from .._engines import boosters_of
-from .._models.files import consent_of, model_hash
+from .._models.anchored import trees_of
+from .._models.files import model_hash
 from .._models.schema import TrainingSummary, kept_of
+from .._prediction.people import models_within
 from .blocks import Block, Cell, Document, Table, count, listing
 from .context import versions
 from .findings import AuditReport
@@ -90,23 +92,16 @@ def card(model: Any, *, audit: AuditReport | None = None) -> Document:
 
 def _known(model: Any) -> tuple[Consent, TrainingSummary, Any]:
     """Return consent, summary and booster of a model; raise if it is not one under consent."""
-    inner = model
-    while not hasattr(inner, "puc_summary") and (further := _inside(inner)) is not None:
-        inner = further
-    consent, summary = kept_of(inner)
-    if consent is None or summary is None or consent_of(model) is None:
-        raise ValueError(
-            "A card needs a model that pucboost.train returned with optional features, or a fitted estimator of "
-            f"pucboost; {type(model).__name__} has no consent schema."
-        )
-    return consent, summary, getattr(inner, "booster", inner)
-
-
-def _inside(model: Any) -> Any:
-    steps = getattr(model, "steps", None)
-    if isinstance(steps, list) and steps:
-        return steps[-1][1]
-    return getattr(model, "best_estimator_", getattr(model, "booster_", None))
+    found = models_within(model)
+    if len(found) == 1:
+        trained = getattr(found[0].model, "booster_", found[0].model)
+        consent, summary = kept_of(trained)
+        if consent is not None and summary is not None:
+            return consent, summary, trees_of(trained)
+    raise ValueError(
+        "A card needs a model that pucboost.train returned with optional features, or a fitted estimator of pucboost; "
+        f"{type(model).__name__} has no consent schema."
+    )
 
 
 def _facts(trees: Any, summary: TrainingSummary, digest: str | None) -> dict[str, str]:
