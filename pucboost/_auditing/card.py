@@ -108,6 +108,7 @@ def _facts(trees: Any, summary: TrainingSummary, digest: str | None) -> dict[str
     facts = boosters_of(trees).facts(trees)
     per_person = summary.virtual_rows / summary.source_rows
     shown = {
+        "Engine": summary.engine or "not known",
         "Objective": facts.loss or "a function of the user's own",
         "Rounds": count(facts.used_rounds),
         "People in training": count(summary.source_rows),
@@ -118,6 +119,8 @@ def _facts(trees: Any, summary: TrainingSummary, digest: str | None) -> dict[str
         if summary.masks_seen is None
         else f"{count(len(summary.masks_seen))} that at least five people shared",
     }
+    if summary.favourable:
+        shown["Better for people"] = f"{summary.favourable} predictions"
     if summary.loading:
         shown["Loading"] = f"{summary.loading:+.4g} on the scale of raw scores, for everybody"
     return {**shown, "Model hash (SHA-256)": digest or "none; models of this kind have none"}

@@ -35,6 +35,7 @@ def test_bundles_training_consent_checks_limits_and_versions(booster):
     assert facts["People in training"] == "300"
     assert facts["Rounds"] == "4"
     assert facts["Objective"] == "binary"
+    assert facts["Engine"] == "lightgbm"
     text = str(page)
     for expected in ("app", "clinic", golden().reason[:40], golden().verdict, puc.__version__, "Column_0"):
         assert expected in text.replace("\n", " ")
@@ -58,8 +59,11 @@ def test_takes_estimators_pipelines_anchored_models_and_exposures(booster):
     anchored = puc.train(PARAMS | {"optional": [1], "anchor": "base"}, puc.Dataset(X, Y), 3)
     for model in (estimator, piped, anchored):
         assert puc.card(model).sections["The model"][0]["People in training"] == "300"
-    rates = puc.train(PARAMS | {"objective": "poisson"}, puc.Dataset(X, Y, optional=[1], exposure=np.full(300, 2.0)), 3)
-    assert "per unit" in puc.card(rates).sections["The model"][0]["Outcomes"]
+    params = PARAMS | {"objective": "poisson", "favourable": "lower"}
+    rates = puc.train(params, puc.Dataset(X, Y, optional=[1], exposure=np.full(300, 2.0)), 3)
+    facts = puc.card(rates).sections["The model"][0]
+    assert "per unit" in facts["Outcomes"]
+    assert facts["Better for people"] == "lower predictions"
 
 
 def test_refuses_models_without_consent():
