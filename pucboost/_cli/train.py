@@ -76,8 +76,11 @@ def run(given: argparse.Namespace) -> int:
     from .._engines import engine_named
     from .._models.files import save_model
     from .._tables.table_files import open_table
+    from .._training.request import OWN_KEYS, check_known
     from .._training.train import train
 
+    # A command line is typed, so what nobody knows is a slip here, while programs hand on what others gave them.
+    check_known(engine_named(given.engine), {k: v for k, v in given.param if k not in OWN_KEYS}, strict=True)
     check_can_be_written(given.out, given.data, *([] if given.valid is None else [given.valid]))
     file = open_table(given.data)
     features, optional = read_columns(given, file)

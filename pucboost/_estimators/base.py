@@ -8,7 +8,7 @@ never does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
@@ -50,7 +50,7 @@ from .._tables.sources import (
     rows_of,
 )
 from .._training.datasets import Dataset, check_categories
-from .._training.request import OWN_KEYS, TrainingRequest, check_known, check_validation, split_params
+from .._training.request import TrainingRequest, check_known, check_validation, split_params
 from .._training.train import train, train_request
 from .._virtual.plan import Augmentation
 
@@ -259,8 +259,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             check_whole_number("early_stopping_rounds", patience, 1)
         check_learning_rate(self.learning_rate)
         further = {key: value for key, value in self._engine_params.items() if value is not None}
-        for key, value in further.items():
-            check_keyword(key, value, engine, type(self).__name__, self._get_param_names())
+        for key in further:
+            check_keyword(key, type(self).__name__)
         # LightGBM lists it as a parameter, but for every engine it belongs to the table.
         categorical = value_of(further, "categorical_feature", "auto")
         further = without(further, "categorical_feature")
@@ -646,6 +646,7 @@ def train_people(
         plain = [train_set if other is None else _plain_dataset(other, None) for other in others]
         return train(params, train_set, rounds, plain or None, callbacks=callbacks or None)
     settings, engine_params = split_params(params)
+    check_known(engine, engine_params)
     check_categories(people.source, "X")
     table = people.table("X", categorical_feature=categorical)
     request = TrainingRequest.of(
@@ -685,7 +686,7 @@ def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
 # ----- keywords, checked and translated into parameters of train
 
 
-def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_names: Iterable[str]) -> None:
+def check_keyword(key: str, estimator: str) -> None:
     main = MAIN_NAME.get(key)
     if main in NAMED:
         raise ValueError(f"{estimator} calls {key!r} {NAMED[main]!r}; use that name.")
@@ -693,8 +694,6 @@ def check_keyword(key: str, value: Any, engine: Engine, estimator: str, own_name
         raise ValueError(f"{estimator} takes no {key!r}: the classes are those of y.")
     if key == "plan":
         raise ValueError(f"{estimator} takes no plan; use pucboost.train in each worker, or pucboost.dask.")
-    if key not in OWN_KEYS:
-        check_known(engine, {key: value}, *own_names)
 
 
 def check_whole_number(name: str, value: Any, least: int) -> None:

@@ -7,8 +7,9 @@ booster that may be continued.
 from __future__ import annotations
 
 import copy
+import difflib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
@@ -23,7 +24,7 @@ from .._consent import Consent, declares_something
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster, prepare
 from .._engines.base import Engine, EngineParams, Hooks, RunOptions
 from .._engines.features import check_features
-from .._engines.names import by_position, names_columns, value_of
+from .._engines.names import XGBOOST_PARAMETERS, by_position, names_columns, value_of
 from .._losses import Objective, Quantile, check_takes_exposure
 from .._models.schema import Favourable, categories_of, check_favourable, kept_of
 from .._not_applicable import NotApplicable, read_not_applicable
@@ -68,8 +69,12 @@ INSTEAD = {
     "class_weight": "Give weight to the Dataset, or class_weight to PUCClassifier; for two classes scale_pos_weight "
     "also works.",
     "exposure": "Give exposure to puc.Dataset, or to fit of PUCRegressor: it has one value for each row.",
+    "available": "Give available to puc.Dataset: it has one row for each person.",
 }
-"""What to use in place of parameters that other libraries have."""
+"""What is pucboost's, but no parameter, and where to give it."""
+
+CLOSE = 0.7
+"""From this similarity on (that of difflib) a name is taken for a mistyped one of ours, and is an error."""
 
 
 @dataclass(frozen=True)
@@ -94,17 +99,35 @@ class Settings:
     """The slice of a plan that several workers agree on."""
 
 
-def check_known(engine: Engine, params: Mapping[str, Any], *further: str) -> None:
-    """Raise for the first parameter that neither pucboost nor the engine knows, with the one that may be meant.
+def check_known(engine: Engine, params: Mapping[str, Any], *, strict: bool = False) -> None:
+    """Raise for a parameter nobody knows that may be meant for pucboost, and warn of any other, as LightGBM does.
 
-    A mistyped ``optional`` would otherwise train an ordinary model without a word.
+    A mistyped ``optional`` would otherwise train an ordinary model. ``strict`` raises for any.
     """
-    for name in engine.unknown_parameters(params):
-        known = [*OWN_KEYS, *further, *engine.parameters]
+    for name in map(str, engine.unknown_parameters(params)):
         if name in OWN_KEYS:
             raise ValueError(f"{name!r} is a parameter of train and cv; a Dataset takes optional as an argument.")
-        hint = f" {INSTEAD[name]}" if name in INSTEAD else did_you_mean(name, known)
-        raise ValueError(f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it.{hint}")
+        found = f"Unknown parameter {name!r}: neither pucboost nor {engine.title} knows it"
+        if name in INSTEAD:
+            raise ValueError(f"{found}. {INSTEAD[name]}")
+        ours = _meant_of_ours(name, engine.parameters)
+        if ours is not None:
+            raise ValueError(f"{found}. Did you mean {ours!r}?")
+        hint = did_you_mean(name, engine.parameters)
+        if name in XGBOOST_PARAMETERS:
+            hint = " It is XGBoost's ('engine': 'xgboost')."
+        if strict:
+            raise ValueError(f"{found}.{hint}")
+        warn(f"{found}, so it has no effect.{hint}")
+
+
+def _meant_of_ours(name: str, of_the_engine: Collection[str]) -> str | None:
+    """Return what a name seems to mean, if that is pucboost's; None if the engine has a more similar one."""
+    if "optional" in name.lower():  # the one that all protection hangs on
+        return "optional"
+    ours = [*OWN_KEYS, *INSTEAD]
+    close = difflib.get_close_matches(name.lower(), [*ours, *of_the_engine], 1, CLOSE)
+    return close[0] if close and close[0] in ours else None
 
 
 def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, Any]]:
@@ -259,8 +282,7 @@ class TrainingRequest:
         """
         settings, engine_params = split_params(params)
         engine = engine_named(settings.engine)
-        check_known(engine, engine_params)
-        check_known(engine, train_set.params or {})
+        check_known(engine, {**(train_set.params or {}), **engine_params})
         optional = any(declares_something(given) for given in (settings.optional, _optional_of(train_set)))
         optional |= settings.plan is not None
         if settings.anchor is not None and not optional:

@@ -75,7 +75,8 @@ def train(
     Parameters
     ----------
     params : dict
-        LightGBM's parameters, and pucboost's own:
+        LightGBM's parameters, and pucboost's own. Of a name that neither knows it warns, as LightGBM does; one that
+        seems to be a mistyped name of pucboost's is an error.
 
         - ``optional``: list of columns, or dict group → columns, :class:`Levels` or :class:`Needs` (or on
           ``puc.Dataset``)

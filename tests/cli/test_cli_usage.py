@@ -78,6 +78,13 @@ def test_help_loads_nothing_that_is_slow() -> None:
     assert done.stdout.endswith("[]\n")
 
 
+def test_unknown_parameters_are_errors(tmp_path: Path, people: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those that ``puc.train`` would only warn of: nobody but the person who typed them has given them."""
+    assert run(*train_arguments(people, tmp_path / "model.txt"), "--param", "learning_rat=0.1") == 3
+    assert "Unknown parameter 'learning_rat'" in capsys.readouterr().err
+    assert not (tmp_path / "model.txt").exists()
+
+
 @pytest.mark.filterwarnings("default::pucboost.warnings.EncodedSilenceWarning")
 def test_warnings_name_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The value that a warning advises can be given to --param as it stands."""

@@ -368,6 +368,9 @@ def test_refusals(client: Client) -> None:
         puc.dask.train("tcp://somewhere", given, rows, labels)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="A validation set has no rows"):
         call(valid_sets=(rows[:0], labels[:0]))
+    with pytest.warns(UserWarning, match="Unknown parameter 'blorb'") as told:
+        call({**given, "blorb": 1})
+    assert len([one for one in told if "blorb" in str(one.message)]) == 1
     assert call(valid_sets=[]).current_iteration() == 2
     assert call({**given, "engine": "auto", "local_listen_port": 23_400}).current_iteration() == 2
     with pytest.raises(ValueError, match="give checkpoint, and no init_model"):

@@ -46,8 +46,9 @@ def test_examples_are_refused_or_trained(engine: str, tmp_path: Path) -> None:
             assert puc.consent_of(booster) is not None, row.name
         elif reason is not None:
             refused += 1
-            words = "Unknown parameter" if reason.endswith("does not know.") else re.escape(reason)
-            with pytest.raises(ValueError, match=words):
+            unknown = reason.endswith("does not know.")  # passes, but has no effect
+            warned: Any = pytest.warns(UserWarning, match="Unknown parameter")
+            with warned if unknown else pytest.raises(ValueError, match=re.escape(reason)):
                 puc.train(given, puc.Dataset(X, y), 1, keep_training_booster=keep)
     assert refused > 10
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -150,25 +151,56 @@ X, y = make_table(200)
 
 
 @every_engine
-def test_mistyped_keys_are_errors_with_a_suggestion(kit: EngineKit) -> None:
+def test_mistyped_keys_of_ours_are_errors_with_a_suggestion(kit: EngineKit) -> None:
     """Also where nothing else is declared, and where the engine is quiet."""
-    for key, meant in (("optionals", "optional"), ("copys", "copies"), ("learning_rat", "learning_rate")):
+    for key, meant in (
+        ("optionals", "optional"),
+        ("optional_columns", "optional"),
+        ("copys", "copies"),
+        ("avaliable", "available"),
+        ("enigne", "engine"),
+    ):
         message = f"Unknown parameter {key!r}: neither pucboost nor {kit.title} knows it. Did you mean {meant!r}?"
         for params in ({**kit.params, key: OPTIONAL}, {**kit.params, "optional": OPTIONAL, key: 2}):
             for run in (puc.train, puc.cv):
                 with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
                     run(params, puc.Dataset(X, y), 2)
-
-
-@every_engine
-def test_keys_nobody_knows(kit: EngineKit) -> None:
-    with pytest.raises(ValueError, match=f"Unknown parameter 'blorb': neither pucboost nor {kit.title} knows it.$"):
-        puc.train({**kit.params, "optional": OPTIONAL, "blorb": 1}, puc.Dataset(X, y), 2)
-    with pytest.raises(ValueError, match=r"Unknown parameter 'max_bins_': .* Did you mean 'max_bins'"):
-        puc.train({**kit.params, "optional": OPTIONAL}, puc.Dataset(X, y, params={"max_bins_": 7}), 2)
     model = puc.PUCClassifier(engine=kit.name, optional=OPTIONAL, copys=2)
     with pytest.raises(ValueError, match=f"'copys': neither pucboost nor {kit.title} knows it. Did you mean 'copies'"):
         model.fit(X, y)
+
+
+@every_engine
+def test_keys_nobody_knows_are_warned_of_once(kit: EngineKit) -> None:
+    """As LightGBM does, and the model is the same; with a suggestion where there is one."""
+
+    def said(key: str, run: Any) -> list[str]:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run({**kit.params, key: 2})
+        found = f"Unknown parameter {key!r}: neither pucboost nor {kit.title} knows it, so it has no effect."
+        # XGBoost warns, too.
+        told = [(one.filename, str(one.message)) for one in caught if "neither" in str(one.message)]
+        assert [file for file, _ in told] == [__file__]
+        assert told[0][1].startswith(found)
+        return told[0][1].removeprefix(found)
+
+    for declared in ({}, {"optional": OPTIONAL}):
+        assert said("blorb", lambda params, more=declared: puc.train({**params, **more}, (X, y), 2)) == ""
+        hint = said("learning_rat", lambda params, more=declared: puc.cv({**params, **more}, (X, y), 2))
+        assert hint == " Did you mean 'learning_rate'?"
+        options = {"engine": kit.name, "n_jobs": 1, "n_estimators": 2, **declared}
+        said("max_bins_", lambda params, more=options: puc.PUCClassifier(max_bins_=7, **more).fit(X, y))
+    of_data = puc.Dataset(X, y, params={"max_bins_": 7})
+    with pytest.warns(UserWarning, match=r"Unknown parameter 'max_bins_': .* Did you mean 'max_bins'"):
+        booster = puc.train({**kit.params, "optional": OPTIONAL}, of_data, 2)
+    alike = puc.train({**kit.params, "optional": OPTIONAL}, (X, y), 2)
+    assert np.array_equal(puc.predict(booster, X), puc.predict(alike, X))
+
+
+def test_names_of_xgboost_are_told() -> None:
+    with pytest.warns(UserWarning, match=r"'eval_metric': .* It is XGBoost's \('engine': 'xgboost'\)"):
+        puc.train({**PARAMS, "eval_metric": "auc"}, puc.Dataset(X, y), 2)
 
 
 @every_engine
@@ -179,6 +211,7 @@ def test_names_that_differ_in_case(kit: EngineKit) -> None:
     for name, message in (
         ("class_weight", "Give weight to the Dataset, or class_weight to PUCClassifier"),
         ("exposure", "Give exposure to puc.Dataset, or to fit of PUCRegressor"),
+        ("available", "Give available to puc.Dataset"),
     ):
         with pytest.raises(ValueError, match=f"Unknown parameter '{name}': .* {message}"):
             puc.train({**kit.params, "optional": ["glucose"], name: "balanced"}, puc.Dataset(frame, y), 2)
