@@ -12,6 +12,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from .._tables.sources import is_matrix
+
 if TYPE_CHECKING:
     from .base import Boosters, Engine, EngineParams
 
@@ -32,6 +34,11 @@ PACKAGES = ("lightgbm", "xgboost")
 
 BOOSTER_CLASSES = {"lightgbm.basic.Booster": "lightgbm", "xgboost.core.Booster": "xgboost"}
 """Class of a booster → its name in files; the module ``…_boosters`` of this package defines ``BOOSTERS`` for it."""
+
+
+def engine_of_data(data: Any) -> EngineName | None:
+    """Return the engine whose own data these are, and which is meant if none is named; None for any other table."""
+    return "xgboost" if is_matrix(data) else None
 
 
 def engine_named(name: Any) -> Engine:

@@ -144,6 +144,29 @@ class Hooks:
 
 
 NO_HOOKS = Hooks()
+
+
+@dataclass(frozen=True)
+class Call:
+    """The arguments of ``train`` that the engines name differently."""
+
+    params: dict[str, Any]
+    valid_sets: Any
+    valid_names: Any
+    hooks: Hooks
+
+
+INSTEAD_OF_XGBOOSTS = {
+    "evals": "valid_sets and valid_names",
+    "obj": "a function as the objective in params",
+    "custom_metric": "feval",
+    "maximize": "feval, which returns whether higher is better",
+    "early_stopping_rounds": "early_stopping_round in params",
+    "evals_result": "the callback lgb.record_evaluation",
+    "verbose_eval": "the callback lgb.log_evaluation",
+    "xgb_model": "init_model",
+}
+"""Arguments that only ``xgb.train`` has → what other engines have in their place."""
 NOTHING_ELSE: Mapping[str, Any] = {}
 
 
@@ -328,6 +351,10 @@ class Engine(ABC):
 
     # ----- parameters
 
+    def params_with_its_data(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return parameters that stand beside the engine's own data, so that their names are its own."""
+        return params
+
     @abstractmethod
     def unknown_parameters(self, params: Mapping[str, Any]) -> list[str]:
         """Return the names that the engine would ignore, at best with a warning."""
@@ -381,6 +408,26 @@ class Engine(ABC):
 
         With pucboost's gradients (``own``), it predicts as if trained with the built-in loss.
         """
+
+    def train_alone(
+        self,
+        matrix: Any,
+        params: Mapping[str, Any],
+        num_boost_round: int,
+        valid: Sequence[tuple[Any, str]],
+        hooks: Hooks,
+    ) -> Any:
+        """Call the engine's own ``train`` on its own data, with nothing optional (law 2)."""
+        raise NotImplementedError
+
+    def in_common_words(self, call: Call, xgboosts: Mapping[str, Any]) -> Call:
+        """Return a call with the given arguments of ``xgb.train`` under the names that all engines have."""
+        for name in xgboosts:
+            raise ValueError(
+                f"{name} is an argument of xgb.train. With {self.title}, give {INSTEAD_OF_XGBOOSTS[name]}; or choose "
+                "'engine': 'xgboost'."
+            )
+        return call
 
     @abstractmethod
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> Any:

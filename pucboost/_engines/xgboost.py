@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from .base import (
     NO_HOOKS,
     NOTHING_ELSE,
     Boosters,
+    Call,
     EarlyStopping,
     Engine,
     EngineParams,
@@ -32,8 +34,8 @@ from .base import (
     Validation,
 )
 from .features import check_features
-from .names import MAIN_NAME, XGBOOST_PARAMETERS, number_of, whole_number
-from .translation import to_xgboost
+from .names import MAIN_NAME, XGBOOST_PARAMETERS, main_objective, number_of, whole_number
+from .translation import Translated, to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
 from .xgboost_data import (
     AfterRound,
@@ -70,6 +72,12 @@ class XGBoost(Engine):
         new = [name for name in params if name not in XGBOOST_PARAMETERS and name not in MAIN_NAME]
         return [name for name in new if name in _not_used({name: params[name]})]
 
+    def params_with_its_data(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters without the one name that would be ambiguous: ``alpha`` is L1 regularisation here."""
+        if main_objective(params.get("objective")) is not None or "alpha" not in params:
+            return params
+        return {"reg_alpha" if name == "alpha" else name: value for name, value in params.items()}
+
     def prepare(
         self,
         params: dict[str, Any],
@@ -79,13 +87,9 @@ class XGBoost(Engine):
     ) -> EngineParams:
         """Return the parameters with LightGBM's names translated, including those on the Dataset."""
         translated = to_xgboost({**dataset_params, **params})
-        rounds, patience = translated.num_boost_round, translated.early_stopping_rounds
-        rounds = num_boost_round if rounds is None else rounds
+        rounds = num_boost_round if translated.num_boost_round is None else translated.num_boost_round
         if not is_whole(rounds) or rounds < 1:  # XGBoost itself returns a model without trees
             raise ValueError(f"num_boost_round must be a whole number of at least 1, got {rounds!r}.")
-        stopping = None
-        if patience is not None and patience > 0:
-            stopping = EarlyStopping(patience, translated.early_stopping_min_delta, translated.first_metric_only)
         values = dict(translated.params)
         request = {**values, **asked}
         check_features(self.name, request)
@@ -103,7 +107,7 @@ class XGBoost(Engine):
             rounds,
             45 + 17 * max(1, options.n_classes),
             0 if folder is not None else 4 + a_bin,
-            stopping=stopping,
+            stopping=_stopping_of(translated),
             external_memory=folder,
             options=options,
             objective=self.objective(values),
@@ -187,6 +191,70 @@ class XGBoost(Engine):
             keep_categories(booster, train.table.pandas_categorical)
         keep_leaf_params(booster, custom_objective=objective is not None and own is None)
         return booster  # type: ignore[no-any-return]
+
+    def train_alone(
+        self,
+        matrix: Any,
+        params: Mapping[str, Any],
+        num_boost_round: int,
+        valid: Sequence[tuple[Any, str]],
+        hooks: Hooks,
+    ) -> xgb.Booster:
+        """Call ``xgb.train`` on the user's matrices, which may be of any kind, with the user's parameters."""
+        translated = to_xgboost(params)
+        values, weighted = take_objective(dict(translated.params))
+        metric = metric_of(hooks.feval)
+        name = valid[-1][1] if valid else None
+        callbacks = _with_stopping(_check_callbacks(hooks.callbacks), _stopping_of(translated), values, name, metric)
+        rounds = translated.num_boost_round
+        result: dict[str, Any] = {}
+        booster: Any = xgb.train(
+            values,
+            matrix,
+            num_boost_round if rounds is None else rounds,
+            evals=list(valid),
+            obj=None if weighted is None else weighted.objective,
+            evals_result=result,
+            verbose_eval=False,
+            xgb_model=hooks.init_model,
+            callbacks=callbacks,
+            custom_metric=metric,
+        )
+        if valid:
+            booster.evals_result = result
+        return booster  # type: ignore[no-any-return]
+
+    def in_common_words(self, call: Call, xgboosts: Mapping[str, Any]) -> Call:
+        """Return a call with XGBoost's arguments as functions and callbacks, as ``xgb.train`` itself has them."""
+        params, hooks, given = dict(call.params), call.hooks, xgboosts.get
+        common = {"valid_sets": call.valid_sets, "feval": hooks.feval, "init_model": hooks.init_model}
+        for name, other in {"evals": "valid_sets", "custom_metric": "feval", "xgb_model": "init_model"}.items():
+            if name in xgboosts and common[other] is not None:
+                raise ValueError(f"{name} and {other} are the same argument; give one of them.")
+        sets, names = call.valid_sets, call.valid_names
+        if "evals" in xgboosts:
+            sets, names = [one for one, _ in xgboosts["evals"]] or None, [name for _, name in xgboosts["evals"]]
+        objective = given("obj")
+        if objective is not None:
+            named = params.get("objective")
+            if callable(named):
+                raise ValueError("obj and the objective in params are both functions; give one of them.")
+            params["objective"] = functools.partial(objective)
+            # The model names it, and scores are turned into predictions accordingly.
+            params["objective"].builtin_params = {} if named is None else to_xgboost({"objective": named}).params
+        callbacks: list[Any] = list(hooks.callbacks or ())
+        if given("evals_result") is not None:
+            callbacks.insert(0, self.recording_callback(xgboosts["evals_result"]))
+        if given("verbose_eval"):
+            callbacks.append(xgb.callback.EvaluationMonitor(period=int(xgboosts["verbose_eval"])))
+        if given("early_stopping_rounds"):
+            patience = xgboosts["early_stopping_rounds"]
+            callbacks.append(xgb.callback.EarlyStopping(rounds=patience, maximize=given("maximize")))
+        model = given("xgb_model", hooks.init_model)
+        if isinstance(model, (bytes, bytearray)):
+            model = xgb.Booster(model_file=bytearray(model))
+        hooks = replace(hooks, callbacks=callbacks or None, feval=given("custom_metric", hooks.feval), init_model=model)
+        return Call(params, sets, names, hooks)
 
     def refit(self, booster: Any, virtual: VirtualTable, decay_rate: float | None) -> xgb.Booster:
         """Let XGBoost refresh the leaves on the virtual rows, in memory; weights add up to N, as in a training."""
@@ -290,6 +358,13 @@ def _not_used(params: dict[str, Any]) -> set[str]:
             return set()  # it refuses the value, so it has the name
     found = [str(warning.message) for warning in caught]
     return {name for text in found if "not used" in text for name in text.split('"')[1::2]}
+
+
+def _stopping_of(translated: Translated) -> EarlyStopping | None:
+    patience = translated.early_stopping_rounds
+    if patience is None or patience <= 0:
+        return None
+    return EarlyStopping(patience, translated.early_stopping_min_delta, translated.first_metric_only)
 
 
 def _quantile(params: Mapping[str, Any]) -> Quantile | None:

@@ -374,6 +374,8 @@ def row_source(data: Any, categories: Categories | Sequence[Sequence[Any]] | Non
 def _dispatch(data: Any, categories: Categories | None) -> RowSource:
     if isinstance(data, RowSource):
         return data
+    if is_matrix(data):
+        return _dispatch(rows_of_matrix(data), categories)
     if isinstance(data, (str, Path)) and not is_stored(data):
         raise ValueError(
             f"The dataset is a text or binary file ({str(data)!r}); optional features need the table itself. Give a "
@@ -402,7 +404,7 @@ def _dispatch(data: Any, categories: Categories | None) -> RowSource:
         return source
     raise TypeError(
         f"Cannot read a feature table from {type(data).__name__}; pass a numpy array, a scipy CSR matrix, a pandas, "
-        "polars or Arrow table, or a list of dicts, one for each person."
+        "polars or Arrow table, an xgb.DMatrix, or a list of dicts, one for each person."
     )
 
 
@@ -428,6 +430,8 @@ def eager(data: Any) -> Any:
     """Return a table in memory as it is, but RecordBatches and dicts as tables and NaN for masks; read any other."""
     import narwhals as nw
 
+    if is_matrix(data):
+        return rows_of_matrix(data)
     data = nw.to_native(from_records(without_mask(data)), pass_through=True)
     if is_frame(data):
         return data
@@ -440,6 +444,47 @@ def eager(data: Any) -> Any:
 
         return pa.table(data)
     return data
+
+
+def is_matrix(data: Any) -> bool:
+    """Return whether these are XGBoost's own data, without loading it."""
+    return any((kind.__module__, kind.__name__) == ("xgboost.core", "DMatrix") for kind in type(data).__mro__)
+
+
+def rows_of_matrix(matrix: Any) -> Any:
+    """Return the rows of an ``xgb.DMatrix``: an array, or a DataFrame if its columns have names.
+
+    What it does not store is missing, and a zero that it stores is the number 0, as when XGBoost trains on it.
+    """
+    kind = type(matrix).__name__
+    if any(base.__name__ == "QuantileDMatrix" for base in type(matrix).__mro__):
+        raise TypeError(
+            f"An xgboost {kind} holds bins, and no longer the raw rows that must be masked. Pass an xgb.DMatrix, or "
+            "the table itself in a puc.Dataset or a pair (X, y): it is binned in the same way."
+        )
+    try:
+        stored = matrix.get_data()
+    except ValueError as error:  # XGBoost's own is one
+        raise TypeError(
+            f"The rows of this xgboost {kind} cannot be read back, so they cannot be masked: it keeps them in pages, "
+            "or on a disk. Pass the table itself in a puc.Dataset, or the name of a Parquet file; external_memory in "
+            "params names a folder for what XGBoost keeps of them."
+        ) from error
+    rows = np.full(stored.shape, np.nan, dtype=np.float32)
+    block = max(1, BLOCK_BYTES // (4 * max(1, stored.shape[1])))
+    for lo in range(0, len(rows), block):
+        part = stored[lo : lo + block]
+        rows[lo + np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = part.data
+    if matrix.feature_names is None:
+        return rows
+    import pandas as pd
+
+    frame = pd.DataFrame(rows, columns=matrix.feature_names, copy=False)
+    for name, values in matrix.get_categories(export_to_arrow=True).to_arrow():
+        if values is not None:
+            codes = frame[name].fillna(-1).astype(np.int64)
+            frame[name] = pd.Categorical.from_codes(codes, values.to_pylist())
+    return frame
 
 
 def from_records(data: Any) -> Any:

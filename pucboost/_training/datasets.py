@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, Never, TypeAlias
+from typing import Any, Literal, Never, Protocol, TypeAlias
 
 import lightgbm as lgb
 import numpy as np
@@ -28,6 +28,7 @@ from .._tables.sources import (
     column_names,
     eager,
     is_frame,
+    is_matrix,
     is_stored,
     named_columns,
     read_exposure,
@@ -114,6 +115,12 @@ class Dataset(lgb.Dataset):
         for name in unknown:
             hint = did_you_mean(name, inspect.signature(Dataset).parameters)
             raise TypeError(f"Dataset() got an unexpected keyword argument {name!r}.{hint}")
+        if is_matrix(data):
+            given = {"label": label, "weight": weight, "group": group, "init_score": init_score}
+            own = _fields_of_matrix(data)
+            label, weight, group, init_score = (own[name] if value is None else value for name, value in given.items())
+            if categorical_feature == "auto":
+                categorical_feature = own["categorical_feature"]
         for what, values in {"label": label, "weight": weight, "init_score": init_score, "exposure": exposure}.items():
             check_no_mask(values, f"The {what}")
         super().__init__(
@@ -160,30 +167,57 @@ class Dataset(lgb.Dataset):
         return self
 
 
-TrainingSet: TypeAlias = lgb.Dataset | tuple[Any, Any]
-"""A Dataset, or a pair (X, y)."""
+def _fields_of_matrix(matrix: Any) -> dict[str, Any]:
+    """Return what an ``xgb.DMatrix`` holds beside its rows, under the names of a Dataset's arguments."""
+    n, margin = matrix.num_row(), matrix.get_base_margin()
+    found = {
+        "label": matrix.get_label(),
+        "weight": matrix.get_weight(),
+        "group": np.diff(matrix.get_uint_info("group_ptr")),
+        "init_score": margin.reshape(n, -1) if margin.size > n else margin,  # row after row
+    }
+    kinds, categories = matrix.feature_types or (), matrix.get_categories(export_to_arrow=True).to_arrow()
+    stored = [values is not None for _, values in categories] or [False] * len(kinds)
+    codes = [j for j, kind in enumerate(kinds) if kind == "c" and not stored[j]]
+    return {name: values if len(values) else None for name, values in found.items()} | {
+        "categorical_feature": codes or "auto"
+    }
+
+
+class Matrix(Protocol):
+    """What ``xgb.DMatrix`` is, for checkers that need not know XGBoost."""
+
+    def num_row(self) -> int: ...
+    def get_label(self) -> Any: ...
+
+
+TrainingSet: TypeAlias = lgb.Dataset | tuple[Any, Any] | Matrix
+"""A Dataset, a pair (X, y) or an ``xgb.DMatrix``."""
 
 
 def as_dataset(train_set: Any, caller: str) -> lgb.Dataset:
     """Return a training set, which may be a pair (X, y), as a Dataset; errors name the ``caller``."""
     if isinstance(train_set, lgb.Dataset):
         return train_set
-    if _is_pair(train_set):
-        return Dataset(*train_set)
-    if hasattr(train_set, "num_row"):  # XGBoost's matrices
-        package = type(train_set).__module__.partition(".")[0]
-        raise TypeError(
-            f"train_set is an {package} {type(train_set).__name__}, which no longer has the raw rows that must be "
-            "masked. Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
-        )
+    if _is_set(train_set):
+        return _made(train_set)
     raise TypeError(
         f"{caller}() only accepts Dataset object, train_set has type '{type(train_set).__name__}'. "
-        "Pass a puc.Dataset, an lgb.Dataset or a pair (X, y)."
+        "Pass a puc.Dataset, an lgb.Dataset, an xgb.DMatrix or a pair (X, y)."
     )
 
 
+def _is_set(given: Any) -> bool:
+    """Return whether a Dataset is made of it."""
+    return _is_pair(given) or is_matrix(given)
+
+
+def _made(given: Any) -> Dataset:
+    return Dataset(*given) if _is_pair(given) else Dataset(given)
+
+
 def as_datasets(valid_sets: Any, train_set: Any, dataset: lgb.Dataset) -> Any:
-    """Return validation sets with every pair (X, y) as a Dataset, and all else as it is.
+    """Return validation sets with every pair (X, y) and ``xgb.DMatrix`` as a Dataset, and all else as it is.
 
     Parameters
     ----------
@@ -192,12 +226,14 @@ def as_datasets(valid_sets: Any, train_set: Any, dataset: lgb.Dataset) -> Any:
     train_set, dataset
         The training set as given, and as a Dataset. A pair of the same two objects is the training set itself.
     """
-    single = _is_pair(valid_sets) and not any(isinstance(part, lgb.Dataset) or _is_pair(part) for part in valid_sets)
+    single = is_matrix(valid_sets) or (
+        _is_pair(valid_sets) and not any(isinstance(part, lgb.Dataset) or _is_set(part) for part in valid_sets)
+    )
     given = [valid_sets] if single else valid_sets
     if not isinstance(given, (list, tuple)):
         return valid_sets
     made = {_key(train_set): dataset}
-    return [made.setdefault(_key(one), Dataset(*one)) if _is_pair(one) else one for one in given]
+    return [made.setdefault(_key(one), _made(one)) if _is_set(one) else one for one in given]
 
 
 def _is_pair(given: Any) -> bool:
@@ -215,13 +251,13 @@ def named_fields(dataset: lgb.Dataset) -> dict[str, str]:
 
 
 def is_read_by_us(dataset: lgb.Dataset) -> bool:
-    """Return whether a Dataset holds what LightGBM does not read: exposures, names of columns, tables elsewhere."""
+    """Return whether a Dataset holds what LightGBM does not read: exposures, names of columns, tables of others."""
     if has_exposure(dataset):
         return True
     whole = whole_of(dataset)
     if whole is not None:
         return is_read_by_us(whole)
-    return bool(named_fields(dataset)) or is_stored(dataset.data)
+    return bool(named_fields(dataset)) or is_stored(dataset.data) or is_matrix(dataset.data)
 
 
 def has_exposure(dataset: Any) -> bool:
@@ -279,6 +315,9 @@ def read_dataset(
         )
     if dataset.position is not None:
         raise ValueError(f"{name} has positions, but ranking is not defined with optional features.")
+    data: Any = dataset.data
+    if is_matrix(data) and len(data.get_float_info("feature_weights")):
+        raise ValueError(f"{name} has feature_weights, which virtual rows do not take. Leave them out.")
     fields = {"label": field_of(dataset, "label"), "weight": field_of(dataset, "weight")}
     fields |= {field: getattr(dataset, field, None) for field in ("init_score", "exposure")}
     if not is_stored(dataset.data):

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._common import Array, did_you_mean, threads_for, warn
 from .._consent import Consent, declares_something
-from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, is_booster, prepare
+from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, engine_of_data, is_booster, prepare
 from .._engines.base import Engine, EngineParams, Hooks, RunOptions
 from .._engines.features import check_features
 from .._engines.names import XGBOOST_PARAMETERS, by_position, names_columns, value_of
@@ -226,6 +226,13 @@ def _check_anchor_strength(strength: Any, anchor: Any) -> float | None:
     return float(strength)
 
 
+def for_data(params: Mapping[str, Any] | None, data: Any) -> dict[str, Any]:
+    """Return a copy of the parameters; an engine's own data say which engine is meant, and in whose words."""
+    given = dict(params or {})
+    own = engine_of_data(data)
+    return given if own is None else engine_named(own).params_with_its_data({"engine": own, **given})
+
+
 def plain_params(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> dict[str, Any]:
     """Return the engine's parameters, with constraints by position, for a Dataset that it reads itself."""
     _, given = split_params(params)
@@ -268,6 +275,7 @@ class TrainingRequest:
         metrics: Any = None,
         *,
         keep_training_booster: bool = False,
+        alone: bool = True,
     ) -> TrainingRequest | None:
         """Return the request; None if nothing is optional and the engine can train on the Dataset itself.
 
@@ -279,6 +287,8 @@ class TrainingRequest:
             The argument of ``cv``.
         keep_training_booster
             The argument of ``train``.
+        alone
+            Whether the engine may be left alone with the Dataset.
         """
         settings, engine_params = split_params(params)
         engine = engine_named(settings.engine)
@@ -289,7 +299,9 @@ class TrainingRequest:
             raise ValueError("anchor needs optional features: without them everybody gets the anchor's prediction.")
         if not optional and (settings.not_applicable or getattr(train_set, "not_applicable", None)):
             raise ValueError("not_applicable needs optional columns: nothing else is silence when it is missing.")
-        if engine.trains_plain_datasets and not optional and not is_read_by_us(train_set):
+        own = engine_of_data(train_set.data)
+        reads_it = own == engine.name if own else engine.trains_plain_datasets and not is_read_by_us(train_set)
+        if alone and reads_it and not optional:
             return None
         reader = None if settings.plan is None else settings.plan.plan.read
         table = read_dataset(train_set, "train_set", reader=reader)
@@ -475,17 +487,22 @@ def read_validation(
     """Return the validation sets as tables; a repeated set is read once, and None stands for the training set."""
     if valid_sets is None:
         return None
-    given = [valid_sets] if isinstance(valid_sets, lgb.Dataset) else list(valid_sets)
-    names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
     read: dict[int, SourceTable] = {}
     tables: ValidationTables = []
-    for i, valid_set in enumerate(given):
+    for i, (valid_set, name) in enumerate(named_sets(valid_sets, valid_names, train_set)):
         is_training = valid_set is train_set
-        name = names[i] if i < len(names) else "training" if is_training else f"valid_{i}"
         if not is_training and id(valid_set) not in read:
             read[id(valid_set)] = _read_one(request, valid_set, i)
         tables.append((None if is_training else read[id(valid_set)], name))
     return tables
+
+
+def named_sets(valid_sets: Any, valid_names: Any, train_set: lgb.Dataset) -> list[tuple[Any, str]]:
+    """Return validation sets with their names, as LightGBM has them."""
+    given = [valid_sets] if isinstance(valid_sets, lgb.Dataset) else list(valid_sets or ())
+    names = [valid_names] if isinstance(valid_names, str) else list(valid_names or ())
+    own = ("training" if one is train_set else f"valid_{i}" for i, one in enumerate(given))
+    return [(one, names[i] if i < len(names) else name) for i, (one, name) in enumerate(zip(given, own, strict=True))]
 
 
 def _read_one(request: TrainingRequest, valid_set: Any, number: int) -> SourceTable:

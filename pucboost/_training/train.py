@@ -11,8 +11,8 @@ import lightgbm as lgb
 import numpy as np
 
 from .._common import Array, threads_for, warn
-from .._engines import boosters_of, engine_named
-from .._engines.base import EngineParams, FoldOptions, Hooks, RunOptions
+from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, engine_of_data
+from .._engines.base import Call, EngineParams, FoldOptions, Hooks, RunOptions
 from .._kernels.compiling import engine_threads
 from .._models.schema import categories_of, kept_of, log_unprotected, unprotected
 from .._tables.sources import SourceTable, eager, row_source
@@ -28,9 +28,12 @@ from .request import (
     check_can_be_calibrated,
     check_held_out,
     check_same_consent,
+    for_data,
     model_to_continue,
+    named_sets,
     plain_params,
     read_validation,
+    split_params,
 )
 from .steps import (
     FINISHERS,
@@ -66,11 +69,21 @@ def train(
     init_model: Any = None,
     keep_training_booster: bool = False,
     callbacks: Callbacks = None,
+    *,
+    evals: Sequence[tuple[TrainingSet, str]] | None = None,
+    obj: Callable[[Array, Any], Any] | None = None,
+    maximize: bool | None = None,
+    early_stopping_rounds: int | None = None,
+    evals_result: dict[str, Any] | None = None,
+    verbose_eval: bool | int | None = True,
+    xgb_model: Any = None,
+    custom_metric: Callable[[Array, Any], Any] | None = None,
 ) -> TrainedModel:
     """Train a booster under Protected User Consent: ``lgb.train`` for data that people may decline to share.
 
     The model approaches f*(b, a, z) = E[Y | b, A ⊇ a, z_a]: someone who shares the groups a is compared with
-    everybody who shares *at least* a, their further data erased. With nothing optional this is ``lgb.train``.
+    everybody who shares *at least* a, their further data erased. With nothing optional this is ``lgb.train``, or
+    ``xgb.train`` for an ``xgb.DMatrix``.
 
     Parameters
     ----------
@@ -89,7 +102,8 @@ def train(
         - ``max_virtual_rows``: row budget; default: as many rows as fit into half of the memory
         - ``external_memory``: a folder in which XGBoost keeps virtual rows while it trains, in place of memory
         - ``engine``: ``"lightgbm"`` (default), ``"xgboost"``, ``"native"`` (pucboost's own trees in an ``lgb.Booster``)
-          or ``"auto"`` (native if it can do what the parameters ask for, else LightGBM)
+          or ``"auto"`` (native if it can do what the parameters ask for, else LightGBM); for an ``xgb.DMatrix``
+          ``"xgboost"``
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
         - ``calibrate_masks``: True adds one constant to the raw scores of everybody who shares the same groups, so that
           the model is right on average for all who share at least these: Σ w·(f − y) = 0 over their virtual rows,
@@ -114,14 +128,17 @@ def train(
         ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
         lists of columns that may interact, ``[["age", "bmi"]]``; a column in none of them interacts with no other.
         Constraints by position are the engine's own, and so is what they mean for columns in no list.
-    train_set : lgb.Dataset, puc.Dataset or pair (X, y)
-        A Dataset must not be constructed yet, or must have kept its raw data. When something is optional, neither
-        ``train_set`` nor ``params`` is changed. With an ``exposure`` labels are totals, and the model predicts per unit
-        of exposure (see :class:`Dataset`).
+    train_set : lgb.Dataset, puc.Dataset, xgb.DMatrix or pair (X, y)
+        A Dataset must not be constructed yet, or must have kept its raw data. Of a DMatrix rows, labels, weights, base
+        margin, names and categories are read back; a ``QuantileDMatrix``, or one in external memory, has no rows. When
+        something is optional, neither ``train_set`` nor ``params`` is changed. With an ``exposure`` labels are totals,
+        and the model predicts per unit of exposure (see :class:`Dataset`).
     num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks
         As in ``lgb.train``. Validation sets may be pairs, too. ``feval`` and a callable objective see the virtual rows.
         ``get_weight()`` returns the full weights to ``feval``. It returns only the user's own weights, if any, to a
         callable objective, whose gradients pucboost multiplies by the copy weights.
+    evals, obj, maximize, early_stopping_rounds, evals_result, verbose_eval, xgb_model, custom_metric
+        As in ``xgb.train``, for XGBoost. Each round is printed only if ``evals`` is given.
 
     Warns
     -----
@@ -148,22 +165,48 @@ def train(
     (('Column_2',), 'exhaustive')
     """
     data = as_dataset(train_set, "train")
-    validation = as_datasets(valid_sets, train_set, data)
-    request = TrainingRequest.read(params, data, num_boost_round, keep_training_booster=keep_training_booster)
+    call = Call(
+        for_data(params, data.data), valid_sets, valid_names, Hooks(feval, callbacks, init_model, keep_training_booster)
+    )
+    xgboosts = {
+        "evals": evals, "obj": obj, "custom_metric": custom_metric, "maximize": maximize, "xgb_model": xgb_model,
+        "early_stopping_rounds": early_stopping_rounds, "evals_result": evals_result,
+        "verbose_eval": None if verbose_eval is True and evals is None else verbose_eval or None,
+    }  # fmt: skip
+    xgboosts = {name: value for name, value in xgboosts.items() if value is not None}
+    if xgboosts:
+        call = engine_named(call.params.get("engine", DEFAULT_ENGINE)).in_common_words(call, xgboosts)
+    validation, hooks = as_datasets(call.valid_sets, train_set, data), call.hooks
+    request = TrainingRequest.read(call.params, data, num_boost_round, keep_training_booster=keep_training_booster)
     if request is None:
-        if init_model is not None:
-            check_same_consent(init_model, None)
-        others = [validation] if isinstance(validation, lgb.Dataset) else validation
-        for i, other in enumerate(others or ()):
-            check_both_or_neither(False, has_exposure(other), f"validation set {i}")
-        with _text_explained():
-            booster = lgb.train(
-                plain_params(params, data), data, num_boost_round, validation, valid_names, feval, init_model,
-                keep_training_booster, callbacks=callbacks,
-            )  # fmt: skip
-        return cast("TrainedModel", unprotected(booster, "LightGBM"))
-    hooks = Hooks(feval, callbacks, init_model, keep_training_booster)
-    return cast("TrainedModel", _train_read(request, data, validation, valid_names, hooks))
+        return cast("TrainedModel", _train_alone(data, num_boost_round, validation, call))
+    return cast("TrainedModel", _train_read(request, data, validation, call.valid_names, hooks))
+
+
+def _train_alone(data: lgb.Dataset, num_boost_round: int, validation: Any, call: Call) -> Any:
+    """Return the engine's own model, nothing being optional."""
+    hooks, valid = call.hooks, named_sets(validation, call.valid_names, data)
+    if hooks.init_model is not None:
+        check_same_consent(hooks.init_model, None)
+    for i, (other, _) in enumerate(valid):
+        check_both_or_neither(False, has_exposure(other), f"validation set {i}")
+    own = engine_of_data(data.data)
+    if own is not None:
+        for i, (other, _) in enumerate(valid):
+            if engine_of_data(getattr(other, "data", None)) != own:
+                raise TypeError(
+                    f"Validation set {i} is no {type(data.data).__name__}, as train_set is. With nothing optional they "
+                    "must be of one kind."
+                )
+        engine, params = engine_named(own), split_params(call.params)[1]
+        matrices = [(other.data, name) for other, name in valid]
+        return unprotected(engine.train_alone(data.data, params, num_boost_round, matrices, hooks), engine.title)
+    with _text_explained():
+        booster = lgb.train(
+            plain_params(call.params, data), data, num_boost_round, validation, call.valid_names, hooks.feval,
+            hooks.init_model, hooks.keep_training_booster, callbacks=hooks.callbacks,
+        )  # fmt: skip
+    return unprotected(booster, "LightGBM")
 
 
 @contextmanager
@@ -392,7 +435,8 @@ def cv(
     data = as_dataset(train_set, "cv")
     if dict(params or {}).get("plan") is not None:
         raise ValueError("plan is for train: cv makes a plan for each of its folds.")
-    request = TrainingRequest.read(params, data, num_boost_round, metrics)
+    params = for_data(params, data.data)
+    request = TrainingRequest.read(params, data, num_boost_round, metrics, alone=engine_of_data(data.data) is None)
     options = FoldOptions(metrics, feval, init_model, callbacks, eval_train_metric, return_cvbooster)
     if request is None:
         check_same_consent(init_model, None)
