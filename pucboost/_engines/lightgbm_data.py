@@ -28,7 +28,7 @@ from .._virtual.plan import BinSample
 from .._virtual.rare_categories import RareCategories, RowsPerPerson
 from .._virtual.rows import MaskedRows, VirtualTable
 from .base import Network
-from .names import main_objective, number_of, value_of, without
+from .names import number_of, value_of, without
 
 
 class MaskedSequence(lgb.Sequence):
@@ -270,10 +270,11 @@ def categorical_columns(booster: lgb.Booster) -> list[int]:
 def columns_only(params: Mapping[str, Any], table: SourceTable, n_classes: int = 1) -> lgb.Dataset:
     """Return a small Dataset with the columns of a table and other values, to make a Booster from."""
     column = np.arange(_ROWS, dtype=np.float64)
-    positive = main_objective(value_of(params, "objective")) == "gamma"
+    # Objectives and metrics look at the labels: those of amounts want them above 0, those of probabilities at most 1.
+    label = column % n_classes if n_classes > 1 else np.ones(_ROWS)
     data = lgb.Dataset(
         np.tile(column[:, None], table.source.n_columns),
-        column % max(2, n_classes) + positive,
+        label,
         feature_name=table.names,
         categorical_feature=table.categorical_feature,
         params={"verbosity": -1, "num_threads": 1},

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 from native_pools import ALL, people_table, virtual_table
 from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 
+import pucboost as puc
 from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, find_bins, find_layout
 from pucboost._engines.native.booster import bins_in
 from pucboost._engines.native.engine import read_growth_params
@@ -272,6 +274,53 @@ def test_feature_sampling() -> None:
         assert len(used) <= 3
         seen |= used
     assert len(seen) == 7
+
+
+def test_a_small_share_of_the_features_is_one() -> None:
+    """As in LightGBM, not at least two."""
+    for seed in range(5):
+        tree = grown(numbers(80), {"feature_fraction": 0.1, "seed": seed}).tree
+        assert len(set(tree.feature.tolist())) == 1
+    first = [grown(numbers(80), {"feature_fraction_bynode": 0.1, "seed": seed, "num_leaves": 2}) for seed in range(20)]
+    assert len({int(one.tree.feature[0]) for one in first}) > 3  # the best of two would hardly ever be the weak ones
+
+
+def test_children_that_may_go_farther_than_their_parent() -> None:
+    """Where the largest step limits both children of a split, it gains nothing; further down it may."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 3))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=3_000)
+    params = {"engine": "native", "max_delta_step": 0.1, "verbosity": -1}
+    assert puc.train(params, lgb.Dataset(X, y), 1).feature_importance().min() > 0
+
+
+def test_extra_trees_draw_every_category() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(600, 1)).astype(float)
+    params = {"engine": "native", "extra_trees": True, "num_leaves": 2, "min_data_in_leaf": 5, "verbosity": -1}
+    booster = puc.train(params, lgb.Dataset(X, X[:, 0], categorical_feature=[0]), 30)
+    assert set(booster.trees_to_dataframe().threshold.dropna()) == {"0", "1", "2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("categorical", [(), (0, 3)])
+@pytest.mark.parametrize("values", ["few", "many"])
+def test_extra_trees_are_as_good_as_lightgbms(categorical: tuple[int, ...], values: str) -> None:
+    """Held-out losses over seeds; two engines draw different thresholds, so only means agree."""
+    ratio = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(4_000, 8))
+        y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 2.0 * (X[:, 3] > 0.5) + 0.3 * X[:, 4] + rng.normal(size=4_000)
+        if values == "few" or categorical:
+            X = np.round(X * (1 if values == "few" else 4)) + 20.0
+        params = {"extra_trees": True, "seed": seed, "verbosity": -1, "num_threads": 1}
+        losses = []
+        for train, given in ((lgb.train, {}), (puc.train, {"engine": "native"})):
+            data = lgb.Dataset(X[:2_000], y[:2_000], categorical_feature=list(categorical))
+            losses.append(np.mean((train(params | given, data, 100).predict(X[2_000:]) - y[2_000:]) ** 2))
+        ratio.append(losses[1] / losses[0] - 1.0)
+    assert np.mean(ratio) < 3.0 * np.std(ratio, ddof=1) / np.sqrt(len(ratio)) + 0.005, ratio
 
 
 def test_sampling_by_node_and_extra_trees_depend_on_nothing_but_seeds() -> None:

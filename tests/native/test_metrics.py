@@ -76,6 +76,9 @@ def test_metrics_of_amounts() -> None:
     for params in every:
         for weight in weights(rng, 700):
             check(params, raw, label, weight)
+    amounts = {"objective": "regression", "metric": "gamma,gamma_deviance"}
+    check(amounts, np.abs(raw) + 0.5, label, None)
+    check(amounts, np.where(raw > 0, raw, -1.0), label, None)  # infinite
 
 
 def test_metrics_of_two_classes() -> None:

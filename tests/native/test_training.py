@@ -77,6 +77,18 @@ def test_metrics_are_those_of_the_final_model(name: str) -> None:
         assert value == pytest.approx(expected[metric], rel=1e-4), metric
 
 
+def test_metrics_of_amounts_with_any_objective() -> None:
+    """LightGBM checks the labels for these metrics; it must not see those of a stand-in."""
+    amounts = np.exp(X_NEW[:, 0])
+    for objective in ("regression", "poisson", "cross_entropy"):
+        record: dict[str, Any] = {}
+        params = {"objective": objective, "metric": "gamma,gamma_deviance"}
+        data = puc.Dataset(X_NEW, amounts / amounts.max())
+        train(params, 2, np.exp(X[:, 0]) / np.exp(X[:, 0]).max(), valid_sets=[data],
+              callbacks=[lgb.record_evaluation(record)])  # fmt: skip
+        assert set(record["valid_0"]) == {"gamma", "gamma_deviance"}
+
+
 def test_the_training_set_among_the_validation_sets() -> None:
     record: dict[str, Any] = {}
     data, other = puc.Dataset(X, Y), puc.Dataset(X_NEW, Y_NEW)

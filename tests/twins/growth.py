@@ -191,7 +191,7 @@ class NaiveGrower:
                 ):
                     split.gain = gain
                     best = split
-            if most <= TOLERANCE * abs(least):
+            if most <= TOLERANCE * abs(least) and rules.max_delta_step == 0:
                 leaf.barren.add(f)
         return best
 

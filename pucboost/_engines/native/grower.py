@@ -296,7 +296,7 @@ class Grower:
         if self.params.feature_fraction >= 1.0:
             return usable
         candidates = np.flatnonzero(usable)
-        wanted = max(min(2, len(candidates)), math.floor(len(candidates) * self.params.feature_fraction + 0.5))
+        wanted = max(1, math.floor(len(candidates) * self.params.feature_fraction + 0.5))
         key = _key(self.params.feature_seed, _STREAM_FEATURES, tree_number)
         hashes = [int(counter_hash(key, np.uint64(f), np.uint64(0))) for f in candidates]
         used = np.zeros_like(usable)

@@ -392,7 +392,7 @@ def _poisson(mean: Array, y: Array) -> Array:
 
 def _gamma(mean: Array, y: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(y / mean + np.log(mean))
+        return np.where(mean > 0, y / mean + np.log(mean), np.inf)
 
 
 def _quantile(score: Array, y: Array, alpha: float) -> Array:
@@ -459,7 +459,7 @@ def _gamma_deviance(scores: Scores) -> float:
     """Return 2·Σ w·(y/m − log(y/m) − 1): LightGBM does not divide it by the weight."""
     ratio = scores.label / (scores.prediction + 1e-9)
     with np.errstate(divide="ignore", invalid="ignore"):
-        losses = ratio - np.log(ratio) - 1.0
+        losses = np.where(ratio > 0, ratio - np.log(ratio) - 1.0, np.inf)
     return 2.0 * float(losses.sum() if scores.weight is None else scores.weight @ losses)
 
 

@@ -279,7 +279,7 @@ def best_categories(
     l2 = penalties.l2 + rules.l2
     n = sort_categories(wide_g, wide_h, at, n_bins, per_hessian, rules.smooth, unit_g, unit_h, order, key)
     longest = min(rules.most_on_one_side, (n + 1) // 2)
-    chosen = only % max(longest, 1)
+    chosen = only % max(longest - 1, 1)
     for end in range(2):
         g, h, in_group = 0.0, 0.0, 0.0
         for length in range(1, longest + 1):
@@ -338,7 +338,7 @@ def allowed_features(features: Any, path: Array, number: Any, limits: Any, node:
     if limits.per_node >= 1.0 or n == 0:
         return
     # Each set of this size is drawn with the same probability (Knuth's algorithm S).
-    wanted = max(min(2, n), int(np.floor(n * limits.per_node + 0.5)))
+    wanted = max(1, int(np.floor(n * limits.per_node + 0.5)))
     for f in range(n_features):
         if allowed_out[f]:
             chance = counter_hash(limits.key, np.uint64(node) * np.uint64(2) + _STREAM_NODE, np.uint64(f))
@@ -356,6 +356,7 @@ def find_split(
     """Write the best split of one leaf in the columns first_column … end_column − 1; gains are above the leaf's own.
 
     A feature by which nothing can be gained is noted in ``barren_out``, and not tried again below, as in LightGBM.
+    Not so if there is a largest step: where it limits both children they gain nothing over their parent, theirs may.
     """
     below_g, below_h, gains, left_set = scratch.below_g, scratch.below_h, scratch.gains, scratch.left_set
     found_out[GAIN] = NO_SPLIT
@@ -369,7 +370,9 @@ def find_split(
         only: Any = -1
         if limits.extra_trees:
             bits = counter_hash(limits.key, np.uint64(node) * np.uint64(2) + _STREAM_THRESHOLD, np.uint64(f))
-            only = np.int64(bits % np.uint64(max(1, n_bins - 1 + features.has_missing[f])))
+            only = np.int64(bits >> np.uint64(1))
+            if not features.categorical[f]:  # as in LightGBM: neither the last threshold nor missing values alone
+                only %= max(1, n_bins - 2 + features.has_missing[f])
         if features.categorical[f]:
             gain, l2, left_g, left_h = best_categories(
                 wide_g, wide_h, at, n_bins, bag.unit_g, bag.unit_h, limits.min_rows, only, leaf, penalties, rules,
@@ -390,7 +393,7 @@ def find_split(
             if missing_left:
                 left_g += missing_g
                 left_h += missing_h
-        if not gain > noise and not limits.extra_trees:  # one threshold proves nothing about the others
+        if not gain > noise and not penalties.max_step > 0.0:
             barren_out[f] = 1
         if gain > max(noise, found_out[GAIN]):
             found_out[GAIN], found_out[FEATURE], found_out[BIN] = gain, f, best_bin
