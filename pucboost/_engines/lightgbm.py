@@ -351,7 +351,8 @@ def _training_set(
     if virtual.bin_sample is not None:
         # By number of rows LightGBM would drop features as useless, and the sample has fewer than the table.
         params = {**params, "feature_pre_filter": False}
-        given["reference"] = bin_reference(virtual, virtual.bin_sample, without_network(params), rare)
+        of_bins = without(without_network(params), "objective")  # LightGBM takes no callable for a Dataset
+        given["reference"] = bin_reference(virtual, virtual.bin_sample, of_bins, rare)
     return VirtualDataset(virtual, rare=rare, **given), params
 
 

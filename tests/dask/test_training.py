@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client
-from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
+from engine_kits import OPTIONAL, EngineKit, every_distributed_engine, logistic
 from tools import make_table
 
 import pucboost as puc
@@ -64,6 +64,18 @@ def test_sorted_partitions(client: Client, kit: EngineKit, order: str) -> None:
     gap, penalty = gap_and_penalty(booster)
     assert gap < GAP
     assert abs(penalty) < PENALTY
+
+
+@every_distributed_engine
+def test_a_callable_objective(client: Client, kit: EngineKit) -> None:
+    """Each worker calls it with its own rows; the trees are those of the built-in loss."""
+    X, y = arrays(*make_table(2_000), 500)
+    params = params_of(kit, **kit.small_trees)
+    mine = puc.dask.train(client, {**params, **kit.custom_start_at_zero, "objective": logistic}, X, y, 10)
+    named = {"objective": kit.objectives["binary"], **kit.start_at_zero}
+    built_in = puc.dask.train(client, {**params, **named}, X, y, 10)
+    probability = 1 / (1 + np.exp(-kit.predict(mine, X.compute())))
+    np.testing.assert_allclose(probability, kit.predict(built_in, X.compute()), atol=1e-4)
 
 
 def shared_of(X: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
+from engine_kits import OPTIONAL, EngineKit, every_distributed_engine, logistic
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tools import make_table
@@ -276,6 +276,16 @@ def test_one_worker_with_all_parts(kit: EngineKit) -> None:
         {**params, "plan": plan.part(1, 0)}, (np.vstack([X[300:], X[:300]]), np.r_[y[300:], y[:300]]), 10
     )
     assert swapped.puc_summary.virtual_rows == other.virtual_rows
+
+
+@every_distributed_engine
+def test_a_callable_objective_with_a_plan(kit: EngineKit) -> None:
+    X, y = make_table(600)
+    plan = SharedPlan.agree([SharedPlan.facts(X, y, optional=OPTIONAL)], copies=2)
+    params = {**kit.params, **kit.small_trees, **kit.custom_start_at_zero, "objective": logistic}
+    shared = puc.train({**params, "plan": plan.complete([plan.count(X, 0)]).part(0)}, (X, y), 10)
+    whole = puc.train({**params, "optional": OPTIONAL, "copies": 2}, (X, y), 10)
+    np.testing.assert_allclose(kit.predict(shared, X), kit.predict(whole, X), atol=0.05)
 
 
 def test_rare_sets_are_not_kept() -> None:
