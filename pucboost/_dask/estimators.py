@@ -15,7 +15,7 @@ import numpy as np
 from .._common import Array
 from .._consent import Consent, declares_something
 from .._engines import boosters_of, engine_named
-from .._estimators.base import PUCModel
+from .._estimators.base import EvalPair, PUCModel, eval_pairs, with_eval_metric
 from .._estimators.estimators import PUCClassifier, PUCRegressor
 from .._models.schema import categories_of
 from .._not_applicable import declared_without_table
@@ -189,6 +189,11 @@ class _DaskModel(PUCModel):
         available: Any = None,
         exposure: Any = None,
         eval_set: Any = None,
+        eval_names: Any = None,
+        eval_sample_weight: Any = None,
+        eval_class_weight: Any = None,
+        eval_init_score: Any = None,
+        eval_metric: Any = None,
         early_stopping_rounds: int | None = None,
         **options: Any,
     ) -> Self:
@@ -200,11 +205,13 @@ class _DaskModel(PUCModel):
             As in :func:`pucboost.dask.train`.
         eval_set
             People to validate on: a pair (X, y), or several, of collections or of local tables.
+        eval_names, eval_sample_weight, eval_class_weight, eval_init_score, eval_metric
+            As in :meth:`pucboost.PUCClassifier.fit`; weights and scores in the form of their ``eval_set``.
         early_stopping_rounds
             Overrides the constructor's.
         **options
-            ``callbacks``, ``checkpoint``, ``checkpoint_every``, ``resume``, ``shuffled`` and ``wait_for_workers`` of
-            :func:`pucboost.dask.train`.
+            ``init_model``, ``callbacks``, ``checkpoint``, ``checkpoint_every``, ``resume``, ``shuffled`` and
+            ``wait_for_workers`` of :func:`pucboost.dask.train`.
 
         Returns
         -------
@@ -221,8 +228,14 @@ class _DaskModel(PUCModel):
         if patience is not None and eval_set is None:
             raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")
         label, sample_weight = self._prepared(y, sample_weight)
+        tuples = valid_pairs(eval_set)
+        evals = eval_pairs(
+            [one[:2] for one in tuples] or None, None, None, sample_weight=eval_sample_weight,
+            init_score=eval_init_score, class_weight=eval_class_weight, shown=eval_names,
+        )  # fmt: skip
         engine = engine_named(self.engine)
         params, categorical = self._train_params(engine, consent, patience)
+        params, feval = with_eval_metric(engine, params, eval_metric)
         if categorical != "auto":
             raise ValueError("categorical_feature is not supported with Dask: give a DataFrame with category columns.")
         booster = train(
@@ -231,20 +244,21 @@ class _DaskModel(PUCModel):
             X,
             label,
             int(self.n_estimators),
-            valid_sets=[(one[0], self._coded(one[1]), *one[2:]) for one in valid_pairs(eval_set)] or None,
+            valid_sets=[self._valid(one, *whole[2:]) for one, whole in zip(evals, tuples, strict=True)] or None,
+            valid_names=[one.shown or f"valid_{i}" for i, one in enumerate(evals)],
+            feval=feval,
             sample_weight=sample_weight,
             init_score=init_score,
             row_id=row_id,
             available=available,
             exposure=exposure,
-            **options,
+            **{**options, "init_model": self._booster_of(options.get("init_model"))},
         )
-        self.consent_, self.n_features_in_ = consent, len(names)
+        self.consent_, self.objective_, self.n_features_in_ = consent, self._loss(), len(names)
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.array(names, dtype=object)
         self._categories = categories_of(booster) or Categories([], ())
-        if eval_set is not None:
-            self.evals_result_ = booster.evals_result
+        self.evals_result_ = booster.evals_result if evals else {}
         self.best_iteration_ = boosters_of(booster).facts(booster).used_rounds
         self.booster_ = booster
         return self
@@ -256,6 +270,17 @@ class _DaskModel(PUCModel):
     def _coded(self, y: Any) -> Any:
         return y
 
+    def _valid(self, one: EvalPair, weight: Any = None, init_score: Any = None) -> tuple[Any, ...]:
+        """Return a validation set as :func:`train` takes it; what ``eval_set`` itself holds comes second."""
+        weight = weight if one.weight is None else one.weight
+        if one.class_weight is not None:
+            weight = self._times_class_weight(one.y, weight, one.class_weight)
+        return one.X, self._coded(one.y), weight, init_score if one.init_score is None else one.init_score
+
+    def _times_class_weight(self, y: Any, sample_weight: Any, class_weight: Any) -> Any:
+        """Return weights times those of people's classes, which count all people of all workers."""
+        raise ValueError(f"eval_class_weight={class_weight!r}: a regressor has no classes.")
+
     def to_local(self) -> Any:
         """Return the same fitted model as an estimator for one machine."""
         given = self.get_params(deep=False)
@@ -264,15 +289,15 @@ class _DaskModel(PUCModel):
         local.__dict__.update({n: value for n, value in vars(self).items() if n not in ("client", "_engine_params")})
         return local
 
-    def _ask(self, method: str, X: Any, **options: Any) -> Any:
+    def _ask(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
         local = self.to_local()
         if not is_collection(X):
-            return getattr(local, method)(X, **options)
-        return lazily(lambda table, model: np.asarray(getattr(model, method)(table, **options)), X, local)
+            return getattr(local, method)(X, *args, **options)
+        return lazily(lambda table, model: np.asarray(getattr(model, method)(table, *args, **options)), X, local)
 
-    def predict(self, X: Any, **options: Any) -> Any:
+    def predict(self, X: Any, *args: Any, **options: Any) -> Any:
         """Return predictions: lazily for a collection, else as on one machine, with the same options."""
-        return self._ask("predict", X, **options)
+        return self._ask("predict", X, *args, **options)
 
     def quote(self, X: Any, **options: Any) -> Any:
         """Return quotes: lazily for a collection, else as on one machine, with the same options."""
@@ -357,43 +382,35 @@ class DaskPUCClassifier(_DaskModel, PUCClassifier):
         super().__init__(**params)
         self.client = client
 
-    def predict_proba(self, X: Any, **options: Any) -> Any:
+    def predict_proba(self, X: Any, *args: Any, **options: Any) -> Any:
         """Return the probability of every class: lazily for a collection, else as on one machine."""
-        return self._ask("predict_proba", X, **options)
+        return self._ask("predict_proba", X, *args, **options)
 
     def decision_function(self, X: Any) -> Any:
         """Return raw scores: lazily for a collection, else as on one machine."""
         return self._ask("decision_function", X)
 
     def _prepared(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-        count = dask.delayed(_classes_and_counts, pure=True)
-        found = dask.compute(*[count(part) for part in partitions_of(y, "y")])
-        counts: dict[Any, int] = {}
-        for classes, numbers in found:
-            for label, number in zip(classes, numbers, strict=True):
-                counts[label] = counts.get(label, 0) + number
-        classes = np.array(sorted(counts))
+        classes = np.array(sorted(_class_counts(y)))
         if len(classes) < 2:
             raise ValueError(f"{type(self).__name__} needs at least 2 classes, but y has {len(classes)}.")
         self.classes_ = classes
         if self.class_weight is not None:
-            sample_weight = self._times_class_weight(y, sample_weight, [counts[label] for label in classes.tolist()])
+            sample_weight = self._times_class_weight(y, sample_weight, self.class_weight)
         return self._coded(y), sample_weight
 
-    def _times_class_weight(self, y: Any, sample_weight: Any, counts: list[int]) -> Any:
-        """Return weights times those of people's classes, which count all people of all workers."""
-        if isinstance(self.class_weight, str):
-            if self.class_weight != "balanced":
-                raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {self.class_weight!r}.")
-            each = sum(counts) / (len(counts) * np.array(counts, dtype=np.float64))
-        else:
-            each = np.array([float(self.class_weight.get(label, 1.0)) for label in self.classes_.tolist()])
+    def _times_class_weight(self, y: Any, sample_weight: Any, class_weight: Any) -> Any:
+        if isinstance(class_weight, str):
+            if class_weight != "balanced":
+                raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}.")
+            counts = _class_counts(y)
+            class_weight = {label: sum(counts.values()) / (len(counts) * n) for label, n in counts.items()}
+        each = np.array([float(class_weight.get(label, 1.0)) for label in self.classes_.tolist()])
         by_class = _mapped(y, _ByClass(self.classes_, each))
         return by_class if sample_weight is None else sample_weight * by_class
 
     def _coded(self, y: Any) -> Any:
-        code = _ByClass(self.classes_, np.arange(len(self.classes_), dtype=np.float64))
-        return _mapped(y, code) if is_collection(y) else code(np.asarray(y))
+        return _mapped(y, _ByClass(self.classes_, np.arange(len(self.classes_), dtype=np.float64)))
 
 
 class _ByClass:
@@ -411,6 +428,8 @@ class _ByClass:
 
 
 def _mapped(y: Any, function: _ByClass) -> Any:
+    if not is_collection(y):
+        return function(np.asarray(y))
     if hasattr(y, "numblocks"):
         return y.map_blocks(function, dtype=np.float64)
     import pandas as pd
@@ -418,6 +437,17 @@ def _mapped(y: Any, function: _ByClass) -> Any:
     return y.map_partitions(
         lambda part: pd.Series(function(part), index=part.index, dtype=np.float64), meta=pd.Series(dtype=np.float64)
     )
+
+
+def _class_counts(y: Any) -> dict[Any, int]:
+    """Return how many people have each label, in a collection or a local vector."""
+    count = dask.delayed(_classes_and_counts, pure=True)
+    found = dask.compute(*[count(part) for part in (partitions_of(y, "y") if is_collection(y) else [y])])
+    counts: dict[Any, int] = {}
+    for classes, numbers in found:
+        for label, number in zip(classes, numbers, strict=True):
+            counts[label] = counts.get(label, 0) + number
+    return counts
 
 
 def _classes_and_counts(labels: Any) -> tuple[list[Any], list[int]]:

@@ -100,7 +100,8 @@ def train(
     num_boost_round, valid_names, feval
         As in :func:`pucboost.train`.
     valid_sets
-        A pair (X, y), or several, of collections or of local tables; every worker gets them as a whole.
+        A pair (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), or several, of collections or of
+        local tables; every worker gets them as a whole.
     sample_weight, init_score, available, exposure
         As in :class:`pucboost.Dataset`, as collections with the partitions of X.
     row_id
@@ -245,13 +246,16 @@ def valid_pairs(valid_sets: Any) -> list[tuple[Any, ...]]:
         return []
     pairs = [valid_sets] if isinstance(valid_sets, tuple) and not isinstance(valid_sets[0], tuple) else list(valid_sets)
     for number, pair in enumerate(pairs):
-        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
-            raise TypeError(f"Item {number} of valid_sets must be a pair (X, y) or (X, y, sample_weight).")
+        if not isinstance(pair, tuple) or len(pair) not in (2, 3, 4):
+            raise TypeError(
+                f"Item {number} of valid_sets must be a pair (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
+                "init_score)."
+            )
     return pairs
 
 
 def _valid_parts(client: Client, pair: tuple[Any, ...]) -> list[Future]:
-    fields = dict(zip(("label", "sample_weight"), pair[1:], strict=False))
+    fields = dict(zip(("label", "sample_weight", "init_score"), pair[1:], strict=False))
     if is_collection(pair[0]):
         return parts_of(client, pair[0], fields)
     local = Part(0, pair[0], {name: values for name, values in fields.items() if values is not None})

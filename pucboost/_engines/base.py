@@ -83,6 +83,32 @@ class EngineParams:
 
 
 @dataclass(frozen=True)
+class Output:
+    """What trees return for each row, named as the arguments of ``lgb.Booster.predict``."""
+
+    raw_score: bool = False
+    start_iteration: int = 0
+    num_iteration: int | None = None
+    pred_leaf: bool = False
+    pred_contrib: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pred_leaf and self.pred_contrib:
+            raise ValueError("pred_leaf and pred_contrib are different outputs. Ask for one of them.")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether these are predictions, raw or not, of all rounds that predictions use."""
+        return replace(self, raw_score=False) == Output()
+
+    def rounds(self, best: int | None, trained: int) -> tuple[int, int]:
+        """Return the first round and the end, read as LightGBM does; ``best`` is what early stopping has found."""
+        first = max(self.start_iteration, 0)
+        wanted = (best or 0) if self.num_iteration is None and not first else self.num_iteration or 0
+        return first, min(first + wanted, trained) if wanted > 0 else trained
+
+
+@dataclass(frozen=True)
 class BoosterFacts:
     """What a booster was trained on and for."""
 
@@ -222,6 +248,10 @@ class Boosters(ABC):
 
         Without ``best_rounds``, use the rounds that the booster's own ``predict`` uses.
         """
+
+    @abstractmethod
+    def output(self, booster: Any, rows: Array, output: Output) -> Array:
+        """Return any output of the trees, in LightGBM's layout: contributions class after class, the rest last."""
 
     @abstractmethod
     def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
@@ -382,6 +412,10 @@ class Engine(ABC):
     @abstractmethod
     def objective(self, params: Mapping[str, Any]) -> Objective | None:
         """Return the loss that the parameters name; None for a callable, or a loss without a closed form here."""
+
+    @abstractmethod
+    def with_metrics(self, params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Return the parameters with further metrics, as the engine's own estimators add their ``eval_metric``."""
 
     def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
         if objective is not None:

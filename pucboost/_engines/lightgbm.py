@@ -47,6 +47,7 @@ from .lightgbm_data import (
     without_network,
 )
 from .names import (
+    MAIN_METRIC,
     MAIN_NAME,
     is_true,
     main_objective,
@@ -97,6 +98,15 @@ class LightGBMLike(Engine):
         if name == "quantile":
             return Quantile(number_of(params, "alpha", 0.9))
         return None
+
+    def with_metrics(self, params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Put them before those of the parameters, or else before that of the objective."""
+        given = value_of(params, "metric", value_of(params, "objective"))
+        listed = given.split(",") if isinstance(given, str) else [] if callable(given) else list(given or ())
+        mains = {MAIN_METRIC.get(name, name) for name in names}
+        return with_value(
+            params, "metric", [*names, *(one for one in listed if MAIN_METRIC.get(one, one) not in mains)]
+        )
 
     def check_labels(self, objective: Objective | None, label: Array, name: str) -> None:
         """Raise if labels do not fit the objective; ``binary`` takes 0 and 1 only."""

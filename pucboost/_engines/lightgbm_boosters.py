@@ -43,7 +43,7 @@ from .._persistence import KEY, DamagedFileError, check_digest, digest, entries,
 from .._tables.files import write_whole
 from .._tables.sources import Categories, column_names, is_frame, row_source, without_mask
 from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
-from .base import BoosterFacts, Boosters, described
+from .base import BoosterFacts, Boosters, Output, described
 from .lightgbm_data import VirtualDataset
 from .names import main_objective, value_of
 from .trees import Forest, MaskTree, elementwise, same_rounds, written
@@ -88,6 +88,9 @@ class LightGBMBoosters(Boosters):
     def predict(self, booster: Any, rows: Array, *, raw_score: bool, best_rounds: bool = True) -> Array:
         """Return predictions; ``best_rounds`` makes no difference: LightGBM's own ``predict`` stops there anyway."""
         return np.asarray(lgb.Booster.predict(booster, rows, raw_score=raw_score))
+
+    def output(self, booster: Any, rows: Array, output: Output) -> Array:
+        return np.asarray(lgb.Booster.predict(booster, rows, **vars(output)))
 
     def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
         return np.asarray(start + lgb.Booster.predict(booster, rows, raw_score=True, num_iteration=rounds))
@@ -190,11 +193,13 @@ def with_builtin_objective(booster: Any, params: Mapping[str, Any], objective: O
     return whole
 
 
-def _text_columns(frame: Any) -> list[str]:
+def _has_text(frame: Any) -> bool:
+    """Return whether LightGBM cannot read a frame: at text it raises, at categories that are not pandas' it aborts."""
     import narwhals as nw
+    import narwhals.dependencies as nwd
 
-    schema = nw.from_native(frame, eager_only=True).schema
-    return [str(name) for name, dtype in schema.items() if dtype in (nw.String, nw.Object)]
+    text = (nw.String, nw.Object) if nwd.is_pandas_dataframe(frame) else (nw.String, nw.Object, nw.Categorical, nw.Enum)
+    return any(dtype in text for dtype in nw.from_native(frame, eager_only=True).schema.values())
 
 
 class ProtectedBooster(lgb.Booster):
@@ -223,7 +228,7 @@ class ProtectedBooster(lgb.Booster):
         """Return LightGBM's predictions; raise if a table has the columns of training in another order.
 
         LightGBM reads columns by position, whatever their names are: withheld values would be read as base columns.
-        Empty cells that do not apply are filled as in training.
+        Empty cells that do not apply are filled as in training, and text is read as the categories of training.
         """
         data = without_mask(data)
         names = column_names(data) if is_frame(data) else []
@@ -235,21 +240,15 @@ class ProtectedBooster(lgb.Booster):
                 f"{', '.join(trained[:5])} …, and reads them by position. Use pucboost.predict, which goes by names, "
                 "or select the columns in the order of booster.consent.feature_names."
             )
-        if consent is not None and consent.not_applicable and not isinstance(data, (str, Path)):
+        not_applicable = () if consent is None else consent.not_applicable
+        if (not_applicable and not isinstance(data, (str, Path))) or (
+            consent is not None and names and _has_text(data)
+        ):
             categories = LightGBMBoosters().categories(self, tuple(self.puc_schema["summary"]["coded_columns"]))
             assert categories is not None
-            source = row_source(data, replace(categories, not_applicable=consent.not_applicable))
+            source = row_source(data, replace(categories, not_applicable=not_applicable))
             data = source.window(0, source.n_rows)
-        try:
-            return super().predict(data, *args, **kwargs)
-        except (TypeError, ValueError) as error:
-            text = _text_columns(data) if names else []
-            if not text:
-                raise
-            raise ValueError(
-                f"LightGBM itself does not read text ({', '.join(text)}). Use pucboost.predict, which does. For SHAP "
-                "values and the like, turn these columns of a pandas table into categories, with astype('category')."
-            ) from error
+        return super().predict(data, *args, **kwargs)
 
     def refit(self, *args: Any, **kwargs: Any) -> lgb.Booster:
         """Raise: leaves that are fitted to rows as they are learn what silence says."""

@@ -34,7 +34,7 @@ from .base import (
     Validation,
 )
 from .features import check_features
-from .names import MAIN_NAME, XGBOOST_PARAMETERS, main_objective, number_of, whole_number
+from .names import MAIN_NAME, XGBOOST_PARAMETERS, main_objective, number_of, value_of, whole_number, without
 from .translation import Translated, to_xgboost
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
 from .xgboost_data import (
@@ -131,6 +131,13 @@ class XGBoost(Engine):
         if name == "reg:tweedie":
             return Tweedie(number_of(params, "tweedie_variance_power", 1.5))
         return _quantile(params) if name == "reg:quantileerror" else None
+
+    def with_metrics(self, params: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Put them before those of the parameters; XGBoost has the objective's metric only where no other is named."""
+        given = params.get("eval_metric") or value_of(params, "metric") or []
+        listed = [given] if isinstance(given, str) else list(given)
+        rest = {name: value for name, value in without(params, "metric").items() if name != "eval_metric"}
+        return {**rest, "metric": [*names, *(one for one in listed if one not in names)]}
 
     def for_merged_rows(
         self, params: dict[str, Any], objective: Objective, hessian_per_person: float

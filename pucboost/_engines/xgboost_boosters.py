@@ -22,7 +22,7 @@ from .._common import Array, warn
 from .._kernels.leaf_sets import READ_AS_IT_IS, READ_CATEGORY_FROM_ZERO, exponential, logistic_float32, softmax
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.sources import Categories, without_mask
-from .base import BoosterFacts, Boosters, described
+from .base import BoosterFacts, Boosters, Output, described
 from .translation import loss_name
 from .trees import Forest, MaskTree, elementwise, same_rounds, written
 
@@ -89,6 +89,21 @@ class XGBoostBoosters(Boosters):
         rounds = _best_round(booster) if best_rounds else None
         matrix = _matrix(booster, rows)
         return np.asarray(booster.predict(matrix, output_margin=raw_score, iteration_range=(0, rounds or 0)))
+
+    def output(self, booster: Any, rows: Array, output: Output) -> Array:
+        used = output.rounds(_best_round(booster), int(booster.num_boosted_rounds()))
+        if used[0] >= used[1]:  # XGBoost itself reads an empty range as all rounds
+            raise ValueError(f"start_iteration={output.start_iteration}, but there are {used[1]} rounds.")
+        values = np.asarray(
+            booster.predict(
+                _matrix(booster, rows),
+                output_margin=output.raw_score and not (output.pred_leaf or output.pred_contrib),
+                pred_leaf=output.pred_leaf,
+                pred_contribs=output.pred_contrib,
+                iteration_range=used,
+            )
+        )
+        return values.reshape(len(rows), -1) if output.pred_leaf or output.pred_contrib else values
 
     def add_trees(self, booster: Any, rows: Array, start: Array, rounds: int | None = None) -> Array:
         matrix, used = _matrix(booster, rows, base_margin=start), _range(booster, rounds)

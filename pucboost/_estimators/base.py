@@ -8,9 +8,10 @@ never does.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, Unpack, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -21,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 from .._common import Array
 from .._consent import Consent, OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName, boosters_of, engine_named
-from .._engines.base import Engine, Hooks
+from .._engines.base import Engine, Hooks, Output
 from .._engines.names import MAIN_NAME, value_of, without
 from .._models.anchored import trees_of
 from .._models.files import save_model
@@ -46,11 +47,12 @@ from .._tables.sources import (
     eager,
     in_container_of,
     is_frame,
+    read_init_score,
     row_source,
     rows_of,
 )
 from .._training.datasets import Dataset, check_categories
-from .._training.request import TrainingRequest, check_known, check_validation, split_params
+from .._training.request import TrainingRequest, check_known, check_validation, model_to_continue, split_params
 from .._training.train import train, train_request
 from .._virtual.plan import Augmentation
 
@@ -73,6 +75,8 @@ NAMED = {
 }
 """LightGBM's main name → the estimators' name."""
 
+ImportanceType: TypeAlias = Literal["split", "gain"]
+
 
 class PUCModel(BaseEstimator):  # type: ignore[misc]
     """The base class of both estimators."""
@@ -80,6 +84,8 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     booster_: TrainedModel
     consent_: Consent
     best_iteration_: int
+    objective_: Any
+    n_features_in_: int
     evals_result_: dict[str, dict[str, list[float]]]
     _categories: Any
 
@@ -99,6 +105,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         objective: Any = None,
         early_stopping_rounds: int | None = None,
         favourable: Favourable | None = None,
+        importance_type: ImportanceType | None = None,
         **engine_params: Any,
     ) -> None:
         self.optional = optional
@@ -114,6 +121,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         self.objective = objective
         self.early_stopping_rounds = early_stopping_rounds
         self.favourable = favourable
+        self.importance_type = importance_type
         self._engine_params = engine_params
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -169,11 +177,16 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         evals: list[EvalPair],
         early_stopping_rounds: int | None,
         callbacks: Any,
+        *,
+        init_score: Any,
+        init_model: Any,
+        eval_metric: Any,
+        categorical_feature: Any,
         exposure: Any = None,
     ) -> Self:
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
-        people = self._read(X, y, sample_weight, exposure, getattr(self, "class_weight", None))
+        people = self._read(X, y, sample_weight, exposure, init_score, getattr(self, "class_weight", None))
         consent = Consent.of(self.optional, people.source)
         declared_without_table(consent, self.not_applicable)
         consent, source = read_not_applicable(consent, people.source, self.not_applicable)
@@ -185,6 +198,9 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             raise ValueError("early_stopping_rounds needs eval_set: other people to validate on.")
         engine = engine_named(self.engine)
         params, categorical = self._train_params(engine, consent, patience)
+        if categorical_feature != "auto":
+            categorical = categorical_feature
+        params, feval = with_eval_metric(engine, params, eval_metric)
         record: dict[str, Any] = {}
         booster = train_people(
             engine,
@@ -194,13 +210,17 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             [None if one.X is X and one.y is y else self._read_validation(one, people.source) for one in evals],
             categorical=categorical,
             rounds=int(self.n_estimators),
+            names=[
+                one.shown or ("training" if one.X is X and one.y is y else f"valid_{i}") for i, one in enumerate(evals)
+            ],
+            feval=feval,
+            init_model=self._booster_of(init_model),
             callbacks=[*(callbacks or ()), *([engine.recording_callback(record)] if evals else [])],
             classes=getattr(self, "classes_", None),
         )
-        self.consent_ = consent
+        self.consent_, self.objective_ = consent, self._loss()
         self._categories = people.source.categories
-        if evals:
-            self.evals_result_ = record
+        self.evals_result_ = record
         trees = trees_of(booster)
         self.best_iteration_ = boosters_of(trees).facts(trees).used_rounds
         self.booster_ = booster
@@ -212,6 +232,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         y: Any,
         sample_weight: Any,
         exposure: Any,
+        init_score: Any,
         class_weight: Any,
         trained_on: RowSource | None = None,
     ) -> FitPeople:
@@ -219,22 +240,24 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         container, target = read_both(self, X, y, reset=trained_on is None)
         units = None if exposure is None else as_exposure(exposure, "exposure", len(target))
         weight = None if sample_weight is None else read_weight(sample_weight, target)
+        start = None if init_score is None else scores_by_row(init_score, len(target))
         if trained_on is None and weight is not None and not weight.all():
             keep = np.flatnonzero(weight)
             if not len(keep):  # older versions of scikit-learn do not check this
                 raise ValueError("Sample weights must contain at least one non-zero number.")
             container, target, weight = rows_of(container, keep), target[keep], weight[keep]
             units = None if units is None else units[keep]
+            start = None if start is None else start[keep]
         label = self._learn_target(target) if trained_on is None else self._encode(target)
         if class_weight is not None:
             by_class = np.asarray(compute_sample_weight(class_weight, target))
             weight = by_class if weight is None else weight * by_class
         source = row_source(container, None if trained_on is None else trained_on.categories)
-        return FitPeople(container, source, label, weight, units)
+        return FitPeople(container, source, label, weight, units, start)
 
     def _read_validation(self, one: EvalPair, trained_on: RowSource) -> FitPeople:
         try:
-            return self._read(one.X, one.y, one.weight, one.exposure, one.class_weight, trained_on)
+            return self._read(one.X, one.y, one.weight, one.exposure, one.init_score, one.class_weight, trained_on)
         except ValueError as error:
             raise ValueError(f"{one.name}: {error}") from error
 
@@ -249,6 +272,17 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     def _objective(self) -> dict[str, Any]:
         """Return the parameters that name the loss."""
         raise NotImplementedError
+
+    def _loss(self) -> Any:
+        """Return the loss as users name it."""
+        return self.objective if callable(self.objective) else self._objective()["objective"]
+
+    def _booster_of(self, init_model: Any) -> Any:
+        """Return the booster of a fitted estimator, and anything else as it is."""
+        classes, own = (np.asarray(getattr(model, "classes_", ())).tolist() for model in (init_model, self))
+        if classes and classes != own:
+            raise ValueError(f"init_model has the classes {classes}, but y has {own}: its numbers would be misread.")
+        return getattr(init_model, "booster_", init_model)
 
     def _train_params(self, engine: Engine, consent: Consent, patience: int | None) -> tuple[dict[str, Any], Any]:
         """Return the parameters of :func:`pucboost.train`, and the categorical columns, checked."""
@@ -296,13 +330,20 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         return table, row_source(table, self._categories)
 
     def _predictor(
-        self, X: Any, *, raw_score: bool = False, target_class: Any = None, read: tuple[Any, RowSource] | None = None
+        self,
+        X: Any,
+        *,
+        raw_score: bool = False,
+        target_class: Any = None,
+        read: tuple[Any, RowSource] | None = None,
+        output: Output | None = None,
     ) -> MaskedPredictor:
         table, source = self._table(X) if read is None else read
         return MaskedPredictor(
             self.booster_,
             source,
             raw_score=raw_score,
+            output=output,
             num_threads=self._threads(),
             consent=self.consent_,
             target_class=class_number(target_class, getattr(self, "classes_", None)),
@@ -312,7 +353,7 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     def _predict(
         self,
         X: Any,
-        raw_score: bool = False,
+        output: Output,
         *,
         sharing: Sharing = "as_given",
         favourable: Favourable | None = None,
@@ -320,17 +361,17 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         check_sharing(sharing)
         check_favourable(favourable)
-        read = self._table(X)
-        predictor = self._predictor(X, raw_score=raw_score, read=read)
+        read, raw_score = self._table(X), output.raw_score
+        predictor = self._predictor(X, raw_score=raw_score, read=read, output=output)
         if sharing != "as_given":
             self._check_something_optional(f"sharing={sharing!r} would change nothing")
         used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
         if sharing == "best":
             judged = predictor
             if target_class is not None:
-                judged = self._predictor(X, raw_score=raw_score, target_class=target_class, read=read)
+                judged = self._predictor(X, raw_score=raw_score, target_class=target_class, read=read, output=output)
             sign = judged.sign_of(favourable, "sharing='best'", self._predicted())
-            used = best_predictions(judged, sign, DEFAULT_MAX_SUBSETS)[1]
+            used = best_predictions(judged.predicting(), sign, DEFAULT_MAX_SUBSETS)[1]
         return np.asarray(predictor.everybody(used), dtype=np.float64)
 
     def _predicted(self) -> str:
@@ -464,12 +505,49 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of each feature in the total gain of all splits."""
+        """Share of each feature in the total gain of all splits, or what ``importance_type`` says."""
+        kind = self.importance_type
+        if kind not in (None, *get_args(ImportanceType)):
+            raise ValueError(f"importance_type must be 'split', 'gain' or None, got {kind!r}.")
         check_is_fitted(self)
         trees = trees_of(self.booster_)
-        gain = boosters_of(trees).importance(trees, "gain")
-        total = gain.sum()
-        return gain / total if total > 0 else gain
+        found = boosters_of(trees).importance(trees, kind or "gain")
+        total = found.sum()
+        return found / total if kind is None and total > 0 else found
+
+    @property
+    def feature_name_(self) -> list[str]:
+        """The names of the columns, ``Column_0``, … if they had none."""
+        check_is_fitted(self)
+        return list(self.consent_.feature_names)
+
+    @property
+    def n_features_(self) -> int:
+        """The number of columns."""
+        check_is_fitted(self)
+        return self.n_features_in_
+
+    @property
+    def n_iter_(self) -> int:
+        """How many rounds the booster has."""
+        check_is_fitted(self)
+        trees = trees_of(self.booster_)
+        return boosters_of(trees).facts(trees).rounds
+
+    @property
+    def n_estimators_(self) -> int:
+        """The same as ``n_iter_``."""
+        return self.n_iter_
+
+    @property
+    def best_score_(self) -> dict[str, dict[str, float]]:
+        """Metrics of the validation sets in the round ``best_iteration_``."""
+        check_is_fitted(self)
+        last = self.best_iteration_ - 1
+        return {
+            name: {metric: values[min(last, len(values) - 1)] for metric, values in metrics.items()}
+            for name, metrics in self.evals_result_.items()
+        }
 
 
 # ----- the arguments of ``fit``, read and checked as scikit-learn does
@@ -533,15 +611,24 @@ def read_weight(weight: Any, target: Array) -> Array:
     return np.asarray(_check_sample_weight(weight, target, dtype=np.float64, ensure_non_negative=True))
 
 
+def scores_by_row(init_score: Any, n: int) -> Array:
+    """Return initial scores with one entry, or one row of classes, per person; flat ones come class after class."""
+    scores = read_init_score(init_score, "fit", n)
+    assert scores is not None
+    return scores.reshape(n, -1, order="F") if scores.ndim == 1 and len(scores) != n else scores
+
+
 class EvalPair(NamedTuple):
-    """One validation set as given, and its name in errors."""
+    """One validation set as given, its name in errors, and the one in results, if the user gave one."""
 
     X: Any
     y: Any
     weight: Any
     exposure: Any
+    init_score: Any
     class_weight: Any
     name: str
+    shown: str | None
 
 
 def eval_pairs(
@@ -551,10 +638,12 @@ def eval_pairs(
     *,
     sample_weight: Any = None,
     exposure: Any = None,
+    init_score: Any = None,
     class_weight: Any = None,
+    shown: Any = None,
 ) -> list[EvalPair]:
     """Return the validation sets, from the arguments of ``fit`` about them."""
-    vectors = {"eval_sample_weight": sample_weight, "eval_exposure": exposure}
+    vectors = {"eval_sample_weight": sample_weight, "eval_exposure": exposure, "eval_init_score": init_score}
     if eval_set is not None:
         if eval_X is not None or eval_y is not None:
             raise ValueError("Give eval_set, or eval_X and eval_y, but not both.")
@@ -575,15 +664,16 @@ def eval_pairs(
         pairs = list(zip(tables, targets, strict=True))
         names = [f"eval_X[{i}]" for i in range(len(pairs))]
     else:
-        for name, values in {**vectors, "eval_class_weight": class_weight}.items():
+        for name, values in {**vectors, "eval_class_weight": class_weight, "eval_names": shown}.items():
             if values is not None:
                 raise ValueError(f"{name} needs eval_set.")
         return []
-    weights, exposures = (_one_each(values, name, len(pairs)) for name, values in vectors.items())
+    rows = [_one_each(values, name, len(pairs)) for name, values in vectors.items()]
     if isinstance(class_weight, (str, Mapping)):
         class_weight = [class_weight] * len(pairs)
     by_class = _one_each(class_weight, "eval_class_weight", len(pairs))
-    return [EvalPair(*pair, *others) for pair, *others in zip(pairs, weights, exposures, by_class, names, strict=True)]
+    titles = _one_each(shown, "eval_names", len(pairs))
+    return [EvalPair(*pair, *others) for pair, *others in zip(pairs, *rows, by_class, names, titles, strict=True)]
 
 
 def _one_each(vectors: Any, name: str, n_sets: int) -> list[Any]:
@@ -601,18 +691,18 @@ def _one_each(vectors: Any, name: str, n_sets: int) -> list[Any]:
 
 
 class FitPeople(NamedTuple):
-    """A table as given, with its row source, outcomes, weights and exposures."""
+    """A table as given, with its row source, outcomes, weights, exposures and initial scores."""
 
     container: Any
     source: RowSource
     label: Array
     weight: Array | None
     exposure: Array | None = None
+    init_score: Array | None = None
 
     def table(self, name: str, **more: Any) -> SourceTable:
-        return SourceTable.of(
-            self.source, self.label, self.weight, name=name, exposure=self.exposure, data=self.container, **more
-        )
+        more |= {"exposure": self.exposure, "init_score": self.init_score, "data": self.container}
+        return SourceTable.of(self.source, self.label, self.weight, name=name, **more)
 
 
 def train_people(
@@ -624,6 +714,9 @@ def train_people(
     *,
     categorical: Any,
     rounds: int,
+    names: list[str],
+    feval: Any,
+    init_model: Any,
     callbacks: list[Any],
     classes: Array | None,
 ) -> Any:
@@ -637,6 +730,8 @@ def train_people(
         People to validate on; None stands for those to train on.
     categorical
         The categorical columns, as in ``lgb.Dataset``.
+    names, feval, init_model, callbacks
+        As in :func:`pucboost.train`; ``names`` are those of ``others``.
     classes
         The labels of a classifier; its outcomes are their numbers.
     """
@@ -644,7 +739,7 @@ def train_people(
         engine.check_labels(engine.objective(params), people.label, "y")
         train_set = _plain_dataset(people, categorical)
         plain = [train_set if other is None else _plain_dataset(other, None) for other in others]
-        return train(params, train_set, rounds, plain or None, callbacks=callbacks or None)
+        return train(params, train_set, rounds, plain or None, names, feval, init_model, callbacks=callbacks or None)
     settings, engine_params = split_params(params)
     check_known(engine, engine_params)
     check_categories(people.source, "X")
@@ -653,14 +748,15 @@ def train_people(
         engine, settings, engine_params, table, consent, rounds, label_name="y", classes=classes
     )
     valid: list[tuple[SourceTable | None, str]] = []
-    for i, other in enumerate(others):
+    for i, (other, name) in enumerate(zip(others, names, strict=True)):
         if other is None:
-            valid.append((None, "training"))
+            valid.append((None, name))
             continue
         one = other.table(f"eval_set[{i}]")
         check_validation(request, one, f"eval_set[{i}]")
-        valid.append((one, f"valid_{i}"))
-    return train_request(request, valid or None, Hooks(callbacks=callbacks or None))
+        valid.append((one, name))
+    hooks = Hooks(feval, callbacks or None, model_to_continue(request, init_model))
+    return train_request(request, valid or None, hooks)
 
 
 def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
@@ -672,6 +768,7 @@ def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
 
     container, source = people.container, people.source
     rows: dict[str, Any] = {"label": people.label, "weight": people.weight, "exposure": people.exposure}
+    rows["init_score"] = people.init_score
     if not is_frame(container) or (nwd.is_pandas_dataframe(container) and not source.never_numbers):
         named = {} if categorical is None else {"categorical_feature": categorical}
         return Dataset(container, **rows, **named)
@@ -684,6 +781,39 @@ def _plain_dataset(people: FitPeople, categorical: Any) -> Dataset:
 
 
 # ----- keywords, checked and translated into parameters of train
+
+
+class OfLabels:
+    """A function of labels, predictions and perhaps weights, for ``train``, which calls with predictions and data.
+
+    Estimators of the engines take their metrics and losses in this form.
+    """
+
+    def __init__(self, function: Any, role: str) -> None:
+        self.function = function
+        self.arguments = len(inspect.signature(function).parameters)
+        if self.arguments not in (2, 3):
+            raise TypeError(
+                f"{role} must be a function of (y_true, y_pred) or (y_true, y_pred, weight); this one takes "
+                f"{self.arguments} arguments."
+            )
+
+    def __call__(self, preds: Array, data: Any) -> Any:
+        weight = data.get_weight()
+        if weight is not None and not len(weight):  # XGBoost has an empty vector where LightGBM has None
+            weight = None
+        return self.function(*(data.get_label(), preds, weight)[: self.arguments])
+
+
+def with_eval_metric(engine: Engine, params: dict[str, Any], eval_metric: Any) -> tuple[dict[str, Any], Any]:
+    """Return the parameters with the metrics that are named, and the others as ``feval``."""
+    listed = [] if eval_metric is None else eval_metric if isinstance(eval_metric, (list, tuple)) else [eval_metric]
+    for one in listed:
+        if not isinstance(one, str) and not callable(one):
+            raise TypeError(f"eval_metric must be a name, a function or a list of these, got {one!r}.")
+    names = [one for one in listed if isinstance(one, str)]
+    functions = [OfLabels(one, "eval_metric") for one in listed if not isinstance(one, str)]
+    return engine.with_metrics(params, names) if listed else params, functions or None
 
 
 def check_keyword(key: str, estimator: str) -> None:

@@ -8,10 +8,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from .._common import Array
 from .._consent import OptionalColumns
 from .._engines import DEFAULT_ENGINE, EngineName
+from .._engines.base import Output
 from .._engines.translation import loss_name
 from .._losses import per_unit
 from .._models.schema import Favourable
@@ -19,7 +21,7 @@ from .._not_applicable import NotApplicable
 from .._prediction.predictor import Sharing
 from .._tables.sources import as_exposure
 from .._virtual.plan import Augmentation
-from .base import PUCModel, eval_pairs
+from .base import ImportanceType, OfLabels, PUCModel, eval_pairs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +71,8 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
     favourable : {"lower", "higher"} or None
         Which predictions people prefer: for two classes, a lower or a higher probability of ``classes_[1]``. The model
         keeps it for ``sharing="best"``, ``sharing_effects``, letters and audits.
+    importance_type : {"split", "gain"} or None
+        What ``feature_importances_`` are: numbers of splits, their total gains, or (None) shares in the total gain.
     class_weight : dict, "balanced" or None
         Weights of the classes, as in ``LGBMClassifier``: label → weight, or weights so that every class counts as much
         as any other. They are computed from people, never from their copies, and multiply ``sample_weight``. They do
@@ -79,7 +83,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         Further parameters of the engine (``min_child_samples``, ``reg_lambda``, ``metric``, …), of
         :func:`pucboost.train` (``compact``, ``calibrate_masks``, ``anchor``, ``expect_shared``, …; the classes of an
         anchor must be the labels in y), or ``categorical_feature``, the categorical columns of an array. ``fit`` checks
-        them.
+        them, and warns of those that neither knows.
 
     Attributes
     ----------
@@ -91,10 +95,18 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         The consent schema; without groups if nothing is optional.
     best_iteration_ : int
         Number of rounds that predictions use.
-    evals_result_ : dict
-        Metrics of the validation sets by round, if there were any.
+    evals_result_, best_score_ : dict
+        Metrics of the validation sets by round, and those of the round ``best_iteration_``; empty without any sets.
     feature_importances_ : array
-        Share of each feature in the total gain of all splits.
+        Share of each feature in the total gain of all splits, or what ``importance_type`` says.
+    objective_ : str or callable
+        The loss.
+    n_iter_, n_estimators_ : int
+        Number of rounds of the booster.
+    feature_name_ : list
+        Names of the columns.
+    n_classes_, n_features_
+        How many classes and columns there are.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -138,6 +150,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         objective: Any = None,
         early_stopping_rounds: int | None = None,
         favourable: Favourable | None = None,
+        importance_type: ImportanceType | None = None,
         class_weight: Any = None,
         **engine_params: Any,
     ) -> None:
@@ -155,6 +168,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             objective=objective,
             early_stopping_rounds=early_stopping_rounds,
             favourable=favourable,
+            importance_type=importance_type,
             **engine_params,
         )
         self.class_weight = class_weight
@@ -165,13 +179,19 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         y: Any,
         sample_weight: Any = None,
         *,
+        init_score: Any = None,
         eval_set: Any = None,
         eval_X: Any = None,
         eval_y: Any = None,
+        eval_names: Any = None,
         eval_sample_weight: Any = None,
         eval_class_weight: Any = None,
+        eval_init_score: Any = None,
+        eval_metric: Any = None,
         early_stopping_rounds: int | None = None,
+        categorical_feature: Any = "auto",
         callbacks: Any = None,
+        init_model: Any = None,
     ) -> Self:
         """Train on a table of people, with NaN where something optional is withheld.
 
@@ -183,27 +203,55 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
             Outcomes.
         sample_weight
             Weights. Rows of weight 0 are left out.
+        init_score
+            Scores that the trees start from, one per person, or one per person and class; predictions do not contain
+            them. They are not masked, so make them from base features.
         eval_set
             A pair (X, y) or a list of pairs to validate on. They are augmented like the training data, unless the
             constructor was given ``valid_augmentation="none"``.
         eval_X, eval_y
             The same as two arguments, each a single table or vector, or a tuple of several. A
             ``Pipeline(transform_input=["eval_X"])`` transforms the tables.
-        eval_sample_weight
-            Weights of the validation people: a vector, or a list of them.
+        eval_names
+            Names of the validation sets in results.
+        eval_sample_weight, eval_init_score
+            Weights and initial scores of the validation people: a vector, or a list of them.
         eval_class_weight
             ``"balanced"`` or label → weight for the validation people, for all sets or as a list.
+        eval_metric
+            A metric, or a list of them, in addition to those in the constructor's parameters (with LightGBM's trees,
+            also to the loss): names, or functions of (y_true, y_pred) or (y_true, y_pred, weight) that return name,
+            value and whether higher is better. They see the virtual rows, and ``weight`` is what makes these stand for
+            people, so give it a use. Classes are numbers to them, their places in ``classes_``.
         early_stopping_rounds
             Overrides the constructor's.
+        categorical_feature
+            The categorical columns of an array; overrides the constructor's.
         callbacks
             Callbacks for the engine.
+        init_model
+            A model to continue: a fitted estimator with the same classes, a booster or a file. It must have been
+            trained under the same consent; of a model without any, what its trees learned from silence stays, and
+            ``fit`` warns.
 
         Returns
         -------
         self
         """
-        evals = eval_pairs(eval_set, eval_X, eval_y, sample_weight=eval_sample_weight, class_weight=eval_class_weight)
-        return self._fit(X, y, sample_weight, evals, early_stopping_rounds, callbacks)
+        evals = eval_pairs(
+            eval_set, eval_X, eval_y, sample_weight=eval_sample_weight, init_score=eval_init_score,
+            class_weight=eval_class_weight, shown=eval_names,
+        )  # fmt: skip
+        return self._fit(
+            X, y, sample_weight, evals, early_stopping_rounds, callbacks, init_score=init_score, init_model=init_model,
+            eval_metric=eval_metric, categorical_feature=categorical_feature,
+        )  # fmt: skip
+
+    @property
+    def n_classes_(self) -> int:
+        """The number of classes."""
+        check_is_fitted(self)
+        return len(self.classes_)
 
     def _learn_target(self, y: Array) -> Array:
         check_classification_targets(y)
@@ -240,7 +288,17 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         return {"objective": objective, "num_class": n_classes}
 
     def predict_proba(
-        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable | None = None, target_class: Any = None
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        *,
+        sharing: Sharing = "as_given",
+        favourable: Favourable | None = None,
+        target_class: Any = None,
     ) -> Array:
         """Return the probability of every class.
 
@@ -248,6 +306,13 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         ----------
         X
             A table with the columns of training.
+        raw_score
+            Return raw scores, as ``LGBMClassifier`` does: log-odds for two classes, else one column per class.
+        start_iteration, num_iteration
+            Predict with these rounds only; by default with those up to ``best_iteration_``.
+        pred_leaf, pred_contrib
+            Return the leaf in each tree, or what each column adds to the raw score, in the order of ``feature_name_``,
+            and last the constant; with several classes, class after class. A text column is one column.
         sharing, favourable
             Which of the data that people share are used, as in :func:`pucboost.predict`. With ``sharing="best"``, those
             that give the lowest (or highest) probability of ``target_class``. It depends on the labels which of the two
@@ -260,7 +325,10 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         -------
         array of shape (people, classes)
         """
-        p = self._predict(X, sharing=sharing, favourable=favourable, target_class=target_class)
+        output = Output(raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib)
+        p = self._predict(X, output, sharing=sharing, favourable=favourable, target_class=target_class)
+        if raw_score or pred_leaf or pred_contrib:
+            return p
         if p.ndim == 1:
             return np.column_stack([1 - p, p])
         total = p.sum(axis=1, keepdims=True)
@@ -268,7 +336,17 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         return np.asarray(np.where(np.abs(total - 1) < _ROUNDING, p, p / total))
 
     def predict(
-        self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable | None = None, target_class: Any = None
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        *,
+        sharing: Sharing = "as_given",
+        favourable: Favourable | None = None,
+        target_class: Any = None,
     ) -> Array:
         """Return the most probable class.
 
@@ -276,12 +354,13 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         ----------
         X
             A table with the columns of training.
-        sharing, favourable, target_class
-            As in :meth:`predict_proba`.
+        raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib, sharing, favourable, target_class
+            As in :meth:`predict_proba`, which also returns raw scores, leaves and contributions.
         """
+        given = (raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib)
         rule = {"sharing": sharing, "favourable": favourable, "target_class": target_class}
-        best = np.argmax(self.predict_proba(X, **rule), axis=1)
-        return np.asarray(self.classes_[best])
+        found = self.predict_proba(X, *given, **rule)
+        return found if raw_score or pred_leaf or pred_contrib else np.asarray(self.classes_[np.argmax(found, axis=1)])
 
     def decision_function(self, X: Any) -> Array:
         """Return raw scores: log-odds of ``classes_[1]``, or one score per class if there are more than two.
@@ -291,7 +370,7 @@ class PUCClassifier(ClassifierMixin, PUCModel):  # type: ignore[misc]
         X
             A table with the columns of training.
         """
-        raw = self._predict(X, raw_score=True)
+        raw = self._predict(X, Output(raw_score=True))
         # With two classes and a loss for several, the difference of the scores is the log-odds.
         return np.asarray(raw[:, 1] - raw[:, 0]) if raw.ndim == 2 and raw.shape[1] == 2 else raw
 
@@ -323,16 +402,18 @@ class PUCRegressor(RegressorMixin, PUCModel):  # type: ignore[misc]
     Parameters
     ----------
     optional, not_applicable, engine, augmentation, copies, n_estimators, learning_rate, num_leaves, random_state, \
-n_jobs, early_stopping_rounds, favourable, **engine_params
+n_jobs, early_stopping_rounds, favourable, importance_type, **engine_params
         As in :class:`PUCClassifier`.
     objective : str, callable or None
         The loss: ``"regression"`` (default), ``"poisson"``, ``"gamma"``, ``"tweedie"``, ``"quantile"`` (with
-        ``alpha=0.9``, say), ``"regression_l1"``, or any other objective of the engine. A function is called as in
-        :func:`pucboost.train`, and predictions are then raw scores.
+        ``alpha=0.9``, say), ``"regression_l1"``, or any other objective of the engine. A function of (y_true, y_pred)
+        or (y_true, y_pred, weight) returns gradient and hessian, as in ``LGBMRegressor``; predictions are then raw
+        scores.
 
     Attributes
     ----------
-    booster_, consent_, best_iteration_, evals_result_, feature_importances_, n_features_in_, feature_names_in_
+    booster_, consent_, best_iteration_, best_score_, evals_result_, feature_importances_, objective_, n_iter_, \
+n_estimators_, feature_name_, n_features_, n_features_in_, feature_names_in_
         As in :class:`PUCClassifier`.
 
     Examples
@@ -365,19 +446,26 @@ n_jobs, early_stopping_rounds, favourable, **engine_params
         sample_weight: Any = None,
         *,
         exposure: Any = None,
+        init_score: Any = None,
         eval_set: Any = None,
         eval_X: Any = None,
         eval_y: Any = None,
+        eval_names: Any = None,
         eval_sample_weight: Any = None,
         eval_exposure: Any = None,
+        eval_init_score: Any = None,
+        eval_metric: Any = None,
         early_stopping_rounds: int | None = None,
+        categorical_feature: Any = "auto",
         callbacks: Any = None,
+        init_model: Any = None,
     ) -> Self:
         """Train on a table of people, with NaN where something optional is withheld.
 
         Parameters
         ----------
-        X, y, sample_weight, eval_set, eval_X, eval_y, eval_sample_weight, early_stopping_rounds, callbacks
+        X, y, sample_weight, init_score, eval_set, eval_X, eval_y, eval_names, eval_sample_weight, eval_init_score, \
+eval_metric, early_stopping_rounds, categorical_feature, callbacks, init_model
             As in :meth:`PUCClassifier.fit`.
         exposure
             What the outcomes add up over, for ``objective="poisson"``, ``"gamma"`` or ``"tweedie"``, as in
@@ -390,8 +478,14 @@ n_jobs, early_stopping_rounds, favourable, **engine_params
         -------
         self
         """
-        evals = eval_pairs(eval_set, eval_X, eval_y, sample_weight=eval_sample_weight, exposure=eval_exposure)
-        return self._fit(X, y, sample_weight, evals, early_stopping_rounds, callbacks, exposure)
+        evals = eval_pairs(
+            eval_set, eval_X, eval_y, sample_weight=eval_sample_weight, exposure=eval_exposure,
+            init_score=eval_init_score, shown=eval_names,
+        )  # fmt: skip
+        return self._fit(
+            X, y, sample_weight, evals, early_stopping_rounds, callbacks, init_score=init_score, init_model=init_model,
+            eval_metric=eval_metric, categorical_feature=categorical_feature, exposure=exposure,
+        )  # fmt: skip
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Return scikit-learn's R²; with an exposure that of the rates ``y / exposure``, weighted by exposure.
@@ -417,18 +511,35 @@ n_jobs, early_stopping_rounds, favourable, **engine_params
         return np.asarray(y, dtype=np.float64)
 
     def _objective(self) -> dict[str, Any]:
-        return {"objective": "regression" if self.objective is None else self.objective}
+        given = self.objective
+        return {
+            "objective": "regression" if given is None else OfLabels(given, "objective") if callable(given) else given
+        }
 
-    def predict(self, X: Any, *, sharing: Sharing = "as_given", favourable: Favourable | None = None) -> Array:
+    def predict(
+        self,
+        X: Any,
+        raw_score: bool = False,
+        start_iteration: int = 0,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+        *,
+        sharing: Sharing = "as_given",
+        favourable: Favourable | None = None,
+    ) -> Array:
         """Return predictions.
 
         Parameters
         ----------
         X
             A table with the columns of training.
+        raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib
+            As in :meth:`PUCClassifier.predict_proba`.
         sharing, favourable
             Which of the data that people share are used, as in :func:`pucboost.predict`: ``sharing="best"`` gives
             everybody the most favourable prediction over all subsets of what they share; ``favourable`` must then be
             given, here or to the constructor.
         """
-        return self._predict(X, sharing=sharing, favourable=favourable)
+        output = Output(raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib)
+        return self._predict(X, output, sharing=sharing, favourable=favourable)

@@ -23,10 +23,11 @@ import numpy as np
 from .._common import Array
 from .._consent import Consent
 from .._engines import BOOSTER_CLASSES, boosters_named, boosters_of, is_booster
+from .._engines.base import Output
 from .._losses import LOSSES, Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.files import write_whole
-from .._tables.sources import RowSource, eager, row_source
+from .._tables.sources import eager, row_source
 from .anchors import (
     CONTAINERS,
     METHODS,
@@ -42,6 +43,7 @@ from .schema import TrainingSummary, categories_of, check_names, model_schema, r
 ANCHORED_KEY = "pucboost_anchored"
 """The first key of the file of an anchored model, by which it is recognised."""
 _PICKLE = "Pickle the model"
+_MORE_THAN_TREES = "its prediction is more than its trees, which are in .booster."
 _HARMLESS = ("sklearn.compose._column_transformer._RemainderColsList",)
 """A list of columns, which scikit-learn 1.6 has in every ColumnTransformer and no skops knows. Without it the command
 line could not read such an anchor."""
@@ -120,27 +122,27 @@ class AnchoredModel:
             the last column is the anchor's raw score and all else is 0. With several classes, class after class.
         """
         if others:
-            raise TypeError(
-                f"predict of an anchored model takes no {', '.join(others)}: its prediction is more than its trees, "
-                "which are in .booster."
-            )
+            raise TypeError(f"predict of an anchored model takes no {', '.join(others)}: {_MORE_THAN_TREES}")
         X, codes = eager(X), categories_of(self)
         source = row_source(X, codes)
         self.consent.check_table(source)
-        start = self.anchor.scores(X, codes)
-        rounds = None if num_iteration is None or num_iteration <= 0 else int(num_iteration)
-        if pred_contrib:
-            return self._contributions(source, start, rounds)
+        start, output = self.anchor.scores(X, codes), Output(raw_score, 0, num_iteration, pred_contrib=pred_contrib)
         parts = [
-            self.add_trees(
-                start.of(slice(lo, hi)),
-                self.consent.without_lacking(source.window(lo, hi)),
-                raw_score=raw_score,
-                rounds=rounds,
-            )
+            self.output(start.of(slice(lo, hi)), self.consent.without_lacking(source.window(lo, hi)), output)
             for lo, hi in source.blocks()
         ]
         return np.concatenate(parts)
+
+    def output(self, start: AnchorScores, rows: Array, output: Output) -> Array:
+        """Return an output for a matrix of numbers and category codes, given the anchor's scores of its rows."""
+        if output.pred_leaf or output.start_iteration > 0:
+            name = "pred_leaf" if output.pred_leaf else "start_iteration"
+            raise TypeError(f"predict of an anchored model takes no {name}: {_MORE_THAN_TREES}")
+        wanted = output.num_iteration
+        rounds = None if wanted is None or wanted <= 0 else int(wanted)
+        if output.pred_contrib:
+            return self._contributions(start, rows, rounds)
+        return self.add_trees(start, rows, raw_score=output.raw_score, rounds=rounds)
 
     def add_trees(
         self, start: AnchorScores, rows: Array, *, raw_score: bool = False, rounds: int | None = None
@@ -153,17 +155,15 @@ class AnchoredModel:
             out[some] = raw if raw_score else self.objective.response(raw)
         return out
 
-    def _contributions(self, source: RowSource, start: AnchorScores, rounds: int | None) -> Array:
+    def _contributions(self, start: AnchorScores, rows: Array, rounds: int | None) -> Array:
         width = self.num_feature() + 1
-        out = np.zeros((source.n_rows, self.objective.n_scores, width))
-        out[:, :, -1] = start.raw.reshape(source.n_rows, -1)
-        for lo, hi in source.blocks():
-            rows = self.consent.without_lacking(source.window(lo, hi))
-            some = self._sharing(rows)
-            if len(some):
-                values = boosters_of(self.booster).contributions(self.booster, rows[some], start.raw[lo + some], rounds)
-                out[lo + some] = values.reshape(len(some), -1, width)
-        return out.reshape(source.n_rows, -1)
+        out = np.zeros((len(rows), self.objective.n_scores, width))
+        out[:, :, -1] = start.raw.reshape(len(rows), -1)
+        some = self._sharing(rows)
+        if len(some):
+            values = boosters_of(self.booster).contributions(self.booster, rows[some], start.raw[some], rounds)
+            out[some] = values.reshape(len(some), -1, width)
+        return out.reshape(len(rows), -1)
 
     def _sharing(self, rows: Array) -> Array:
         """Return the numbers of the rows that share something."""

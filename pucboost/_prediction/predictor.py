@@ -11,7 +11,9 @@ that hurts. :class:`MaskedPredictor` builds masked rows in batches, so 2^r copie
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
@@ -20,6 +22,7 @@ import numpy as np
 from .._common import Array, similar, threads_for, warn
 from .._consent import FREE, JOINED_BY, NOTHING, Consent, Nesting, shared_counts
 from .._engines import boosters_of, is_booster
+from .._engines.base import Output
 from .._kernels.compiling import engine_threads, run_in_ranges, thread_count
 from .._kernels.rows import scatter_cells
 from .._models.anchored import AnchoredModel, is_tree_model, trees_of
@@ -80,19 +83,22 @@ COMPARED_ROWS = 8
 def predict(
     booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: Literal[False] = ..., max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
-    num_threads: int | None = ...,
+    num_threads: int | None = ..., start_iteration: int = ..., num_iteration: int | None = ..., pred_leaf: bool = ...,
+    pred_contrib: bool = ...,
 ) -> Array: ...  # fmt: skip
 @overload
 def predict(
     booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: Literal[True], max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
-    num_threads: int | None = ...,
+    num_threads: int | None = ..., start_iteration: int = ..., num_iteration: int | None = ..., pred_leaf: bool = ...,
+    pred_contrib: bool = ...,
 ) -> tuple[Array, Any]: ...  # fmt: skip
 @overload
 def predict(
     booster: Any, X: Any, *, sharing: Sharing = ..., favourable: Favourable | None = ..., raw_score: bool = ...,
     return_subset: bool, max_subsets: int = ..., search: Search = ..., target_class: Any = ...,
-    num_threads: int | None = ...,
+    num_threads: int | None = ..., start_iteration: int = ..., num_iteration: int | None = ..., pred_leaf: bool = ...,
+    pred_contrib: bool = ...,
 ) -> Array | tuple[Array, Any]: ...  # fmt: skip
 def predict(
     booster: Any,
@@ -106,6 +112,10 @@ def predict(
     search: Search = "exact",
     target_class: Any = None,
     num_threads: int | None = None,
+    start_iteration: int = 0,
+    num_iteration: int | None = None,
+    pred_leaf: bool = False,
+    pred_contrib: bool = False,
 ) -> Array | tuple[Array, Any]:
     """Return predictions under a rule for which of the data that a person shares are used.
 
@@ -136,6 +146,11 @@ def predict(
         needs it then.
     num_threads
         Threads for kernels and engine; None means all cores, and one for the engine where values are few.
+    start_iteration, num_iteration
+        Predict with these rounds only, as ``lgb.Booster.predict``.
+    pred_leaf, pred_contrib
+        Return the leaf in each tree, or what each column adds to the raw score (SHAP values) and last the constant, as
+        ``lgb.Booster.predict``. Columns are in the order of training; text is one column. Rows add up to raw scores.
 
     Returns
     -------
@@ -159,13 +174,19 @@ def predict(
     check_favourable(favourable)
     if search not in get_args(Search):
         raise ValueError(f"search must be 'exact' or 'greedy', got {search!r}.")
+    output = Output(raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib)
+    if target_class is not None and (pred_leaf or pred_contrib):
+        raise ValueError("target_class with pred_leaf or pred_contrib: these are of all classes. Leave it out.")
     with engine_threads(num_threads):
-        predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
+        predictor = MaskedPredictor(
+            booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class, output=output
+        )
         if sharing == "best":
             sign = predictor.sign_of(favourable, "sharing='best'")
-            prediction, used = best_predictions(predictor, sign, max_subsets, search)
+            prediction, used = best_predictions(predictor.predicting(), sign, max_subsets, search)
         else:
             used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
+        if sharing != "best" or pred_leaf or pred_contrib:  # these are then those of the best prediction
             prediction = predictor.everybody(used)
         if not return_subset:
             return prediction
@@ -483,6 +504,8 @@ class MaskedPredictor:
         Predict this class only, for a model with several.
     container
         The table as an anchor should see it, if ``X`` is no more than its numbers.
+    output
+        What to return of the trees, if not predictions; the engine then makes all of it.
     """
 
     def __init__(
@@ -495,6 +518,7 @@ class MaskedPredictor:
         consent: Consent | None = None,
         target_class: Any = None,
         container: Any = None,
+        output: Output | None = None,
     ) -> None:
         given = X if container is None else container
         self._index = given.index if hasattr(given, "index") and hasattr(given, "columns") else None
@@ -523,6 +547,7 @@ class MaskedPredictor:
                 "they are all read as the number 0, that is as shared. Store NaN for what is withheld.",
             )
         self._raw_score, self._num_threads = raw_score, num_threads
+        self._output = None if output is None or output.is_plain else output
         self._threads = thread_count(threads_for(num_threads))
         self._target_class = class_number(target_class, classes)
         self._favourable: Favourable | None = None if summary is None else summary.favourable
@@ -545,6 +570,14 @@ class MaskedPredictor:
     @property
     def n_rows(self) -> int:
         return self.source.n_rows
+
+    def predicting(self) -> MaskedPredictor:
+        """Return a predictor of the same rounds whose output is predictions, not leaves or contributions."""
+        if self._output is None:
+            return self
+        other = copy.copy(self)
+        other._output = replace(self._output, pred_leaf=False, pred_contrib=False)
+        return other
 
     def sign_of(self, favourable: Favourable | None, needed_by: str, what: str = "prediction") -> float:
         """Return :func:`favourable_sign` of what the call gives, else of what the model keeps; raise if neither does.
@@ -674,7 +707,9 @@ class MaskedPredictor:
     def _by_engine(self, block: Block) -> Array:
         """Return the engine's predictions for rows as they are."""
         with engine_threads(threads_for(self._num_threads, block.rows.size)):
-            if block.start is None:
+            if self._output is not None:
+                values = self._output_of(block)
+            elif block.start is None:
                 values = boosters_of(self.model).predict(self.model, block.rows, raw_score=self._raw_score)
             else:
                 values = self.model.add_trees(block.start, block.rows, raw_score=self._raw_score)
@@ -686,8 +721,16 @@ class MaskedPredictor:
             raise ValueError(f"target_class is {target}, but {known}.")
         return np.asarray(values[:, target])
 
+    def _output_of(self, block: Block) -> Array:
+        assert self._output is not None
+        if block.start is not None:
+            return np.asarray(self.model.output(block.start, block.rows, self._output))
+        return boosters_of(self.model).output(self.model, block.rows, self._output)
+
     def reads_trees(self, people: int, n_masks: int) -> bool:
         """Return whether trees are scored without the engine, after counting these further predictions."""
+        if self._output is not None:
+            return False
         self._n_predictions += people * n_masks
         worth = PREDICTIONS_WORTH_READING * self._threads
         if not self._trees_were_read and self._n_predictions >= worth:

@@ -102,3 +102,45 @@ def test_wrong_labels(client: Client) -> None:
         model.fit(rows, labels, eval_set=(X, np.full(100, 7)))
     with pytest.raises(ValueError, match="y has missing labels"):
         model.fit(rows, da.from_array(np.full(100, np.nan), chunks=50))
+
+
+def test_arguments_of_lightgbms_dask_estimators(client: Client) -> None:
+    """Names, weights, classes, scores and metrics of validation sets, outputs, and a model to continue."""
+    X, y = make_table(400)
+    V, u = make_table(200, seed=1)
+    label, other = np.where(y == 1, "yes", "no"), np.where(u == 1, "yes", "no")
+    rows, labels, _ = collections(X, label, "array")
+    weight, start = np.linspace(1, 2, 200), np.linspace(-1, 1, 200)
+    params: dict[str, Any] = {"optional": OPTIONAL, "n_estimators": 4, "num_leaves": 7}
+
+    def mean(y_true: Any, y_pred: Any) -> Any:
+        return "mean", float(np.mean(y_pred)), False
+
+    evals: dict[str, Any] = {"eval_class_weight": {"yes": 3.0}, "eval_names": ["people"], "eval_metric": ["auc", mean]}
+    given = {"eval_set": [(V, other)], "eval_sample_weight": [weight], "eval_init_score": [start], **evals}
+    model = puc.dask.DaskPUCClassifier(client=client, **params).fit(rows, labels, **given)
+    assert list(model.evals_result_) == ["people"]
+    assert list(model.evals_result_["people"]) == ["auc", "binary_logloss", "mean"]
+    assert set(model.best_score_["people"]) == {"auc", "binary_logloss", "mean"}
+    far = da.from_array(V, chunks=(100, 6)), da.from_array(other, chunks=100)
+    as_collections = {
+        "eval_set": [far],
+        "eval_sample_weight": [da.from_array(weight, chunks=100)],
+        "eval_init_score": [da.from_array(start, chunks=100)],
+    }
+    again = puc.dask.DaskPUCClassifier(client=client, **params).fit(rows, labels, **as_collections, **evals)
+    assert again.evals_result_ == model.evals_result_
+    without = puc.dask.DaskPUCClassifier(client=client, **params).fit(rows, labels, eval_set=[(V, other)], **evals)
+    assert without.evals_result_ != {}
+    assert without.evals_result_["people"]["auc"] != model.evals_result_["people"]["auc"]
+    for outputs in ({"pred_contrib": True}, {"pred_leaf": True}, {"raw_score": True, "num_iteration": 2}):
+        lazy = model.predict(da.from_array(V, chunks=(100, 6)), **outputs)
+        np.testing.assert_array_equal(lazy.compute(), model.to_local().predict(V, **outputs))
+    assert (model.n_iter_, model.n_classes_, model.objective_) == (4, 2, "binary")
+    continued = puc.dask.DaskPUCClassifier(client=client, **params).fit(rows, labels, init_model=model)
+    assert continued.n_iter_ == 8
+    assert continued.consent_ == model.consent_ == puc.consent_of(continued.booster_)
+    with pytest.raises(ValueError, match="a regressor has no classes"):
+        puc.dask.DaskPUCRegressor(client=client, **params).fit(
+            rows, labels, eval_set=(V, u), eval_class_weight="balanced"
+        )

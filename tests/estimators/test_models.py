@@ -82,7 +82,7 @@ def test_objectives_of_regressors(engine: str) -> None:
 
 def test_a_callable_objective() -> None:
     X, y = make_table(300)
-    model = regressor(objective=lambda preds, data: (preds - data.get_label(), np.ones(len(preds)))).fit(X, y)
+    model = regressor(objective=lambda y_true, y_pred: (y_pred - y_true, np.ones(len(y_pred)))).fit(X, y)
     built_in = regressor(objective="regression", boost_from_average=False).fit(X, y)
     np.testing.assert_allclose(model.predict(X), built_in.predict(X), atol=1e-5)  # gradients are float32
 

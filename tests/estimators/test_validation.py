@@ -38,7 +38,7 @@ def test_early_stopping(engine: str) -> None:
         assert np.array_equal(model.predict_proba(X), shorter.predict_proba(X))
         by_fit = classifier(**params, early_stopping_rounds=90).fit(X, y, eval_set=(V, u), early_stopping_rounds=3)
         assert by_fit.best_iteration_ == model.best_iteration_
-        assert not hasattr(shorter, "evals_result_")
+        assert shorter.evals_result_ == shorter.best_score_ == {}
         assert shorter.best_iteration_ == shorter.n_estimators
 
 

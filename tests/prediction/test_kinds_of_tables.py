@@ -90,14 +90,3 @@ def test_unknown_categories_are_counted_and_shown(model: Any) -> None:
             puc.predict(model, table)
         with pytest.warns(UserWarning, match=r"in 1 row \('a'\)"):
             puc.predict(model, table[296:297])
-
-
-def test_a_booster_that_is_given_text_explains_what_to_do(model: Any) -> None:
-    for table in (PEOPLE, PEOPLE.astype({"region": object})):
-        with pytest.raises(
-            ValueError, match=r"does not read text \(region\). Use pucboost.predict.*astype\('category'\)"
-        ):
-            model.predict(table, pred_contrib=True)
-    categories = PEOPLE.astype({"region": "category"})
-    np.testing.assert_array_equal(model.predict(categories), puc.predict(model, PEOPLE))
-    assert np.allclose(model.predict(categories, pred_contrib=True).sum(axis=1), puc.predict(model, PEOPLE))
