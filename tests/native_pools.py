@@ -97,7 +97,10 @@ def encoded(bins: Bins, values: Any, column: Any = None, first: Any = None, bund
 
 
 def random_tree(leaves: int, n_columns: int, seed: int, *, sets: float = 0.0, balanced: bool = False) -> CodeTree:
-    """Return a tree that splits random leaves on random codes, a share ``sets`` of them by sets of codes."""
+    """Return a tree that splits random leaves on random codes, a share ``sets`` of them by sets of codes.
+
+    Half of the sets are few runs of codes, from none to four, the others any codes.
+    """
     generator = np.random.default_rng(seed)
     n = leaves - 1
     left, right = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
@@ -111,12 +114,17 @@ def random_tree(leaves: int, n_columns: int, seed: int, *, sets: float = 0.0, ba
         owner[split], owner[node + 1] = (left, node), (right, node)
         if balanced:  # the leaf that was split last comes last
             owner[split] = owner.pop(split)
+    in_runs = np.zeros((n, 256), dtype=np.uint8)
+    for node, ends in enumerate(np.sort(generator.integers(0, 257, (n, 8)), axis=1).tolist()):
+        for k in range(node % 5):
+            in_runs[node, ends[2 * k] : ends[2 * k + 1]] = 1
+    few = np.packbits(in_runs, axis=1, bitorder="little").view("<u8").astype(np.uint64)
     return CodeTree(
         column=generator.integers(0, n_columns, n),
         first_right=generator.integers(0, 256, n).astype(np.uint8),
         span=generator.integers(0, 256, n).astype(np.uint8),
         in_set=generator.random(n) < sets,
-        right_set=generator.integers(0, 2**64, (n, 4), dtype=np.uint64),
+        right_set=np.where(generator.random((n, 1)) < 0.5, few, generator.integers(0, 2**64, (n, 4), dtype=np.uint64)),
         left=left,
         right=right,
     )

@@ -16,7 +16,7 @@ import pucboost as puc
 from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, find_bins, find_layout
 from pucboost._engines.native.booster import bins_in
 from pucboost._engines.native.engine import read_growth_params
-from pucboost._engines.native.grower import Crew, Grower
+from pucboost._engines.native.grower import Crew, Grower, bag_probability
 from pucboost._engines.native.kernels import histograms
 from pucboost._engines.native.kernels.growth import Tree
 from pucboost._engines.native.losses import Filler, Picks
@@ -241,30 +241,65 @@ def test_many_leaves() -> None:
     assert_same(one.tree, one.twin())
 
 
-@pytest.mark.parametrize("heavy", [False, True])
-def test_histograms_are_poured_before_they_overflow(heavy: bool) -> None:
+@pytest.mark.parametrize(("heavy", "first_word", "end"), [(False, 0, 16), (True, 0, 16), (True, 1, 13), (False, 0, 9)])
+def test_histograms_are_poured_before_they_overflow(heavy: bool, first_word: int, end: int) -> None:
+    """Whichever columns are wanted, from the first of a word on: the last word need not be full."""
     generator = np.random.default_rng(1)
-    n, words = 3000, 2
+    n, words, columns = 3000, 2, range(8 * first_word, end)
     codes = generator.integers(0, 2**63, (n, words)).astype(np.uint64)
     g = (generator.standard_cauchy(n) * 2**12 if heavy else generator.normal(size=n) * 2**20).clip(-(2**22), 2**22)
     h = generator.integers(0, 2**22, n)
     packed = (g.astype(np.int64) << 32) + h
     narrow, poured_g, poured_h = (np.full(words * 8 * histograms.STRIDE, 7, dtype=t) for t in (np.int64, float, float))
-    histograms.clear_histogram(0, words, narrow)
-    where = (0, words, 0, 0, False, narrow, poured_g, poured_h)
+    histograms.clear_histogram(first_word, end, narrow)
+    where = (first_word, end, 0, 0, False, narrow, poured_g, poured_h)
     _, _, poured = histograms.add_to_histogram(codes, packed, 5, n, *where)
     assert poured
-    cells = words * 8
-    wide_g, wide_h = np.zeros(cells * 256), np.zeros(cells * 256)
-    for column in range(cells):
+    wide_g, wide_h = np.zeros(words * 8 * 256), np.zeros(words * 8 * 256)
+    by_column = codes.view(np.uint8)
+    for column in columns:
         parts = narrow[None], np.array([poured]), poured_g[None], poured_h[None]
         histograms.merge_column(*parts, column, column * 256, 255, 0, 1, wide_g, wide_h)
-    by_column = codes.view(np.uint8)
-    for column in range(cells):
         wanted_g = np.bincount(by_column[5:, column], g.astype(np.int64)[5:], 256)
         wanted_h = np.bincount(by_column[5:, column], h[5:], 256)
         assert wide_g[column * 256 : column * 256 + 256].tolist() == wanted_g.tolist()
         assert wide_h[column * 256 : column * 256 + 256].tolist() == wanted_h.tolist()
+    others = [column for column in range(words * 8) if column not in columns]
+    assert (narrow.reshape(-1, histograms.STRIDE)[others] == 7).all()
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("in_set", [False, True])
+def test_rows_are_parted(words: int, in_set: bool) -> None:
+    """Those that go left in order, then those that go right in reverse; nothing outside the rows is touched."""
+    generator = np.random.default_rng(words)
+    n, lo, hi, column, first, span = 300, 7, 290, 8 * words - 3, 250, 40
+    codes = generator.integers(0, 2**63, (n, words)).astype(np.uint64)
+    packed = np.arange(n)
+    right_set = generator.integers(0, 2**63, 4).astype(np.uint64)
+    right = np.full(256, 9, dtype=np.uint8)
+    histograms.right_codes(first, span, in_set, right_set, right)
+    members = [
+        (int(right_set[c // 64]) >> c % 64) & 1 if in_set else int((c - first) % 256 <= span) for c in range(256)
+    ]
+    assert right.tolist() == members
+    codes_out, packed_out = np.zeros_like(codes), np.full(n, -1)
+    middle = histograms.partition(codes, packed, lo, hi, column, right, codes_out, packed_out)
+    goes_right = right[codes.view(np.uint8)[:, column]].astype(bool)
+    left = [i for i in range(lo, hi) if not goes_right[i]]
+    wanted = [*left, *(i for i in reversed(range(lo, hi)) if goes_right[i])]
+    assert middle == lo + len(left)
+    assert packed_out.tolist() == [-1] * lo + wanted + [-1] * (n - hi)
+    assert np.array_equal(codes_out[lo:hi], codes[wanted])
+
+
+@pytest.mark.parametrize("share", [1e-9, 0.01, 0.1987, 0.5, 0.9, 0.9999, 1.0])
+def test_probability_of_the_bag(share: float) -> None:
+    units = bag_probability(share)
+    assert 0 < units <= 2**16
+    assert (units == 2**16) == (share == 1.0)
+    assert abs(units / 2**16 - share) <= max(2**-7 * share, 2**-16)
+    assert len(bin(units).rstrip("0")) <= 2 + 7  # "0b" and seven bits
 
 
 def test_feature_sampling() -> None:

@@ -208,7 +208,7 @@ class Grower:
         self.pool, self.layout, self.params, self.filler, self.crew = pool, layout, params, filler, crew
         self.learning_rate = params.learning_rate
         users = params.bagging_fraction if params.bagging_freq > 0 else 1.0
-        self._probability = max(1, round(2**PROBABILITY_BITS * min(1.0, users * share)))
+        self._probability = bag_probability(min(1.0, users * share))
         self._bag_rounds = params.bagging_freq if users < 1.0 or share == 1.0 else 1
         self._drawn, self._n = -1, 0
         self._features = _features(bins, layout, params)
@@ -281,7 +281,7 @@ class Grower:
         job[kernel.CLASS], job[kernel.NODES] = class_index, n
         self.crew.run(kernel.ADD, self._memory)
         tests, parts = int(job[kernel.N_TESTS]), int(job[kernel.N_PARTS])
-        if tests > len(added.tests.node) or parts + 2 > added.sets.shape[1]:  # it did not fit, so nothing was added
+        if tests > len(added.tests.column) or parts + 2 > added.sets.shape[1]:  # it did not fit, so nothing was added
             self._memory = replace(self._memory, added=self._room_for_tree(2 * tests, 2 * max(parts, tests)))
             self._add(tree, class_index)
 
@@ -344,6 +344,7 @@ class Grower:
             other_codes=np.empty((room, words), dtype=np.uint64),
             packed=np.empty(room, dtype=np.int64),
             other_packed=np.empty(room, dtype=np.int64),
+            words=np.empty(len(self.pool) // 64 + 1, dtype=np.uint64),
             counts=np.zeros(-(-len(self.pool.label) // PEOPLE_PER_BLOCK) + 1, dtype=np.int64),
             sizes=np.zeros((-(-room // CHUNK_ROWS), 4)),
             units=np.zeros((threads, 2), dtype=np.int64),
@@ -390,6 +391,18 @@ class Grower:
             ),
             tree=_empty_tree(leaves),
         )  # fmt: skip
+
+
+def bag_probability(share: float) -> int:
+    """Return a probability in units of 2⁻¹⁶, with seven significant bits: each further one costs a random number.
+
+    The bag is within 0.8 % of the size that was asked for. Only a share of 1 is everybody.
+    """
+    if share >= 1.0:
+        return 1 << PROBABILITY_BITS
+    units = share * (1 << PROBABILITY_BITS)
+    step = 1 << max(0, math.floor(math.log2(max(units, 1.0))) - 6)
+    return min(max(1, round(units / step) * step), (1 << PROBABILITY_BITS) - step)
 
 
 def _key(seed: int, stream: Any, number: int) -> Any:
@@ -453,4 +466,5 @@ def _scratch(n_features: int) -> kernel.Scratch:
     return kernel.Scratch(
         allowed=whole(n_features), below_g=np.zeros(256), below_h=np.zeros(256), gains=np.zeros(256),
         order=whole(256), left_set=np.zeros(4, dtype=np.uint64), right_set=np.zeros(4, dtype=np.uint64),
+        goes_right=np.zeros(256, dtype=np.uint8),
     )  # fmt: skip

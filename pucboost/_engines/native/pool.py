@@ -171,7 +171,7 @@ def _packed(codes: Array, words: int, threads: int) -> Array:
 
 def _erasing(layout: Layout, n_groups: int) -> Array:
     """Return for every byte of a mask and each of its values 255 in the columns of groups that the byte lacks."""
-    erase = np.zeros((2 if n_groups <= 16 else 8, 256, 8 * layout.words), dtype=np.uint8)
+    erase = np.zeros((max(1, -(-n_groups // 8)), 256, 8 * layout.words), dtype=np.uint8)
     for column, group in enumerate(layout.group.tolist()):
         if group >= 0:
             erase[group // 8, (np.arange(256) >> group % 8) & 1 == 0, column] = MISSING
@@ -199,8 +199,8 @@ def add_tree(pool: Pool, layout: Layout, tree: CodeTree, values: Array, class_in
         sets = np.empty((n_parts + 2, PEOPLE_PER_BLOCK), dtype=np.uint32)
         value = np.empty(PEOPLE_PER_BLOCK, dtype=np.float32)
         add_leaf_values(
-            pool.codes, pool.masks, pool.layer_n, pool.layer_start, added.code, added.bits, added.tests,
-            n // PLANE + 1, n_parts, added.by_plane, sets, value, *ranges[thread], scores,
+            pool.codes, pool.masks, pool.layer_n, pool.layer_start, added.bits, added.tests, n // PLANE + 1, n_parts,
+            added.by_plane, sets, value, *ranges[thread], scores,
         )  # fmt: skip
 
     run_in_ranges(add, threads, threads, least=1)
@@ -214,11 +214,12 @@ def room_for_tree(
     return AddedTree(
         code=room_for_splits(leaves), values=np.zeros(leaves),
         bits=np.zeros((leaves if has_sets else 0, 256), dtype=np.uint8),
-        group=np.asarray(layout.group), order=whole(4, leaves),
+        group=np.asarray(layout.group), order=whole(5, leaves),
         tests=Tests(
             plane_start=whole(planes + 1), part_start=whole(planes * groups + 1),
             part_group=whole(planes * groups), part_missing=np.zeros(planes * groups, dtype=np.uint32),
-            node=whole(tests), keep=np.zeros(tests, dtype=np.uint32),
+            column=whole(tests), first_right=np.zeros(tests, dtype=np.uint8), span=np.zeros(tests, dtype=np.uint8),
+            look_up=whole(tests), keep=np.zeros(tests, dtype=np.uint32),
         ),
         counters=whole(2 * planes * groups), by_plane=np.zeros((planes, PLANE + 1), dtype=np.float32),
         sets=np.empty((threads, min(parts, planes * groups) + 2, PEOPLE_PER_BLOCK), dtype=np.uint32),

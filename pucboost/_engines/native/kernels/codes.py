@@ -14,6 +14,7 @@ from numba import uint8, uint64
 
 from ...._common import Array
 from ...._kernels.compiling import kernel
+from ...._kernels.leaf_sets import lowest_bit
 from ...._kernels.masks import count_groups, counter_hash
 
 MISSING = 255
@@ -237,24 +238,29 @@ def _rows_between(first: Any, bottom: Any, top: Any) -> Any:
 
 @kernel(error_model="numpy")
 def count_bag(
-    key: Any, probability: Any, layer_n: Array, layer_start: Array, lo: Any, hi: Any, counts_out: Array
-) -> None:
-    """Write how many pool rows of the blocks lo … hi − 1 are in the bag."""
+    key: Any, probability: Any, layer_n: Array, layer_start: Array, lo: Any, hi: Any, words_out: Array,
+    counts_out: Array,
+) -> None:  # fmt: skip
+    """Write the random words of the blocks lo … hi − 1, and how many of their pool rows are in the bag.
+
+    ``words_out`` has a word for 64 pool rows. Two blocks may share one, which both write alike.
+    """
     for block in range(lo, hi):
         count: Any = 0
         for layer in range(len(layer_n)):
             bottom = layer_start[layer] + block * PEOPLE_PER_BLOCK
             top = layer_start[layer] + min((block + 1) * PEOPLE_PER_BLOCK, layer_n[layer])
             for row in range(bottom - bottom % 64, top, 64):
-                word = _bag_word(key, probability, row) & _rows_between(row, bottom, top)
-                count += np.int64(count_groups(word))
+                word = _bag_word(key, probability, row)
+                words_out[row >> 6] = word
+                count += np.int64(count_groups(word & _rows_between(row, bottom, top)))
         counts_out[block] = count
 
 
 @kernel(error_model="numpy")
 def write_bag(
-    key: Any, probability: Any, layer_n: Array, layer_start: Array, starts: Array, lo: Any, hi: Any,
-    rows_out: Array, people_out: Array,
+    words: Array, layer_n: Array, layer_start: Array, starts: Array, lo: Any, hi: Any, rows_out: Array,
+    people_out: Array,
 ) -> None:  # fmt: skip
     """Write the pool rows of the bag, and whose they are, for the blocks lo … hi − 1; ``starts`` has their places."""
     for block in range(lo, hi):
@@ -263,14 +269,13 @@ def write_bag(
             bottom = layer_start[layer] + block * PEOPLE_PER_BLOCK
             top = layer_start[layer] + min((block + 1) * PEOPLE_PER_BLOCK, layer_n[layer])
             for row in range(bottom - bottom % 64, top, 64):
-                word = _bag_word(key, probability, row) & _rows_between(row, bottom, top)
+                word = words[row >> 6] & _rows_between(row, bottom, top)
                 while word != _0:
-                    lowest = word & (_0 - word)
-                    at = np.int64(count_groups(lowest - _1)) + row
+                    at = np.int64(lowest_bit(word)) + row
                     rows_out[place] = np.uint32(at)
                     people_out[place] = np.uint32(at - layer_start[layer])
                     place += _1
-                    word ^= lowest
+                    word &= word - _1
 
 
 @kernel(error_model="numpy")
@@ -282,14 +287,21 @@ def gather_codes(
 
     ``erase[k, m]`` holds 0 or 255 for every column, for byte k of the mask with the value m.
     """
-    words = np.uint64(rows.shape[1])
+    words, byte = np.uint64(rows.shape[1]), np.uint64(255)
     n_bytes = np.uint64(erase.shape[0])
+    if words == np.uint64(2) and n_bytes == _1:  # the most common size
+        for pick in range(np.uint64(lo), np.uint64(hi)):
+            person = np.uint64(picked_people[pick])
+            mask = np.uint64(masks[np.uint64(picked_rows[pick])]) & byte
+            a, b = rows[person, _0] | erase[_0, mask, _0], rows[person, _1] | erase[_0, mask, _1]
+            codes_out[pick, _0], codes_out[pick, _1] = a, b
+        return
     for pick in range(np.uint64(lo), np.uint64(hi)):
         person = np.uint64(picked_people[pick])
         mask = np.uint64(masks[np.uint64(picked_rows[pick])])
         for word in range(words):
-            codes_out[pick, word] = rows[person, word] | erase[np.uint64(0), mask & np.uint64(255), word]
-        for byte in range(np.uint64(1), n_bytes):
-            value = (mask >> (np.uint64(8) * byte)) & np.uint64(255)
+            codes_out[pick, word] = rows[person, word] | erase[_0, mask & byte, word]
+        for k in range(_1, n_bytes):
+            value = (mask >> (np.uint64(8) * k)) & byte
             for word in range(words):
-                codes_out[pick, word] |= erase[byte, value, word]
+                codes_out[pick, word] |= erase[k, value, word]

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import float32, float64, int32, types, uint8, uint32, uint64
+from numba import float32, float64, int32, int64, types, uint8, uint32, uint64
 from numba.extending import intrinsic
 
 from ...._common import Array
 from ...._kernels.compiling import kernel
 from ...._kernels.leaf_sets import lowest_bit
+from ...._kernels.masks import count_groups
 from .codes import MISSING, PEOPLE_PER_BLOCK
 
 LARGEST_EXPONENT = 60.0
@@ -228,10 +229,14 @@ def fill_gradients(
 # :mod:`pucboost._kernels.leaf_sets` explains how leaves become bits, and why the leaf of person i under the mask s is
 # the lowest bit of B_i ∧ ⋀_{g∈s} V_ig ∧ ⋀_{g∉s} M_g. Here the values are codes of a byte, a word has 32 bits, and a
 # plane of a tree (32 neighbouring leaves) has only the nodes that exclude some of these leaves. The tests of a person
-# are made once for all copies, in blocks that stay in the first-level cache.
+# are made once for all copies, in blocks that stay in the first-level cache. A node that sends a set of codes to the
+# right has a test for each run of neighbouring codes, since comparisons become vectors and look-ups do not.
 
 PLANE = 32
 """Leaves in a plane: the bits of a word."""
+
+MOST_RUNS = 12
+"""Sets of more runs of codes than this are looked up: one look-up takes as long."""
 
 _EVERY_LEAF = np.uint32(2**32 - 1)
 
@@ -264,9 +269,13 @@ class Tests(NamedTuple):
     part_group: Array
     part_missing: Array
     """The leaves that remain if the group is withheld."""
-    node: Array
+    column: Array
+    first_right: Array
+    span: Array
+    look_up: Array
+    """A test is whether a code is first_right … first_right + span or, if this is not −1, the set to look it up in."""
     keep: Array
-    """The leaves that remain if a row goes right at the node."""
+    """The leaves that remain if it is."""
 
 
 class AddedTree(NamedTuple):
@@ -275,11 +284,11 @@ class AddedTree(NamedTuple):
     code: CodeTree
     values: Array
     bits: Array
-    """Whether each code goes right, a byte each; without rows if no node has a set."""
+    """Whether each code goes right, a byte each, for sets that are looked up; without rows if no node has a set."""
     group: Array
     """The consent group of each column."""
     order: Array
-    """Four numbers for each leaf."""
+    """Five numbers for each leaf."""
     tests: Tests
     counters: Array
     by_plane: Array
@@ -288,21 +297,18 @@ class AddedTree(NamedTuple):
 
 
 @kernel(error_model="numpy")
-def leaf_ranges(left: Array, right: Array, leaves: Array, first_out: Array, size_out: Array, place_out: Array) -> int:
+def leaf_ranges(left: Array, right: Array, leaves: Array, first_out: Array, size_out: Array, place_out: Array) -> None:
     """Number the leaves from left to right; the left subtree of node n has size_out[n] leaves from first_out[n] on.
 
-    Return how many tests there will be: one for each node and plane of which the node excludes leaves. ``leaves`` is
-    memory to work in, a number for each node.
+    ``leaves`` is memory to work in, a number for each node.
     """
     n = left.size
     for node in range(n - 1, -1, -1):
         size_out[node] = leaves[left[node]] if left[node] >= 0 else 1
         leaves[node] = size_out[node] + (leaves[right[node]] if right[node] >= 0 else 1)
     first_out[0] = 0
-    n_tests = 0
     for node in range(n):
         middle = first_out[node] + size_out[node]
-        n_tests += (middle - 1) // PLANE - first_out[node] // PLANE + 1
         if left[node] >= 0:
             first_out[left[node]] = first_out[node]
         else:
@@ -311,55 +317,80 @@ def leaf_ranges(left: Array, right: Array, leaves: Array, first_out: Array, size
             first_out[right[node]] = middle
         else:
             place_out[~right[node]] = middle
-    return n_tests
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _missing_goes_right(tree: Any, bits: Array, node: int) -> Any:
-    if tree.in_set[node]:
-        return bits[node, MISSING] != 0
-    return uint8(MISSING - tree.first_right[node]) <= tree.span[node]
+def _in_set(right_set: Array, node: int, code: Any) -> Any:
+    return (right_set[node, code >> 6] >> uint64(code & 63)) & uint64(1) != uint64(0)
+
+
+@kernel(error_model="numpy")
+def runs_of(tree: Any, node: int) -> int:
+    """Return how many runs of neighbouring codes go right at a node."""
+    if not tree.in_set[node]:
+        return 1
+    runs, before = 0, uint64(0)
+    for k in range(4):
+        word = tree.right_set[node, k]
+        runs += int64(count_groups(word & ~((word << uint64(1)) | before)))
+        before = word >> uint64(63)
+    return runs
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _sort_tests(
-    first: Array, size: Array, tree: Any, bits: Array, group: Array, next_test: Array, part_of: Array, tests_out: Any
+    first: Array, size: Array, runs: Array, tree: Any, group: Array, next_test: Array, part_of: Array, tests_out: Any
 ) -> int:
     """Write the tests of a tree sorted by plane and group, base first, and return the number of parts.
 
-    ``bits[node]`` has a byte for each code: whether it goes right; it has no rows if no node has a set. ``next_test``
-    and ``part_of`` are memory to work in, a number for each plane and group (or base); the former is 0.
+    ``runs[node]`` is the number of tests of a node in each plane of which it excludes leaves; −1 if its set is looked
+    up. ``next_test``, which is 0, and ``part_of`` are memory to work in, a number for each plane and group (or base).
     """
-    plane_start_out, part_start_out, part_group_out, part_missing_out, node_out, keep_out = tests_out
     n_planes = first.size // PLANE + 1
     n_groups = next_test.size // n_planes
     for node in range(first.size):
         for plane in range(first[node] // PLANE, (first[node] + size[node] - 1) // PLANE + 1):
-            next_test[plane * n_groups + group[tree.column[node]] + 1] += 1
+            next_test[plane * n_groups + group[tree.column[node]] + 1] += abs(runs[node])
     n_parts = n_tests = 0
     for key in range(next_test.size):
         here, next_test[key] = next_test[key], n_tests
         if key % n_groups == 0:
-            plane_start_out[key // n_groups] = n_parts
+            tests_out.plane_start[key // n_groups] = n_parts
         if key % n_groups == 0 or here > 0:
-            part_start_out[n_parts] = n_tests
-            part_group_out[n_parts] = key % n_groups - 1
-            part_missing_out[n_parts] = _EVERY_LEAF
+            tests_out.part_start[n_parts] = n_tests
+            tests_out.part_group[n_parts] = key % n_groups - 1
+            tests_out.part_missing[n_parts] = _EVERY_LEAF
             part_of[key] = n_parts
             n_parts += 1
         n_tests += here
-    plane_start_out[n_planes], part_start_out[n_parts] = n_parts, n_tests
+    tests_out.plane_start[n_planes], tests_out.part_start[n_parts] = n_parts, n_tests
     for node in range(first.size):
-        missing_right = _missing_goes_right(tree, bits, node)
+        if tree.in_set[node]:
+            missing_right = _in_set(tree.right_set, node, MISSING)
+        else:
+            missing_right = uint8(MISSING - tree.first_right[node]) <= tree.span[node]
         for plane in range(first[node] // PLANE, (first[node] + size[node] - 1) // PLANE + 1):
             start = max(first[node] - plane * PLANE, 0)
             end = min(first[node] + size[node] - plane * PLANE, PLANE)
             keep = uint32(~((uint64(1) << uint64(end)) - (uint64(1) << uint64(start))))
             key = plane * n_groups + group[tree.column[node]] + 1
-            node_out[next_test[key]], keep_out[next_test[key]] = node, keep
-            next_test[key] += 1
+            code = 0
+            for _ in range(abs(runs[node])):
+                test = next_test[key]
+                next_test[key] += 1
+                tests_out.column[test], tests_out.keep[test] = tree.column[node], keep
+                tests_out.look_up[test] = node if runs[node] < 0 else -1
+                if not tree.in_set[node]:
+                    tests_out.first_right[test], tests_out.span[test] = tree.first_right[node], tree.span[node]
+                elif runs[node] > 0:
+                    while not _in_set(tree.right_set, node, code):
+                        code += 1
+                    begin = code
+                    while code < 256 and _in_set(tree.right_set, node, code):
+                        code += 1
+                    tests_out.first_right[test], tests_out.span[test] = uint8(begin), uint8(code - 1 - begin)
             if missing_right:
-                part_missing_out[part_of[key]] &= keep
+                tests_out.part_missing[part_of[key]] &= keep
     return n_parts
 
 
@@ -370,18 +401,24 @@ def arrange_tests(n: Any, added: Any) -> Any:
     Where there is no room for the tests, nothing is written and there are no parts.
     """
     n_planes, n_groups = n // PLANE + 1, len(added.counters) // (2 * len(added.by_plane))
-    order, first, size, place = added.order[0], added.order[1], added.order[2], added.order[3]
-    n_tests = leaf_ranges(added.code.left[:n], added.code.right[:n], order, first, size, place)
-    if n_tests > len(added.tests.node):
+    order, first, size, place, runs = added.order[0], added.order[1], added.order[2], added.order[3], added.order[4]
+    leaf_ranges(added.code.left[:n], added.code.right[:n], order, first, size, place)
+    n_tests = 0
+    for node in range(n):
+        runs[node] = runs_of(added.code, node)
+        if runs[node] > MOST_RUNS:
+            runs[node] = -1
+        n_tests += abs(runs[node]) * ((first[node] + size[node] - 1) // PLANE - first[node] // PLANE + 1)
+    if n_tests > len(added.tests.column):
         return n_tests, 0
-    for node in range(n if len(added.bits) else 0):
-        for code in range(256):
-            bit = (added.code.right_set[node, code >> 6] >> np.uint64(code & 63)) & np.uint64(1)
-            added.bits[node, code] = np.uint8(bit)
+    for node in range(n):
+        if runs[node] < 0:
+            for code in range(256):
+                added.bits[node, code] = _in_set(added.code.right_set, node, code)
     keys = n_planes * n_groups
     next_test, part_of = added.counters[:keys], added.counters[keys : 2 * keys]
     next_test[:] = 0
-    n_parts = _sort_tests(first[:n], size[:n], added.code, added.bits, added.group, next_test, part_of, added.tests)
+    n_parts = _sort_tests(first[:n], size[:n], runs, added.code, added.group, next_test, part_of, added.tests)
     for leaf in range(n + 1):
         added.by_plane[place[leaf] // PLANE, place[leaf] % PLANE] = np.float32(added.values[leaf])
     return n_tests, n_parts
@@ -407,21 +444,23 @@ def _choose(before: Array, masks: Array, group: Any, shared: Array, withheld: An
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _choose_four(before: Array, masks: Array, groups: Array, shared: Array, withheld: Array, set_out: Array) -> None:
-    """The same for four groups at once, which takes half the time."""
+def _choose_four(before: Array, masks: Array, tests: Any, part: int, end: int, sets: Array, set_out: Array) -> None:
+    """The same for four parts at once, which takes half the time; the last one may count twice."""
     one = masks.dtype.type(1)
-    bit_0, bit_1 = one << masks.dtype.type(groups[0]), one << masks.dtype.type(groups[1])
-    bit_2, bit_3 = one << masks.dtype.type(groups[2]), one << masks.dtype.type(groups[3])
-    shared_0, shared_1, shared_2, shared_3 = shared[0], shared[1], shared[2], shared[3]
-    withheld_0, withheld_1, withheld_2, withheld_3 = withheld[0], withheld[1], withheld[2], withheld[3]
+    a, b, c, d = part, min(part + 1, end - 1), min(part + 2, end - 1), min(part + 3, end - 1)
+    bit_a, bit_b = one << masks.dtype.type(tests.part_group[a]), one << masks.dtype.type(tests.part_group[b])
+    bit_c, bit_d = one << masks.dtype.type(tests.part_group[c]), one << masks.dtype.type(tests.part_group[d])
+    shared_a, shared_b, shared_c, shared_d = sets[a], sets[b], sets[c], sets[d]
+    withheld_a, withheld_b = tests.part_missing[a], tests.part_missing[b]
+    withheld_c, withheld_d = tests.part_missing[c], tests.part_missing[d]
     for q in range(uint64(set_out.size)):
         mask = masks[q]
         set_out[q] = (
             before[q]
-            & (shared_0[q] if mask & bit_0 else withheld_0)
-            & (shared_1[q] if mask & bit_1 else withheld_1)
-            & (shared_2[q] if mask & bit_2 else withheld_2)
-            & (shared_3[q] if mask & bit_3 else withheld_3)
+            & (shared_a[q] if mask & bit_a else withheld_a)
+            & (shared_b[q] if mask & bit_b else withheld_b)
+            & (shared_c[q] if mask & bit_c else withheld_c)
+            & (shared_d[q] if mask & bit_d else withheld_d)
         )
 
 
@@ -445,22 +484,21 @@ def _add(values: Array, score_out: Array) -> None:
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _test(codes: Array, tree: Any, bits: Array, tests: Any, part: int, i: int, set_out: Array) -> None:
+def _test(codes: Array, bits: Array, tests: Any, part: int, i: int, set_out: Array) -> None:
     """The leaves that remain for the people i, i + 1, … after the tests of a part, with their own values."""
     for q in range(uint64(set_out.size)):
         set_out[q] = _EVERY_LEAF
     for t in range(tests.part_start[part], tests.part_start[part + 1]):
-        node = tests.node[t]
-        own = codes[tree.column[node], i : i + set_out.size]
-        if tree.in_set[node]:
-            _look_up(own, bits[node], tests.keep[t], set_out)
+        own = codes[tests.column[t], i : i + set_out.size]
+        if tests.look_up[t] >= 0:
+            _look_up(own, bits[tests.look_up[t]], tests.keep[t], set_out)
         else:
-            _compare(own, tree.first_right[node], tree.span[node], tests.keep[t], set_out)
+            _compare(own, tests.first_right[t], tests.span[t], tests.keep[t], set_out)
 
 
 @kernel(error_model="numpy")
 def add_leaf_values(
-    codes: Array, masks: Array, layer_n: Array, layer_start: Array, tree: Any, bits: Array, tests: Any, n_planes: int,
+    codes: Array, masks: Array, layer_n: Array, layer_start: Array, bits: Array, tests: Any, n_planes: int,
     n_parts: int, values: Array, sets: Array, value: Array, lo: int, hi: int, score_out: Array,
 ) -> None:  # fmt: skip
     """Add the value of its leaf to the score of every copy of the people lo … hi − 1; values[p] are those of plane p.
@@ -471,7 +509,7 @@ def add_leaf_values(
     for i in range(lo, hi, PEOPLE_PER_BLOCK):
         n = min(PEOPLE_PER_BLOCK, hi - i)
         for part in range(n_parts):
-            _test(codes, tree, bits, tests, part, i, sets[part, :n])
+            _test(codes, bits, tests, part, i, sets[part, :n])
         for layer in range(layer_n.size):
             m = min(n, layer_n[layer] - i)
             if m <= 0:
@@ -483,13 +521,12 @@ def add_leaf_values(
                 remaining, part = sets[base, :m], base + 1
                 room, other = sets[n_parts, :m], sets[n_parts + 1, :m]
                 while part < end:
-                    if part + 4 <= end:
-                        groups, withheld = tests.part_group[part : part + 4], tests.part_missing[part : part + 4]
-                        _choose_four(remaining, mask, groups, sets[part : part + 4], withheld, room)
+                    if part + 3 <= end:
+                        _choose_four(remaining, mask, tests, part, end, sets, room)
                         part += 4
                     else:
-                        group, withheld_part = tests.part_group[part], tests.part_missing[part]
-                        _choose(remaining, mask, group, sets[part], withheld_part, room)
+                        group, withheld = tests.part_group[part], tests.part_missing[part]
+                        _choose(remaining, mask, group, sets[part], withheld, room)
                         part += 1
                     remaining, room, other = room, other, room  # a loop that reads what it writes is no vector
                 if n_planes == 1:
@@ -513,7 +550,7 @@ def leaf_numbers(
             shared = group[c] < 0 or (mask >> uint64(group[c])) & uint64(1)
             code = codes[c, people[q]] if shared else uint8(MISSING)
             if tree.in_set[node]:
-                goes_right = (tree.right_set[node, code >> 6] >> uint64(code & 63)) & uint64(1) != 0
+                goes_right = _in_set(tree.right_set, node, code)
             else:
                 goes_right = uint8(code - tree.first_right[node]) <= tree.span[node]
             node = tree.right[node] if goes_right else tree.left[node]

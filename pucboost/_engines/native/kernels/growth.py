@@ -32,6 +32,7 @@ from .histograms import (
     merge_column,
     pack_gradients,
     partition,
+    right_codes,
     wait_for_all,
 )
 from .splits import (
@@ -169,6 +170,8 @@ class Scratch(NamedTuple):
     order: Array
     left_set: Array
     right_set: Array
+    goes_right: Array
+    """Whether each code goes right, a byte each."""
 
 
 class Tree(NamedTuple):
@@ -236,8 +239,9 @@ def own_columns(thread: Any, threads: Any, n_columns: Any, words: Any) -> Any:
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def _own_histogram(
-    thread: Any, threads: Any, number: Any, by_column: Any, c0: Any, c1: Any, leaves: Any, bag: Any, shared: Any
-) -> None:
+    thread: Any, threads: Any, number: Any, by_column: Any, c0: Any, c1: Any, n_columns: Any, leaves: Any, bag: Any,
+    shared: Any,
+) -> None:  # fmt: skip
     """Write this thread's part of the histogram of a leaf: its columns of all rows, or all columns of its rows."""
     codes, packed = bag.codes, bag.packed
     if leaves.half[number]:
@@ -245,18 +249,16 @@ def _own_histogram(
     narrow, poured_g, poured_h = shared.narrow[thread], shared.poured_g[thread], shared.poured_h[thread]
     in_g, in_h, poured = np.int64(0), np.int64(0), False
     if by_column:
-        w0, w1 = c0 // 8, (c1 + 7) // 8
-        clear_histogram(w0, w1, narrow)
+        clear_histogram(c0 // 8, c1, narrow)
         for other in range(threads):
             in_g, in_h, poured = add_to_histogram(
-                codes, packed, shared.spans[other, 0], shared.spans[other, 1], w0, w1, in_g, in_h, poured,
+                codes, packed, shared.spans[other, 0], shared.spans[other, 1], c0 // 8, c1, in_g, in_h, poured,
                 narrow, poured_g, poured_h,
             )  # fmt: skip
     else:
-        words = codes.shape[1]
-        clear_histogram(0, words, narrow)
+        clear_histogram(0, n_columns, narrow)
         in_g, in_h, poured = add_to_histogram(
-            codes, packed, leaves.first[number], leaves.end[number], 0, words, in_g, in_h, poured,
+            codes, packed, leaves.first[number], leaves.end[number], 0, n_columns, in_g, in_h, poured,
             narrow, poured_g, poured_h,
         )  # fmt: skip
     shared.poured[thread] = poured
@@ -311,17 +313,12 @@ def _write_node(
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
-def _split_rows(
-    number: Any, column: Any, start: Any, span: Any, in_set: Any, right_set: Array, leaves: Any, bag: Any
-) -> Any:
+def _split_rows(number: Any, column: Any, right: Array, leaves: Any, bag: Any) -> Any:
     """Move this thread's rows of a leaf to the other half of the bag; return where those of the right child begin."""
     codes, packed, codes_out, packed_out = bag.codes, bag.packed, bag.other_codes, bag.other_packed
     if leaves.half[number]:
         codes, packed, codes_out, packed_out = codes_out, packed_out, codes, packed
-    return partition(
-        codes, packed, leaves.first[number], leaves.end[number], column, np.uint8(start), np.uint8(span), in_set,
-        right_set, codes_out, packed_out,
-    )  # fmt: skip
+    return partition(codes, packed, leaves.first[number], leaves.end[number], column, right, codes_out, packed_out)
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
@@ -411,9 +408,9 @@ def grow_tree(
         if by_column:
             if not wait_for_all(arrivals, threads):  # for the rows of the others
                 return 0
-            _own_histogram(thread, threads, small, by_column, c0, c1, leaves, bag, shared)
+            _own_histogram(thread, threads, small, by_column, c0, c1, len(cells.at), leaves, bag, shared)
         else:
-            _own_histogram(thread, threads, small, by_column, c0, c1, leaves, bag, shared)
+            _own_histogram(thread, threads, small, by_column, c0, c1, len(cells.at), leaves, bag, shared)
             if not wait_for_all(arrivals, threads):  # for the histograms of the others
                 return 0
         if right >= 0:
@@ -457,7 +454,8 @@ def grow_tree(
         column = features.column[np.int64(best[left, FEATURE])]
         if thread == 0:
             _write_node(tree, node, left, right, column, start, span, in_set, leaves, scratch.right_set)
-        middle = _split_rows(left, column, start, span, in_set, scratch.right_set, leaves, bag)
+        right_codes(start, span, in_set, scratch.right_set, scratch.goes_right)
+        middle = _split_rows(left, column, scratch.goes_right, leaves, bag)
         _make_children(left, right, node, middle, features, penalties, limits.intermediate, leaves)
         shared.counts[thread, 0] = leaves.end[left] - leaves.first[left]
         shared.counts[thread, 1] = leaves.end[right] - leaves.first[right]
@@ -529,6 +527,8 @@ class BagMemory(NamedTuple):
     other_codes: Array
     packed: Array
     other_packed: Array
+    words: Array
+    """Random words: a bit for each row of the pool, which is 1 for those of the bag."""
     counts: Array
     """Rows of each block of people, later where they begin."""
     sizes: Array
@@ -562,7 +562,7 @@ def _draw(thread: Any, signals: Any, pool: Any, bag: Any) -> None:
     threads, keys = signals.whole[THREADS], signals.keys
     blocks = len(bag.counts) - 1
     lo, hi = blocks * thread // threads, blocks * (thread + 1) // threads
-    count_bag(keys[BAG_KEY], keys[CHANCE], pool.layer_n, pool.layer_start, lo, hi, bag.counts)
+    count_bag(keys[BAG_KEY], keys[CHANCE], pool.layer_n, pool.layer_start, lo, hi, bag.words, bag.counts)
     if not wait_for_all(signals.arrivals, threads):
         return
     if thread == 0:
@@ -574,7 +574,7 @@ def _draw(thread: Any, signals: Any, pool: Any, bag: Any) -> None:
         bag.counts[blocks] = total
         signals.whole[BAG_ROWS] = total
     if wait_for_all(signals.arrivals, threads) and signals.whole[BAG_ROWS] <= len(bag.rows):
-        write_bag(keys[BAG_KEY], keys[CHANCE], pool.layer_n, pool.layer_start, bag.counts, lo, hi, bag.rows, bag.people)
+        write_bag(bag.words, pool.layer_n, pool.layer_start, bag.counts, lo, hi, bag.rows, bag.people)
 
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
@@ -670,12 +670,12 @@ def _add(thread: Any, signals: Any, pool: Any, added: Any) -> None:
     if not wait_for_all(signals.arrivals, whole[THREADS]):
         return
     n_parts = whole[N_PARTS]
-    if whole[N_TESTS] > len(added.tests.node) or n_parts + 2 > added.sets.shape[1]:
+    if whole[N_TESTS] > len(added.tests.column) or n_parts + 2 > added.sets.shape[1]:
         return
     add_leaf_values(
-        pool.codes, pool.masks, pool.layer_n, pool.layer_start, added.code, added.bits, added.tests,
-        whole[NODES] // PLANE + 1, n_parts, added.by_plane, added.sets[thread], added.value[thread],
-        pool.ranges[thread], pool.ranges[thread + 1], pool.scores[whole[CLASS]],
+        pool.codes, pool.masks, pool.layer_n, pool.layer_start, added.bits, added.tests, whole[NODES] // PLANE + 1,
+        n_parts, added.by_plane, added.sets[thread], added.value[thread], pool.ranges[thread],
+        pool.ranges[thread + 1], pool.scores[whole[CLASS]],
     )  # fmt: skip
 
 

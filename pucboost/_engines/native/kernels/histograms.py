@@ -188,12 +188,13 @@ def _units(packed: Array, lo: Any, hi: Any) -> Any:
 
 @kernel(error_model="numpy")
 def _add_rows(
-    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, narrow_out: Array
+    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_column: Any, narrow_out: Array
 ) -> None:  # fmt: skip
-    """Add the rows to the cells of the columns in some words; eight codes a word."""
+    """Add the rows to the cells of the columns from the first of a word up to ``end_column``; eight codes a word."""
+    full, rest = np.uint64(end_column >> 3), end_column & 7
     for i in range(np.uint64(lo), np.uint64(hi)):
         x = packed[i]
-        for word in range(np.uint64(first_word), np.uint64(end_word)):
+        for word in range(np.uint64(first_word), full):
             v = codes[i, word]
             at = word * np.uint64(8 * STRIDE)
             narrow_out[at + (v & _BYTE)] += x
@@ -204,12 +205,28 @@ def _add_rows(
             narrow_out[at + np.uint64(5 * STRIDE) + ((v >> np.uint64(40)) & _BYTE)] += x
             narrow_out[at + np.uint64(6 * STRIDE) + ((v >> np.uint64(48)) & _BYTE)] += x
             narrow_out[at + np.uint64(7 * STRIDE) + (v >> np.uint64(56))] += x
+        if rest:  # always the same branches, so the processor foresees them
+            v = codes[i, full]
+            at = full * np.uint64(8 * STRIDE)
+            narrow_out[at + (v & _BYTE)] += x
+            if rest > 1:
+                narrow_out[at + np.uint64(1 * STRIDE) + ((v >> np.uint64(8)) & _BYTE)] += x
+            if rest > 2:
+                narrow_out[at + np.uint64(2 * STRIDE) + ((v >> np.uint64(16)) & _BYTE)] += x
+            if rest > 3:
+                narrow_out[at + np.uint64(3 * STRIDE) + ((v >> np.uint64(24)) & _BYTE)] += x
+            if rest > 4:
+                narrow_out[at + np.uint64(4 * STRIDE) + ((v >> np.uint64(32)) & _BYTE)] += x
+            if rest > 5:
+                narrow_out[at + np.uint64(5 * STRIDE) + ((v >> np.uint64(40)) & _BYTE)] += x
+            if rest > 6:
+                narrow_out[at + np.uint64(6 * STRIDE) + ((v >> np.uint64(48)) & _BYTE)] += x
 
 
 @kernel(error_model="numpy")
-def clear_histogram(first_word: Any, end_word: Any, narrow_out: Array) -> None:
-    """Set the narrow cells of some words to 0."""
-    for k in range(np.uint64(first_word * 8 * STRIDE), np.uint64(end_word * 8 * STRIDE)):
+def clear_histogram(first_word: Any, end_column: Any, narrow_out: Array) -> None:
+    """Set the narrow cells of some columns to 0."""
+    for k in range(np.uint64(first_word * 8 * STRIDE), np.uint64(end_column * STRIDE)):
         narrow_out[k] = 0
 
 
@@ -223,10 +240,10 @@ def _add_narrow(narrow: Array, wide_g_out: Array, wide_h_out: Array) -> None:
 
 @kernel(error_model="numpy")
 def add_to_histogram(
-    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_word: Any, in_g: Any, in_h: Any, poured: Any,
+    codes: Array, packed: Array, lo: Any, hi: Any, first_word: Any, end_column: Any, in_g: Any, in_h: Any, poured: Any,
     narrow_out: Array, poured_g_out: Array, poured_h_out: Array,
 ) -> Any:  # fmt: skip
-    """Add the rows lo … hi − 1 to the columns in some words: narrow cells + poured cells.
+    """Add the rows lo … hi − 1 to the columns from the first of a word on: narrow cells + poured cells.
 
     ``in_g`` and ``in_h`` are the units that the narrow cells may hold, ``poured`` whether anything was poured; return
     all three as they are then. Poured cells have no meaning before that.
@@ -237,18 +254,18 @@ def add_to_histogram(
         end = min(stop + CHUNK, hi)
         more_g, more_h = _units(packed, stop, end)
         if in_g + more_g > _FULL or in_h + more_h > _FULL:
-            _add_rows(codes, packed, start, stop, first_word, end_word, narrow_out)
-            first, last = first_word * 8 * STRIDE, end_word * 8 * STRIDE
+            _add_rows(codes, packed, start, stop, first_word, end_column, narrow_out)
+            first, last = first_word * 8 * STRIDE, end_column * STRIDE
             if not poured:
                 for k in range(first, last):
                     poured_g_out[k], poured_h_out[k] = 0.0, 0.0
                 poured = True
             _add_narrow(narrow_out[first:last], poured_g_out[first:last], poured_h_out[first:last])
-            clear_histogram(first_word, end_word, narrow_out)
+            clear_histogram(first_word, end_column, narrow_out)
             in_g, in_h, start = np.int64(0), np.int64(0), stop
         in_g += more_g
         in_h += more_h
-    _add_rows(codes, packed, start, hi, first_word, end_word, narrow_out)
+    _add_rows(codes, packed, start, hi, first_word, end_column, narrow_out)
     return in_g, in_h, poured
 
 
@@ -292,46 +309,57 @@ def merge_column(
 
 
 @kernel(error_model="numpy")
-def goes_right(code: Any, first_right: Any, span: Any) -> Any:
-    """Return whether first_right ≤ code ≤ first_right + span, as one comparison of bytes that wrap around."""
-    return np.uint8(code - first_right) <= span
+def right_codes(first_right: Any, span: Any, in_set: Any, right_set: Array, right_out: Array) -> None:
+    """Write 1 for each code that goes right, else 0: those in the set, or first_right … first_right + span.
 
-
-@kernel(error_model="numpy")
-def _right(code: Any, first_right: Any, span: Any, in_set: Any, right_set: Array) -> Any:
-    """Return 1 if the lowest byte is a code that goes right, else 0."""
-    if in_set:
-        code &= np.uint64(255)
-        return (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & np.uint64(1)
-    return np.uint64(goes_right(np.uint8(code), first_right, span))
+    The range is one comparison of bytes, which wrap around.
+    """
+    for code in range(np.uint64(256)):
+        if in_set:
+            right_out[code] = (right_set[code >> np.uint64(6)] >> (code & np.uint64(63))) & np.uint64(1)
+        else:
+            right_out[code] = np.uint8(np.uint8(code) - np.uint8(first_right)) <= np.uint8(span)
 
 
 @kernel(error_model="numpy")
 def partition(
-    codes: Array, packed: Array, lo: Any, hi: Any, column: Any, first_right: Any, span: Any, in_set: Any,
-    right_set: Array, codes_out: Array, packed_out: Array,
-) -> Any:  # fmt: skip
-    """Copy the rows lo … hi − 1: those that go left to the front, the others to the back. Return where these begin."""
+    codes: Array, packed: Array, lo: Any, hi: Any, column: Any, right: Array, codes_out: Array, packed_out: Array
+) -> Any:
+    """Copy the rows lo … hi − 1: those that go left to the front, the others to the back. Return where these begin.
+
+    ``right`` has 1 for each code that goes right, else 0. Rows of two or four words, which are common, have loops of
+    their own, in which a whole row is read before it is written: these become a few wide instructions.
+    """
     word, shift = np.uint64(column >> 3), np.uint64(8 * (column & 7))
     words = np.uint64(codes.shape[1])
-    one = np.uint64(1)
+    zero, one, two, three = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3)
     front, back = np.uint64(lo), np.uint64(hi) - one
-    if words == np.uint64(4):  # 25 to 32 columns are common, and with a constant the loop takes half the time
+    if words == two:
         for i in range(np.uint64(lo), np.uint64(hi)):
-            right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
-            to = back if right else front
-            for k in range(np.uint64(4)):
-                codes_out[to, k] = codes[i, k]
-            packed_out[to] = packed[i]
-            front += one - right
-            back -= right
+            a, b, x = codes[i, zero], codes[i, one], packed[i]
+            goes_right = np.uint64(right[(codes[i, word] >> shift) & _BYTE])
+            to = back if goes_right else front
+            codes_out[to, zero], codes_out[to, one], packed_out[to] = a, b, x
+            front += one - goes_right
+            back -= goes_right
+        return np.int64(front)
+    if words == np.uint64(4):
+        for i in range(np.uint64(lo), np.uint64(hi)):
+            a, b, c, d, x = codes[i, zero], codes[i, one], codes[i, two], codes[i, three], packed[i]
+            goes_right = np.uint64(right[(codes[i, word] >> shift) & _BYTE])
+            to = back if goes_right else front
+            codes_out[to, zero], codes_out[to, one] = a, b
+            codes_out[to, two], codes_out[to, three], packed_out[to] = c, d, x
+            front += one - goes_right
+            back -= goes_right
         return np.int64(front)
     for i in range(np.uint64(lo), np.uint64(hi)):
-        right = _right(codes[i, word] >> shift, first_right, span, in_set, right_set)
-        to = back if right else front
+        x = packed[i]
+        goes_right = np.uint64(right[(codes[i, word] >> shift) & _BYTE])
+        to = back if goes_right else front
         for k in range(words):
             codes_out[to, k] = codes[i, k]
-        packed_out[to] = packed[i]
-        front += one - right
-        back -= right
+        packed_out[to] = x
+        front += one - goes_right
+        back -= goes_right
     return np.int64(front)
