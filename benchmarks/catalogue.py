@@ -40,6 +40,7 @@ from .studies import (
 PACKAGE = (
     in_one("speed", speed.study, "0"),
     in_one("engines", engines.study, "0"),
+    engines.DEFAULTS,
     Study("native", native.units, page=native.page, alone=True, seed="0"),
     Study("native_quality", native_quality.units, native_quality.table, native_quality.figure, native_quality.page),
     Study("native_numbers", native_numbers.units, native_numbers.table, alone=True),

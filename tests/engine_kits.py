@@ -347,7 +347,7 @@ LIGHTGBM = _LightGBM(
 XGBOOST = _XGBoost(
     name="xgboost",
     module=xgb,
-    quiet={"verbosity": 0, "nthread": 2, "learning_rate": 0.1},
+    quiet={"verbosity": 0, "nthread": 2, "learning_rate": 0.1, "max_depth": 6},
     threads="nthread",
     objectives={
         "binary": "binary:logistic",

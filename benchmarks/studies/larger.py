@@ -73,11 +73,12 @@ print(json.dumps({
 }))
 """
 
+_XGBOOST: dict[str, Any] = {"engine": "xgboost", "learning_rate": 0.3, "max_depth": 6}
 MODES: dict[str, dict[str, Any]] = {
     "LightGBM": {"engine": "lightgbm"},
     "LightGBM, by column": {"engine": "lightgbm", "force_col_wise": True},
-    "XGBoost": {"engine": "xgboost"},
-    "XGBoost, external memory": {"engine": "xgboost", "external_memory": True},
+    "XGBoost": _XGBOOST,
+    "XGBoost, external memory": {**_XGBOOST, "external_memory": True},
 }
 
 

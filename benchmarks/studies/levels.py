@@ -16,6 +16,7 @@ from pucboost.simulate import DiscreteFamily, squared_puc_gap
 LEVELS = (3, 6, 9)
 COPIES = (1.5, 2.0, 4.0)
 ENGINES = {"LightGBM": "lightgbm", "native": "native", "XGBoost": "xgboost"}
+XGBOOSTS_OWN = {"learning_rate": 0.3, "max_depth": 6}
 SEEDS = range(6)
 FREE, ORDERED = "free groups", "levels"
 GAP, ROWS, SECONDS = "squared PUC-gap", "virtual rows per person", "seconds"
@@ -41,6 +42,7 @@ def measure(levels: int, engine: str, seed: int, quick: bool) -> Sequence[Row]:
     for copies in COPIES:
         for declaration, optional in declared.items():
             given = {"objective": "binary", "engine": ENGINES[engine], "verbosity": -1, "num_threads": 1, "seed": seed}
+            given |= XGBOOSTS_OWN if engine == "XGBoost" else {}
             start = time.perf_counter()
             booster = puc.train(
                 {**given, "optional": optional, "copies": copies}, puc.Dataset(train.X, train.y), 10 if quick else 100

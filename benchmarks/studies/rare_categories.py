@@ -58,6 +58,7 @@ def measure(people: int | None, engine: str, seed: int, quick: bool) -> Sequence
         with _apart() if version == APART else nullcontext():
             given = {"objective": "regression", "engine": ENGINES[engine], "verbosity": -1, "num_threads": 1}
             more = {"seed": seed, "learning_rate": 0.1, "optional": optional}
+            more |= {"max_depth": 6} if engine == "XGBoost" else {}
             booster = puc.train({**given, **more}, (X.iloc[train], y[train]), 10 if quick else 100)
         told, told_silent = puc.predict(booster, X.iloc[test]), puc.predict(booster, silent)
         rows.append(

@@ -7,7 +7,8 @@ translated by the tables below. Three principles decide every case:
   of the objective shows which engine is meant. Where it does not, the parameter is refused.
 - What changes the model is translated or refused, never ignored. A value is dropped only if XGBoost does the same
   anyway, or if it does not affect what is learned.
-- Defaults are XGBoost's: what is not given is not translated.
+- Defaults are XGBoost's: what is not given is not translated. Only where something is optional, rate and size of trees
+  are LightGBM's (:func:`with_defaults_under_consent`).
 """
 
 from __future__ import annotations
@@ -104,6 +105,25 @@ rows; use min_child_weight (the number of rows for squared error without weights
     rounds, patience = result.pop("num_boost_round", None), result.pop("early_stopping_rounds", None)
     first_only, min_delta = result.pop("first_metric_only", False), result.pop("early_stopping_min_delta", 0.0)
     return Translated(result, rounds, patience, first_only, min_delta)
+
+
+_SIZE_OF_TREES = {"grow_policy": "lossguide", "max_leaves": 31, "max_depth": 0}
+
+
+def with_defaults_under_consent(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return XGBoost's parameters with the rate and the size of trees that LightGBM has by default, unless given.
+
+    XGBoost's own rate, 0.3, overfits before the 100th round (study ``xgboost_defaults``). Of the size nothing is set if
+    any part of it is given: a depth alone means trees of that depth.
+
+    Examples
+    --------
+    >>> with_defaults_under_consent({"max_depth": 4})
+    {'learning_rate': 0.1, 'max_depth': 4}
+    """
+    given = {_XGBOOST_ALIASES.get(name, name) for name, value in params.items() if value is not None}
+    rate = {} if "learning_rate" in given else {"learning_rate": 0.1}
+    return rate | ({} if given & _SIZE_OF_TREES.keys() else _SIZE_OF_TREES) | dict(params)
 
 
 def _translate(name: str, value: Any, given: _Given) -> dict[str, Any]:

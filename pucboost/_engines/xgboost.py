@@ -35,7 +35,7 @@ from .base import (
 )
 from .features import check_features
 from .names import MAIN_NAME, XGBOOST_PARAMETERS, main_objective, number_of, value_of, whole_number, without
-from .translation import Translated, to_xgboost
+from .translation import Translated, to_xgboost, with_defaults_under_consent
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
 from .xgboost_data import (
     AfterRound,
@@ -91,6 +91,8 @@ class XGBoost(Engine):
         if not is_whole(rounds) or rounds < 1:  # XGBoost itself returns a model without trees
             raise ValueError(f"num_boost_round must be a whole number of at least 1, got {rounds!r}.")
         values = dict(translated.params)
+        if asked.get("under_consent"):
+            values = with_defaults_under_consent(values)
         request = {**values, **asked}
         check_features(self.name, request)
         options = RunOptions(

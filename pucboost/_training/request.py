@@ -401,6 +401,7 @@ class TrainingRequest:
             "calibrate_masks": settings.calibrate_masks if consent.n_groups else None,
             "external_memory": settings.external_memory,
             "keep_training_booster": keeps_data,
+            "under_consent": consent.n_groups > 0,
         }
         if settings.plan is not None:
             asked |= {"plan": "with a shared plan", "shuffled": settings.plan.plan.shuffled}

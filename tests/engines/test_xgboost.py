@@ -208,6 +208,30 @@ def test_arguments_of_xgboost_need_xgboost_and_are_given_once() -> None:
     assert 0 < puc.predict(own, X).min() < puc.predict(own, X).max() < 1
 
 
+def test_defaults_under_consent_are_lightgbms() -> None:
+    """Rate and size of trees, unless they are given; with nothing optional all defaults are XGBoost's."""
+    X, y = make_table(600)
+    leaves = {"max_leaves": 31, "grow_policy": "lossguide", "max_depth": 0}
+    plain = {"objective": "binary:logistic", "engine": "xgboost", "nthread": 1}
+
+    def trees(**given: Any) -> Any:
+        return XGBOOST.trees(puc.train({**plain, "optional": OPTIONAL, **given}, (X, y), 5))
+
+    assert trees() == trees(eta=0.1, **leaves) == trees(learning_rate=0.1, num_leaves=31)
+    assert trees() != trees(eta=0.3) == trees(eta=0.3, **leaves)
+    assert trees(max_depth=6) == trees(eta=0.1, max_depth=6, max_leaves=0, grow_policy="depthwise") != trees()
+    in_dataset = puc.train({**plain, "optional": OPTIONAL}, puc.Dataset(X, y, params={"max_depth": 6}), 5)
+    assert XGBOOST.trees(in_dataset) == trees(max_depth=6)
+    assert XGBOOST.trees(puc.train({**plain, "optional": OPTIONAL}, xgb.DMatrix(X, y), 5)) == trees()
+    alone = XGBOOST.trees(puc.train(plain, (X, y), 5))
+    assert alone == XGBOOST.trees(puc.train({**plain, "eta": 0.3, "max_depth": 6}, (X, y), 5))
+    results = [
+        puc.cv({**plain, "optional": OPTIONAL, **given}, (X, y), 5, nfold=2)["valid logloss-mean"]
+        for given in ({}, {"eta": 0.1, **leaves}, {"eta": 0.3})
+    ]
+    assert results[0] == results[1] != results[2]
+
+
 def test_lightgbm_names_train_xgboost() -> None:
     X, y = make_table(500)
     params = {"engine": "xgboost", "optional": OPTIONAL, "objective": "binary", "num_threads": 2, "verbosity": -1}
