@@ -45,6 +45,7 @@ def test_an_audit_finds_what_was_fitted_to_rows_as_they_are() -> None:
         lambda one: CalibratedClassifierCV(one, cv=2),
         lambda one: CalibratedClassifierCV(one, method="isotonic", cv=2, ensemble=False),
         lambda one: StackingClassifier([("one", one)], LogisticRegression(), cv=2),
+        lambda one: StackingClassifier([("one", one)], LogisticRegression(), cv=2, n_jobs=2),  # fitted elsewhere
     ]:
         X, y, _ = people()
         fitted = wrap(model(LIGHTGBM)).fit(X, y)
