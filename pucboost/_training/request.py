@@ -25,7 +25,7 @@ from .._engines import DEFAULT_ENGINE, boosters_of, engine_named, engine_of_data
 from .._engines.base import Engine, EngineParams, Hooks, RunOptions
 from .._engines.features import check_features
 from .._engines.names import XGBOOST_PARAMETERS, by_position, names_columns, value_of
-from .._losses import Objective, Quantile, check_takes_exposure
+from .._losses import Objective, Quantile, check_takes_exposure, per_unit
 from .._models.schema import Favourable, categories_of, check_favourable, kept_of
 from .._not_applicable import NotApplicable, read_not_applicable
 from .._silence import warn_of_encoded_silence
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from .._virtual.shared_plan import PlanPart
 
 logger = logging.getLogger("pucboost")
+
+FEW = 50
+"""In a smaller table one label may well outweigh the others."""
 
 OWN_KEYS = (
     "optional",
@@ -353,7 +356,8 @@ class TrainingRequest:
         return self.consent.visible(table.source, table.available, zero_as_missing=zero, num_threads=threads)
 
     def warn_before_training(self, *, validates: bool) -> None:
-        """Warn if silence seems to be imputed or encoded in the training table, or if its text names single people.
+        """Warn if silence seems to be imputed or encoded in the training table, if its text names single people, or if
+        one label decides what everybody is told.
 
         Also with ``augmentation="none"``: whoever gives it may well believe that ``optional`` protects somebody. Log
         that validation sets are scored as they are, if some are.
@@ -374,6 +378,34 @@ class TrainingRequest:
             from .._tables.columns import warn_of_identifying_text
 
             warn_of_identifying_text(self.table.source)
+        self._warn_of_one_label()
+
+    def _warn_of_one_label(self) -> None:
+        """Warn if one label is farther from the mean of the others than all these together.
+
+        At the best constant m for the others, the gradients of squared error, Poisson, gamma and Tweedie are the same
+        multiple of w·(m − y) for every row. So this one has most of the gradient, and the trees learn little else.
+        """
+        loss, table = self.objective, self.table
+        bounded = loss is None or not loss.linear_in_label or loss.link_name not in ("identity", "log")
+        starts_elsewhere = table.init_score is not None or self.settings.anchor is not None
+        if loss is None or bounded or starts_elsewhere or len(table.label) < FEW:
+            return
+        label, weight = np.asarray(table.label, dtype=np.float64), table.weight
+        if table.exposure is not None:
+            label, weight = per_unit(label, weight, table.exposure)
+        weight = np.ones(len(label)) if weight is None else np.array(weight, dtype=np.float64)
+        row = int(np.argmax(weight * np.abs(label - weight @ label / max(weight.sum(), 1e-300))))
+        own, weight[row] = weight[row], 0.0
+        mean = float(weight @ label / max(weight.sum(), 1e-300))
+        others, own = float(weight @ np.abs(label - mean)), float(own * abs(label[row] - mean))
+        if own > others > 0:
+            warn(
+                f"One of {len(label):,} labels decides what everybody is told: {self.label_name} is "
+                f"{table.label[row]:,.6g} in row {row}, while the others are {mean:,.3g} on average, and with "
+                f"objective {loss.name!r} this row has {own / (own + others):.0%} of the gradient. Is it an error? If "
+                "not, cap it or leave the row out."
+            )
 
     @classmethod
     def of(

@@ -352,3 +352,33 @@ def test_text_columns_with_nothing_optional() -> None:
         for data in (lgb.Dataset(X, X["age"]), puc.Dataset(X, X["age"])):
             with pytest.raises(ValueError, match=r"it reads no text \(job: \w+\)\. Name what people may withhold"):
                 call({"verbosity": -1}, data, 2)
+
+
+# ----- one label that decides for everybody
+
+
+@every_engine
+def test_one_label_that_has_most_of_the_gradient(kit: EngineKit) -> None:
+    """Whatever the engine, everybody is then told something else; in a loss of bounded gradients nobody is."""
+    X, _ = make_table(1_000)
+    label = np.random.default_rng(0).poisson(1.0, 1_000).astype(float)
+    label[17] = 1e4
+    message = "One of 1,000 labels decides what everybody is told: label of train_set is 10,000 in row 17, while .*"
+    for name in ("l2", "poisson", "tweedie"):
+        params = {**kit.params, **kit.tiny_trees, "objective": kit.objectives[name], "optional": OPTIONAL}
+        with pytest.warns(UserWarning, match=f"{message} has 9[0-9]% of the gradient"):
+            puc.train(params, puc.Dataset(X, label), 1)
+    with pytest.warns(UserWarning, match="has 9[0-9]% of the gradient"):
+        puc.cv(params, puc.Dataset(X, label), 1, nfold=2, stratified=False)
+    quiet = [
+        {"label": label, "weight": np.where(np.arange(1_000) == 17, 1e-4, 1.0)},
+        {"label": np.where(label > 1e3, 100.0, label)},
+        {"label": (np.arange(1_000) == 17).astype(float)},  # all others are equal: nothing else to learn from
+        {"label": label, "init_score": np.full(1_000, 0.1)},
+    ]
+    for given in quiet:
+        puc.train(params, puc.Dataset(X, **given), 1)
+    alpha = {"quantile_alpha": 0.5} if kit is XGBOOST else {}
+    puc.train({**params, "objective": kit.objectives["quantile"], **alpha}, puc.Dataset(X, label), 1)
+    rates = {"label": 1.0 + label, "exposure": 1.0 + label}
+    puc.train(params, puc.Dataset(X, **rates), 1)
