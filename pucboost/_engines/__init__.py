@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from .._tables.sources import is_matrix
 
 if TYPE_CHECKING:
+    from .._tables.sources import SourceTable
     from .base import Boosters, Engine, EngineParams
 
 logger = logging.getLogger("pucboost")
@@ -51,14 +52,14 @@ def engine_named(name: Any) -> Engine:
 
 
 def prepare(
-    name: str, params: dict[str, Any], dataset_params: Mapping[str, Any], num_boost_round: int, asked: Mapping[str, Any]
+    name: str, params: dict[str, Any], table: SourceTable, num_boost_round: int, asked: Mapping[str, Any]
 ) -> tuple[Engine, EngineParams]:
     """Return the engine that trains, and what it has read from the parameters (:meth:`.Engine.prepare`).
 
-    ``"auto"`` is the native engine where it has all requested features, else LightGBM: both take the same parameters
-    and return the same boosters.
+    ``"auto"`` is the native engine where it has all requested features and can tell the categories of the table apart,
+    else LightGBM: both take the same parameters and return the same boosters.
     """
-    given = (params, dataset_params, num_boost_round, asked)
+    given = (params, table.params, num_boost_round, asked)
     engine = engine_named(name)
     if name != "auto":
         return engine, engine.prepare(*given)
@@ -67,6 +68,10 @@ def prepare(
         prepared = native.prepare(*given)
     except (ValueError, TypeError) as error:
         logger.info("engine: %s, because of %s", engine.name, error)
+        return engine, engine.prepare(*given)
+    objection = native.objection(table, prepared)
+    if objection is not None:
+        logger.info("engine: %s, because %s", engine.name, objection)
         return engine, engine.prepare(*given)
     logger.info("engine: %s", native.name)
     return native, prepared

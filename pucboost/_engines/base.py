@@ -17,7 +17,7 @@ import numpy as np
 
 from .._common import Array
 from .._losses import Objective
-from .._tables.sources import Categories
+from .._tables.sources import Categories, SourceTable
 from .._virtual.rows import VirtualTable
 from .trees import Forest, MaskTree
 
@@ -408,6 +408,10 @@ class Engine(ABC):
         asked
             The rest of the request, see :mod:`.features`.
         """
+
+    def objection(self, table: SourceTable, params: EngineParams) -> str | None:
+        """Return why another engine suits a table better, though this one can train on it; None if none does."""
+        return None
 
     @abstractmethod
     def objective(self, params: Mapping[str, Any]) -> Objective | None:

@@ -224,19 +224,25 @@ def rare_categories(train: VirtualTable, params: Mapping[str, Any]) -> RareCateg
 
     Workers that train together must agree on them: with a plan by its sample, without one there are none.
     """
-    table = train.table
-    params = {**table.params, **params}
-    given = value_of(params, "categorical_feature")
-    named = given or (table.categorical_feature not in ("auto", None) and len(table.categorical_feature))
-    sample = train.bin_sample
-    if not named or not train.rows.consent.n_groups or (sample is None and is_networked(params)):
+    sample, params = train.bin_sample, {**train.table.params, **params}
+    if not train.rows.consent.n_groups or (sample is None and is_networked(params)):
         return None
-    quiet = {"verbosity": -1, "num_threads": 1} | ({} if given is None else {"categorical_feature": given})
-    columns = categorical_columns(lgb.Booster(quiet, columns_only({}, table)))
+    columns = named_categories(train.table, params)
+    if not columns:
+        return None
     if sample is None:
         return RareCategories.of(train, columns, lambda group: least_people(train, params, group))
     in_leaf, in_bin = _needed_rows(params)
     return RareCategories.of_sample(train, columns, sample, in_leaf, _SURELY * in_bin)
+
+
+def named_categories(table: SourceTable, params: Mapping[str, Any]) -> list[int]:
+    """Return the columns of a table that LightGBM reads as categories."""
+    given = value_of({**table.params, **params}, "categorical_feature")
+    if not given and (table.categorical_feature in ("auto", None) or not len(table.categorical_feature)):
+        return []
+    quiet = {"verbosity": -1, "num_threads": 1} | ({} if given is None else {"categorical_feature": given})
+    return categorical_columns(lgb.Booster(quiet, columns_only({}, table)))
 
 
 def least_people(train: VirtualTable, params: Mapping[str, Any], group: int, *, bins_of_people: bool = False) -> float:

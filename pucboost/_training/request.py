@@ -437,7 +437,7 @@ class TrainingRequest:
         }
         if settings.plan is not None:
             asked |= {"plan": "with a shared plan", "shuffled": settings.plan.plan.shuffled}
-        engine, prepared = prepare(settings.engine, engine_params, table.params, num_boost_round, asked)
+        engine, prepared = prepare(settings.engine, engine_params, table, num_boost_round, asked)
         # Of people: each tree grows on a bag of as many virtual rows.
         threads = threads_for(prepared.options.num_threads, table.source.n_values)
         prepared = replace(prepared, options=replace(prepared.options, num_threads=threads))

@@ -82,7 +82,7 @@ class PooledColumn:
 
 @dataclass(frozen=True)
 class RareCategories:
-    """The rare categories of all optional columns that have some."""
+    """The rare categories of all columns that have some."""
 
     columns: Mapping[int, PooledColumn]
 
@@ -92,9 +92,11 @@ class RareCategories:
         virtual: VirtualTable,
         categorical: Collection[int],
         least: Callable[[int], float],
-        most: Mapping[int, int] | None = None,
+        most: int | None = None,
     ) -> RareCategories:
         """Find them in what the people of a virtual table share, in those ``categorical`` columns that are optional.
+
+        In base columns nobody is silent, so their categories are rare only where there are more than ``most``.
 
         Parameters
         ----------
@@ -103,17 +105,19 @@ class RareCategories:
         least
             How many people must share a category of a group so that it is not rare, by the number of the group.
         most
-            How many categories the engine can tell apart, by column; None if there is no limit.
+            How many categories of a column the engine can tell apart; None if there is no limit.
         """
         consent = virtual.rows.consent
         groups = dict(zip(consent.group_columns.tolist(), consent.column_groups.tolist(), strict=True))
-        optional = [j for j in groups if j in categorical]
-        if not optional:
+        names = virtual.table.source.categories.by_column(virtual.table.source.coded)
+        many = {j for j in categorical if most is not None and (j not in names or len(names[j]) > most)}
+        columns = sorted(many.union(j for j in groups if j in categorical))
+        if not columns:
             return cls({})
-        needed = {group: least(group) for group in {groups[j] for j in optional}}
+        needed = {group: least(group) for group in {groups[j] for j in columns if j in groups}}
         found = {}
-        for j, (categories, counts) in _counted(virtual.people_as_given(), optional).items():
-            column = PooledColumn.of(categories, counts, needed[groups[j]], None if most is None else most[j])
+        for j, (categories, counts) in _counted(virtual.people_as_given(), columns).items():
+            column = PooledColumn.of(categories, counts, needed[groups[j]] if j in groups else 0.0, most)
             if column is not None:
                 found[j] = column
                 logger.info(

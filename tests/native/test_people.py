@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -114,12 +115,27 @@ def test_codes_of_categories(table: Any, max_bin: int) -> None:
     bins = bins_of(table, categorical=[0], max_bin=max_bin, min_data_in_bin=2)
     (feature,) = bins.features
     assert feature.categories is not None
-    assert feature.n_bins == len(feature.categories) <= max_bin - 1
+    assert feature.n_bins == len(feature.categories)
     codes = encoded(bins, table)[0]
     assert codes.tolist() == [naive.category_code(x, feature.categories.tolist()) for x in table[:, 0]]
     assert feature.has_missing == (codes == kernel.MISSING).any()
     counts = np.bincount(codes[codes != kernel.MISSING], minlength=1)
     assert np.all(np.diff(counts) <= 0)
+
+
+@given(
+    st.lists(st.one_of(st.integers(1, 9), st.integers(50, 200)), min_size=2, max_size=40),
+    st.integers(0, 4), st.integers(3, 20), st.integers(1, 5),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_as_many_categories_as_lightgbm(counts: list[int], missing: int, max_bin: int, min_data: int) -> None:
+    """Those of 99 % of the people have a bin, however small ``max_bin`` is."""
+    values = np.concatenate([np.repeat(np.arange(len(counts)), counts).astype(float), np.full(missing, NAN)])
+    params = {"max_bin": max_bin, "min_data_in_bin": min_data}
+    quiet = {"verbosity": -1, "num_threads": 1, "min_data_in_leaf": 1, "feature_pre_filter": False}
+    theirs = lgb.Dataset(values[:, None], values, categorical_feature=[0], params={**params, **quiet}).construct()
+    n_bins = bins_of(values[:, None], categorical=[0], **params).n_bins[0]
+    assert n_bins == max(theirs.feature_num_bin(0), 1) - 1  # theirs counts missing values
 
 
 def test_rare_categories_are_missing() -> None:

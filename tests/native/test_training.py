@@ -27,6 +27,11 @@ def train(params: dict[str, Any] | None = None, rounds: int = 8, y: Any = Y, **g
     return puc.train({**PARAMS, **(params or {})}, puc.Dataset(X, y), rounds, **given)
 
 
+def train_on_categories(X: Any, y: Any, rounds: int, **params: Any) -> Any:
+    given = {"verbosity": -1, "num_threads": 1, "optional": [2], "learning_rate": 0.2, **params}
+    return puc.train(given, puc.Dataset(X, y, categorical_feature=[0]), rounds)
+
+
 # ----- metrics
 
 
@@ -213,6 +218,39 @@ def test_categories() -> None:
         assert np.mean((puc.predict(booster, data) - y) ** 2) < 0.1 * y.var()
         again = lgb.Booster(model_str=booster.model_to_string())
         np.testing.assert_array_equal(again.predict(data), booster.predict(data))
+
+
+def many_categories(n: int, levels: int, spread: float, seed: int = 0) -> tuple[Any, Any, Any]:
+    """Return (X, y, mean): a category with an effect of its own, of ``levels`` that get rarer, and two numbers."""
+    rng = np.random.default_rng(seed)
+    share = np.exp(-spread * np.linspace(0, 1, levels))
+    category = rng.choice(levels, n, p=share / share.sum())
+    X = np.column_stack([category, rng.normal(size=n), np.where(rng.random(n) < 0.5, rng.normal(size=n), np.nan)])
+    mean = 3 * np.sin(category * 12.9898) + X[:, 1]
+    return X, mean + rng.normal(size=n), mean
+
+
+def test_more_categories_than_bins() -> None:
+    """As in LightGBM, ``max_bin`` is for numbers; categories have as many bins as they need."""
+    X, y, mean = many_categories(8_000, 200, 0.0)
+    errors = [
+        np.mean((train_on_categories(X, y, 60, engine=engine, max_bin=63).predict(X) - mean) ** 2)
+        for engine in ("lightgbm", "native")
+    ]
+    assert errors[1] < 1.1 * errors[0] < 1.0
+
+
+def test_more_categories_than_codes() -> None:
+    """The rarest are one category, whose people do not count as missing; where these are many, ``auto`` is LightGBM."""
+    X, y, _ = many_categories(20_000, 300, 5.0)
+    assert len(np.unique(X[:, 0])) > 254
+    y += 9.0 * (X[:, 0] >= 260)
+    booster = train_on_categories(X, y, 40, engine="auto")
+    assert booster.puc_summary.engine == "native"
+    rare, missing = booster.predict([[270.0, 0.0, np.nan], [np.nan, 0.0, np.nan]])
+    assert rare > 4.0 + missing
+    X, y, _ = many_categories(3_000, 400, 0.0)
+    assert train_on_categories(X, y, 2, engine="auto").puc_summary.engine == "lightgbm"
 
 
 def test_zeros_that_are_missing() -> None:

@@ -2,7 +2,8 @@
 
 Numbers: each distinct value is a bin if there are few enough, else bins hold about as many people each, much as in
 LightGBM. The bounds between bins lie halfway between neighbouring values, in double precision. Categories: one bin
-each, by falling count; rare ones, which do not fit or have too few people, are read as missing.
+each, by falling count, for 99 % of the people or more, whatever ``max_bin`` is; those who then have too few people are
+read as missing. Of more categories than fit a byte the rarest are one (:mod:`pucboost._virtual.rare_categories`).
 
 A feature has a column of codes of its own, or shares one with features that are never seen together with it. One-hot
 columns of a categorical, and sparse columns in general, are mostly 0, and hardly ever two of them at once. As a bundle
@@ -69,10 +70,7 @@ class ColumnSample:
 MissingType: TypeAlias = Literal["none", "nan", "zero"]
 
 MOST_BINS = 254
-"""Value bins of a feature. One code is for missing values, and a bundle needs one for "none of its features".
-
-LightGBM has columns with more categories than that; here the rarest are read as missing.
-"""
+"""Value bins of a feature. One code is for missing values, and a bundle needs one for "none of its features"."""
 
 _SIGN = np.int64(-(2**63))
 
@@ -100,9 +98,11 @@ class BinParams:
                     )
 
     def value_bins(self, feature: int, has_missing: bool) -> int:
-        """Return the most bins that the values of a feature may have; missing values are one more."""
-        most = self.max_bin_by_feature[feature] if self.max_bin_by_feature else self.max_bin
-        return max(1, min(most - has_missing, MOST_BINS))
+        """Return the most bins that the numbers of a feature may have; missing values are one more."""
+        return max(1, min(self.bins_of(feature) - has_missing, MOST_BINS))
+
+    def bins_of(self, feature: int) -> int:
+        return self.max_bin_by_feature[feature] if self.max_bin_by_feature else self.max_bin
 
 
 @dataclass(frozen=True)
@@ -264,24 +264,24 @@ def _category_bins(values: Array, zeros: int, params: BinParams, feature: int, o
         distinct = np.concatenate(([0.0], distinct[extra:]))
     order = np.argsort(-counts, kind="stable")
     has_missing = optional or len(whole) < len(values)
-    enough = _enough_categories(counts[order], params.min_data_in_bin, has_missing)
-    kept = order[: min(enough, params.value_bins(feature, True))]
+    most = min(len(order) + has_missing, params.bins_of(feature))
+    kept = order[: min(_enough_categories(counts[order], params.min_data_in_bin, most), MOST_BINS)]
     has_missing = has_missing or len(kept) < len(order)
     categories = distinct[kept].astype(np.int64)
     return FeatureBins(len(kept), np.empty(0), categories, "nan", has_missing)
 
 
-def _enough_categories(counts: Array, least: int, has_missing: bool) -> int:
+def _enough_categories(counts: Array, least: int, most: int) -> int:
     """Return how many of the categories, the most frequent first, get a bin; the others are read as missing.
 
-    LightGBM's rule: if nothing else is missing, the rarest has no bin where the others are 99 % of the people. After
-    the first two, those with fewer than ``least`` people have none, either.
+    LightGBM's rule: as many as 99 % of the people have, and then as long as there are fewer than ``most`` bins, one for
+    missing values among them. After the first two, those with fewer than ``least`` people have none, either.
     """
-    rare = np.flatnonzero((counts < least) & (np.arange(len(counts)) > 1))
-    enough = int(rare[0]) if len(rare) else len(counts)
-    if not has_missing and enough == len(counts) > 1 and counts[:-1].sum() >= np.floor(0.99 * counts.sum() + 0.5):
-        enough -= 1
-    return enough
+    n = np.arange(len(counts))
+    before = np.cumsum(counts) - counts
+    enough = (before >= np.floor(0.99 * counts.sum() + 0.5)) & (n + 1 >= most)
+    ends = np.flatnonzero(enough | ((counts < least) & (n > 1)))
+    return int(ends[0]) if len(ends) else len(counts)
 
 
 # ----- columns of codes
