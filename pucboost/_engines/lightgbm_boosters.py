@@ -629,9 +629,10 @@ def with_rare(chosen: Array, column: int, rare: RareCategories) -> Array:
 
 def words_of(categories: Array) -> list[int]:
     """Return a set of categories as LightGBM's row of 32-bit words."""
-    words = np.zeros(int(categories.max()) // 32 + 1, dtype=np.int64)
-    np.bitwise_or.at(words, categories // 32, np.int64(1) << (categories % 32))
-    return [int(word) for word in words]
+    bits = np.zeros(32 * (int(categories.max()) // 32 + 1), dtype=np.uint8)
+    bits[categories] = 1
+    words: list[int] = np.packbits(bits, bitorder="little").view("<u4").tolist()
+    return words
 
 
 def members_of(words: Array) -> Array:
