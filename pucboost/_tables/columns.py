@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from functools import cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -594,6 +595,9 @@ def _some(values: Sequence[Any]) -> str:
 
 # DataFrames and Arrow tables ------------------------------------------------------------------------------------------
 
+KEPT_BYTES = 32 << 20
+"""A DataFrame is kept as numbers, once these were asked for, if they take no more than this."""
+
 
 class FrameSource(RowSource):
     """A table of pandas, polars, Arrow or another library narwhals reads, with numbers, booleans, text and categories.
@@ -649,11 +653,22 @@ class FrameSource(RowSource):
                 warn_of_unknown_values(whole)
         return out
 
+    @cached_property
+    def _numbers(self) -> Array | None:
+        """The whole table, if it is small: training reads it a dozen times. A larger one is made block by block."""
+        if self.n_values * self.dtype.itemsize > KEPT_BYTES:
+            return None
+        return self._encode(self.n_rows, lambda series: series)
+
     def window(self, lo: int, hi: int) -> Array:
-        return self._encode(hi - lo, lambda series: series[lo:hi])
+        if self._numbers is None:
+            return self._encode(hi - lo, lambda series: series[lo:hi])
+        return np.asfortranarray(self._numbers[lo:hi])
 
     def take(self, rows: Array) -> Array:
-        return self._encode(len(rows), lambda series: series[rows])
+        if self._numbers is None:
+            return self._encode(len(rows), lambda series: series[rows])
+        return np.asfortranarray(self._numbers[rows])
 
 
 def _own_categories(name: str, series: nw.Series[Any], from_pandas: bool) -> list[Any] | None:

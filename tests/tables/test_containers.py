@@ -232,7 +232,18 @@ def test_nothing_of_the_caller_is_changed() -> None:
             assert table.equals(before, **({"null_equal": True} if container == "polars, NaN" else {}))
 
 
+def test_small_tables_become_numbers_once(monkeypatch: Any) -> None:
+    encoded = []
+    encode = columns.FrameSource._encode
+    monkeypatch.setattr(columns.FrameSource, "_encode", lambda *given: encoded.append(1) or encode(*given))
+    booster = train("lightgbm", CONTAINERS["pandas, categories"](DATA))
+    assert len(encoded) == 1
+    puc.predict(booster, CONTAINERS["pandas, categories"](OTHERS))
+    assert len(encoded) == 2
+
+
 def test_tables_are_read_in_blocks(monkeypatch: Any) -> None:
+    monkeypatch.setattr(columns, "KEPT_BYTES", 1_000)
     monkeypatch.setattr(sources, "BLOCK_BYTES", 2_000)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 30)
     monkeypatch.setattr(stream, "BATCH_BYTES", 2_000)
