@@ -3,6 +3,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
+from collections.abc import Iterator
 
 # Before the engines load. Their threads otherwise burn a core while they wait for one another, and with anything else
 # running beside the tests a suite of minutes takes hours.
@@ -33,3 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _silent_lightgbm() -> None:
     lgb.register_logger(logging.getLogger("lightgbm-in-tests"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _kernels_are_compiled_together() -> Iterator[None]:
+    """One kernel that numba can compile only in its own way would slow down the first use of all others."""
+    yield
+    together = sys.modules.get("pucboost._kernels.together")
+    assert together is None or not together._broken

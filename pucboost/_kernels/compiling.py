@@ -1,8 +1,8 @@
 """How kernels are compiled and kept, and how they run on several threads.
 
-Numba's cache saves time and nothing else. Whatever is wrong with it, a kernel is compiled afresh: no folder can be
-written to, the disk is full, a file is damaged, or two processes have mixed up their files. A line in the log reports
-it, not a warning, which would stop programs that turn warnings into errors.
+The cache saves time and nothing else. Whatever is wrong with it, a kernel is compiled afresh: no folder can be written
+to, the disk is full, or a file is damaged. A line in the log reports it, not a warning, which would stop programs that
+turn warnings into errors.
 
 Numba's own ``parallel=True`` is deliberately not used: its default layers abort the process when two Python threads or
 a forked child enter a kernel, and its thread count is global state. Kernels that release the GIL, called from a thread
@@ -17,23 +17,33 @@ import logging
 import os
 import pickle
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import cache, lru_cache, partial
+from contextlib import contextmanager, suppress
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeVar, overload
 
-from numba import njit
+import llvmlite
+import numba
+from numba.core import config as numba_config
 from numba.core import sigutils
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
+from numba.misc.appdirs import AppDirs
 
 from .._common import progress_bar
+from .together import compiled_together
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 logger = logging.getLogger("pucboost")
+
+config: Any = numba_config
 
 
 @overload
@@ -47,42 +57,112 @@ def kernel(function: Any = None, **options: Any) -> Any:
     """
     if function is None:
         return partial(kernel, **options)
-    compile_with: Any = njit
-    compiled = compile_with(nogil=True, no_cfunc_wrapper=True, **options)(function)
-    if hasattr(compiled, "enable_caching"):  # not with NUMBA_DISABLE_JIT=1, for debuggers
-        try:
-            compiled._cache = _Cache(function)
-        except (RuntimeError, OSError) as error:  # numba finds no folder that it can write to
-            _warn_that_nothing_is_kept(error)
+    if config.DISABLE_JIT:  # NUMBA_DISABLE_JIT=1, for debuggers
+        return function
+    compiled = compiled_together(function, nogil=True, no_cfunc_wrapper=True, **options)
+    compiled._cache = _Cache(compiled)
     return compiled
-
-
-def cache_folder() -> Path | None:
-    """Return the folder in which compiled kernels are kept; None if there is none that can be written to."""
-    try:
-        return Path(_Cache(cache_folder).cache_path)
-    except (RuntimeError, OSError):
-        return None
 
 
 @contextmanager
 def reported_if_compiled_now(function: Any, what: str) -> Iterator[None]:
     """Report what the user waits for, if this kernel was compiled neither in this process nor by an earlier one."""
-    if not hasattr(function, "signatures") or function.signatures or _is_kept(function):
+    if not hasattr(function, "signatures") or function.signatures or function._cache.has_any():
         yield
         return
     folder = cache_folder()
     kept = "not kept, see NUMBA_CACHE_DIR" if folder is None else f"then kept in {folder}"
-    logger.info("compiling %s, which takes up to a minute, once: %s", what, kept)
+    logger.info("compiling %s, which takes some seconds, once: %s", what, kept)
     with progress_bar(f"Compiling {what}, once"):
         yield
 
 
-def _is_kept(compiled: Any) -> bool:
+# ----- the cache
+#
+# A file for each kernel and each type of its arguments, named by a digest of all that it is made of: the kernel, those
+# it calls and the constants they use, numba and the processor. So a file never goes stale, an unrelated edit or another
+# release of pucboost compiles nothing again, and two processes that write the same file write the same.
+
+
+def cache_folder() -> Path | None:
+    """Return the folder in which compiled kernels are kept; None if there is none that can be written to."""
+    for folder in _folders():
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+    return None
+
+
+def _folders() -> list[Path]:
+    """Return where compiled kernels are looked for. They are kept in the first that can be written to."""
+    if config.CACHE_DIR:
+        return [Path(config.CACHE_DIR) / "pucboost"]
+    return [Path(__file__).parent / "__pycache__", Path(AppDirs("numba").user_cache_dir) / "pucboost"]
+
+
+class _Cache(NullCache):
+    """The files of one kernel, for numba."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._kernel = compiled
+
+    @property
+    def cache_path(self) -> str:
+        return str(cache_folder() or "")
+
+    @cached_property
+    def _stem(self) -> str:
+        return f"{self._kernel.__name__}-{_digest(_described(self._kernel, []))}"
+
+    def has_any(self) -> bool:
+        """Whether the kernel was compiled for any type of arguments."""
+        return any(True for folder in _folders() for _ in folder.glob(f"{self._stem}-*.kernel"))
+
+    def _name(self, sig: Any, context: Any) -> str:
+        arguments, _ = sigutils.normalize_signature(sig)
+        return f"{self._stem}-{_digest((arguments, context.codegen().magic_tuple()))}.kernel"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        name = self._name(sig, target_context)
+        for folder in _folders():
+            try:
+                content = (folder / name).read_bytes()
+                if hashlib.sha256(content[32:]).digest() != content[:32]:
+                    raise ValueError("damaged")  # LLVM would abort the process on damaged code, or run it
+                return CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                logger.debug("compiled kernels: %s: %r", folder / name, error)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        content = dumps(data._replace(type_annotation="")._reduce())
+        content = hashlib.sha256(content).digest() + content
+        problem: Exception | None = None
+        for folder in _folders():
+            path = folder / self._name(sig, data.target_context)
+            try:
+                _write(path, content)
+            except OSError as error:
+                problem = error
+            else:
+                return
+        _warn_that_nothing_is_kept(problem)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file as a whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
-        return bool(compiled._cache._cache_file._load_index())
-    except Exception:
-        return False
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 @cache
@@ -90,69 +170,62 @@ def _say_once(text: str) -> None:
     logger.warning(text)
 
 
-def _warn_that_nothing_is_kept(error: Exception) -> None:
-    logger.debug("numba's cache: %s", error)
+def _warn_that_nothing_is_kept(error: Exception | None) -> None:
+    logger.debug("compiled kernels: %r", error)
     _say_once(
-        "Compiled kernels cannot be kept on disk, so every process compiles them again, which may take a minute. Set "
+        "Compiled kernels cannot be kept on disk, so every process compiles them again. Set "
         "the environment variable NUMBA_CACHE_DIR to a folder that can be written to."
     )
 
 
-@cache
-def _sources() -> str:
-    """Return a digest of all kernels: they call one another, and numba looks only at a kernel's own file."""
-    digest = hashlib.sha256()
-    here = Path(__file__).parent
-    for path in sorted([*here.glob("*.py"), *(here.parent / "_engines/native/kernels").glob("*.py")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _digest(described: object) -> str:
+    versions = (numba.__version__, llvmlite.__version__, sys.implementation.cache_tag, _MACHINERY)
+    return hashlib.sha256(repr((versions, described)).encode()).hexdigest()[:20]
 
 
-class _SealedResult(CompileResultCacheImpl):
-    """Machine code with a digest: LLVM would abort the process on damaged code, or run it."""
-
-    def reduce(self, data: Any) -> tuple[str, bytes]:
-        content = dumps(super().reduce(data))
-        return hashlib.sha256(content).hexdigest(), content
-
-    def rebuild(self, target_context: Any, payload: tuple[str, bytes]) -> Any:
-        digest, content = payload
-        if hashlib.sha256(content).hexdigest() != digest:
-            raise ValueError("damaged machine code")
-        return super().rebuild(target_context, pickle.loads(content))
+_MACHINERY = hashlib.sha256(Path(__file__).with_name("together.py").read_bytes()).hexdigest()
+"""What else decides on machine code."""
 
 
-class _Cache(FunctionCache):
-    """Numba's cache, which here never raises: damaged files are replaced, and a full disk only costs time."""
+def _described(value: Any, known: list[Any]) -> object:
+    """Return what decides on the machine code that a value leads to, as something with the same text everywhere.
 
-    _impl_class = _SealedResult
+    Functions are described by their bytecode and the globals they use, and these in turn; not by comments, docstrings
+    and lines. ``known`` are those that were described already.
+    """
+    if any(value is one for one in known):
+        return known.index(value)
+    if hasattr(value, "py_func"):
+        return "kernel", _described(sorted(value.targetoptions.items()), known), _described(value.py_func, known)
+    if hasattr(value, "_defn"):  # an intrinsic
+        return "intrinsic", _described(value._defn, known)
+    if isinstance(value, FunctionType):
+        known.append(value)
+        names = {name for code in _codes(value.__code__) for name in code.co_names}
+        used = [(name, value.__globals__[name]) for name in sorted(names & value.__globals__.keys())]
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        code = [(one.co_code, one.co_names, one.co_varnames) for one in _codes(value.__code__)]
+        constants = [None if one == value.__doc__ else one for part in _codes(value.__code__) for one in part.co_consts]
+        return "function", code, *(_described(one, known) for one in (constants, used, cells, value.__defaults__))
+    if isinstance(value, CodeType):
+        return "code"  # described with the function it is in
+    if isinstance(value, tuple | list):
+        return [_described(one, known) for one in value]
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    if isinstance(value, type):
+        return value.__module__, value.__qualname__, getattr(value, "_fields", ())
+    if isinstance(value, ModuleType):
+        return value.__name__
+    return type(value).__name__, repr(value)
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._cache_file._source_stamp = (self._cache_file._source_stamp, _sources())
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            found = super().load_overload(sig, target_context)
-            # Two processes that compile for different types at once may choose the same file name, and the index of
-            # one then leads to the code of the other.
-            if found is None or tuple(found.signature.args) == tuple(sigutils.normalize_signature(sig)[0]):
-                return found
-        except Exception as error:
-            logger.debug("numba's cache: %s is damaged (%r)", self._name, error)
-        try:
-            self.flush()
-        except OSError as error:
-            self.disable()
-            _warn_that_nothing_is_kept(error)
-        return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)
-        except Exception as error:
-            self.disable()
-            _warn_that_nothing_is_kept(error)
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a function's code and that of functions within it."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes(one)
 
 
 # ----- threads

@@ -18,6 +18,7 @@ from ...._common import Array
 from ...._kernels.compiling import kernel
 from ...._kernels.leaf_sets import lowest_bit
 from ...._kernels.masks import count_groups
+from ...._kernels.together import by_reference
 from .codes import MISSING, PEOPLE_PER_BLOCK
 
 LARGEST_EXPONENT = 60.0
@@ -278,6 +279,7 @@ class Tests(NamedTuple):
     """The leaves that remain if it is."""
 
 
+@by_reference
 class AddedTree(NamedTuple):
     """The tree to add, and room for its tests."""
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...._common import Array
 from ...._kernels.compiling import kernel
+from ...._kernels.together import by_reference
 from .codes import count_bag, gather_codes, write_bag
 from .gradients import PLANE, CodeTree, add_leaf_values, arrange_tests, fill_gradients
 from .histograms import (
@@ -52,6 +53,7 @@ from .splits import (
 # ----- what growing a tree works on: arrays and numbers under names, as tuples that kernels can read
 
 
+@by_reference
 class Features(NamedTuple):
     """What splits on each feature depend on; int64 arrays, flags are 0 or 1."""
 
@@ -69,6 +71,7 @@ class Features(NamedTuple):
     """Interaction constraints: sets × features. Without any set, all features may meet."""
 
 
+@by_reference
 class Cells(NamedTuple):
     """Where the wide cells of each column begin, and how many value codes it has; missing values come after these."""
 
@@ -108,6 +111,7 @@ class Bag(NamedTuple):
     """Sums over the bag."""
 
 
+@by_reference
 class Shared(NamedTuple):
     """What the threads show each other; one row for each thread, but wide cells have one for each leaf."""
 
@@ -125,6 +129,7 @@ class Shared(NamedTuple):
     found_sets: Array
 
 
+@by_reference
 class Leaves(NamedTuple):
     """One thread's copy of the state of the leaves; one entry each."""
 
@@ -160,6 +165,7 @@ class Leaves(NamedTuple):
     """Whether its bounds have changed."""
 
 
+@by_reference
 class Scratch(NamedTuple):
     """Memory of one thread for a search in one column."""
 
@@ -174,6 +180,7 @@ class Scratch(NamedTuple):
     """Whether each code goes right, a byte each."""
 
 
+@by_reference
 class Tree(NamedTuple):
     """A tree as a model holds it. Without inner nodes it is a single leaf."""
 
@@ -490,6 +497,7 @@ BAG_KEY, CHANCE, TREE_KEY = range(3)
 """Where keys of random numbers stand in ``signals.keys``, and the probability of a row to be drawn."""
 
 
+@by_reference
 class Signals(NamedTuple):
     """How the threads of a crew hand out jobs and wait for each other."""
 
@@ -502,6 +510,7 @@ class Signals(NamedTuple):
     keys: Array
 
 
+@by_reference
 class PoolMemory(NamedTuple):
     """The pool that trees grow on."""
 
@@ -518,6 +527,7 @@ class PoolMemory(NamedTuple):
     """The first person of each thread, and N: about as many pool rows each."""
 
 
+@by_reference
 class BagMemory(NamedTuple):
     """Room for the rows of a bag, their codes and their gradients (twice, see :class:`Bag`)."""
 
@@ -544,6 +554,7 @@ class BagMemory(NamedTuple):
     """Scales of the gradients, the constant of the loss, and what each class starts from."""
 
 
+@by_reference
 class GrowthMemory(NamedTuple):
     """Everything else that :func:`grow_tree` works on."""
 

@@ -1,0 +1,331 @@
+"""Kernels that call one another are compiled together, once, and read tuples of arrays by reference.
+
+Numba makes machine code of each function, then links it into every function that calls it and optimises it there again,
+and again in the callers of these. With kernels that call kernels that call kernels, most of that work is thrown away.
+Here a kernel that is called by another one is only translated (*inner*); the kernel that Python calls (*outer*) is
+linked with all it needs, and optimised and made machine code of once.
+
+This leans on how numba is built inside. If a version does not fit, a line in the log says so, and kernels are compiled
+in numba's own way: more slowly, to the same effect.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, codegen, compiler
+from numba.core import types as numba_types
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
+from numba.core.typing.templates import AttributeTemplate
+from numba.core.typing.typeof import typeof, typeof_impl
+from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
+
+Class = TypeVar("Class", bound=type)
+
+types: Any = numba_types  # without declarations
+
+logger = logging.getLogger("pucboost")
+
+_broken = False
+"""Whether something has failed that should not: from then on, kernels are compiled in numba's own way."""
+
+
+def compiled_together(function: Any, **options: Any) -> Any:
+    """Return a kernel that is compiled together with those it calls; ``options`` are numba's."""
+    allocates = "empty" in function.__code__.co_names  # then numba counts references, and others cannot call it
+    return _Kernel(function, {}, {"nopython": True, "boundscheck": None, "_nrt": allocates, **options})
+
+
+# ----- libraries: what is linked, optimised and made machine code of
+
+
+class _Inner(codegen.JITCodeLibrary):
+    """A translated kernel, for others to be linked with."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        self._finalized = True
+
+
+class _Outer(codegen.JITCodeLibrary):
+    """A kernel that Python calls, with all that it calls."""
+
+    counts_references = False
+
+    def _optimize_functions(self, module: Any) -> None:
+        if self.counts_references:
+            super()._optimize_functions(module)
+        module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        self._linking_libraries = list(_all_linked(self, {self}))
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        passes: Any = self._codegen._module_pass_manager()
+        manager, *builder = passes if isinstance(passes, tuple) else (passes,)  # no builder before numba 0.62
+        manager.run(self._final_module, *builder)
+
+
+def _all_linked(library: Any, seen: set[Any]) -> Iterator[Any]:
+    """Yield what a library is linked with, and what the inner ones of these are linked with."""
+    for one in library._linking_libraries:
+        if one not in seen:
+            seen.add(one)
+            yield one
+            if isinstance(one, _Inner):
+                yield from _all_linked(one, seen)
+
+
+# ----- compilers
+
+_LEFT_OUT = {
+    "AnnotateTypes", "DeadBranchPrune", "DumpParforDiagnostics", "FindLiterallyCalls", "InlineClosureLikes",
+    "InlineInlinables", "InlineOverloads", "LiteralPropagationSubPipelinePass", "LiteralUnroll",
+    "MakeFunctionToJitFunction", "NoPythonSupportedFeatureValidation", "NopythonRewrites", "RewriteDynamicRaises",
+    "RewriteSemanticConstants", "WithLifting",
+}  # fmt: skip
+"""Passes for closures, literals, array expressions, ``with`` and exceptions: kernels have none of these."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _InnerLowering(NativeLowering):
+    _name = "pucboost_inner_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.flags.no_compile = True
+        state.library = _Inner(state.targetctx.codegen(), state.func_id.func_qualname)
+        super().run_pass(state)
+        key = object()  # in place of an address, by which callers find the kernel
+        state["cr"] = state["cr"]._replace(cfunc=key)
+        state.targetctx.insert_user_function(key, state["cr"].fndesc, [state.library])
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _OuterLowering(NativeLowering):
+    _name = "pucboost_outer_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Outer(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.counts_references = state.flags.nrt
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
+
+
+class _Compiler(CompilerBase):
+    lowering: Any = _OuterLowering
+
+    def define_pipelines(self) -> list[Any]:
+        passes = PassManager("pucboost")
+        for one, what in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            if one.__name__ not in _LEFT_OUT:
+                passes.add_pass(self.lowering if one is NativeLowering else one, what)
+        passes.finalize()
+        return [passes]
+
+
+class _InnerCompiler(_Compiler):
+    lowering = _InnerLowering
+
+
+# ----- kernels
+
+
+class _InnerKernel(CPUDispatcher):
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template([types.unliteral(one) for one in args], kws)
+
+    def add_overload(self, cres: Any) -> None:
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel for Python; to other kernels it is its inner twin."""
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, **options: Any) -> None:  # noqa: A002
+        given = dict(targetoptions or {})
+        super().__init__(py_func, locals or {}, given, **{"pipeline_class": _Compiler, **options})
+        inner = given | {"no_cpython_wrapper": True, "_nrt": False}
+        self._inner = _InnerKernel(py_func, {}, inner, pipeline_class=_InnerCompiler)
+
+    _compiler: Any
+
+    @property
+    def _numba_type_(self) -> Any:
+        return types.Dispatcher(self if _broken or self.targetoptions.get("_nrt") else self._inner)
+
+    def compile(self, sig: Any) -> Any:
+        global _broken
+        if not _broken:
+            try:
+                return _without_collecting(lambda: CPUDispatcher.compile(self, sig))
+            except Exception as error:
+                problem = error
+            _broken = True
+            try:
+                found = self._compiled_by_numba(sig)
+            except Exception:  # then it is not our fault
+                _broken = False
+                raise
+            logger.warning("Kernels are compiled in numba's own way, which takes longer: %r", problem)
+            return found
+        return self._compiled_by_numba(sig)
+
+    def _compiled_by_numba(self, sig: Any) -> Any:
+        self._compiler.pipeline_class = compiler.Compiler
+        self._compiler._failed_cache.clear()
+        return CPUDispatcher.compile(self, sig)
+
+
+def _without_collecting(work: Callable[[], Any]) -> Any:
+    """Do work that makes many objects and drops few: to look for garbage would take a tenth of the time."""
+    if not gc.isenabled():
+        return work()
+    gc.disable()
+    try:
+        return work()
+    finally:
+        gc.enable()
+
+
+# ----- tuples by reference
+#
+# To numba a tuple of twenty arrays is some 150 numbers, which are passed one by one to each kernel that takes it. Here
+# it is the address of a table of words: address, size, shape and strides of each array, and numbers. Tables never
+# change, and LLVM is told so: it reads them once, before a loop.
+
+_WORD = ir.IntType(64)
+
+
+class _Table(numba_types.Type):
+    """The type of a table: the types of its fields, and where each of them begins."""
+
+    def __init__(self, name: str, fields: tuple[tuple[str, Any], ...]) -> None:
+        self.fields = dict(fields)
+        self.start: dict[str, int] = {}
+        words = 0
+        for field, kind in fields:
+            self.start[field] = words
+            words += _words_of(kind)
+        super().__init__(name=f"{name}_{hashlib.sha256(repr(fields).encode()).hexdigest()[:12]}")
+
+
+def _words_of(kind: Any) -> int:
+    """Return how many words a field takes."""
+    if isinstance(kind, types.Array):
+        return 2 + 2 * int(kind.ndim)
+    return sum(map(_words_of, kind)) if isinstance(kind, types.BaseTuple) else 1
+
+
+def _written(value: Any, kind: Any) -> list[int]:
+    """Return the words of a field."""
+    if isinstance(kind, types.Array):
+        return [value.ctypes.data, value.size, *value.shape, *value.strides]
+    if isinstance(kind, _Table):
+        return [value.address]
+    if isinstance(kind, types.BaseTuple):
+        return [word for one, its in zip(value, kind, strict=True) for word in _written(one, its)]
+    if isinstance(kind, types.Float):
+        return [int(np.float64(value).view(np.int64))]
+    return [int(np.uint64(value).view(np.int64)) if kind == types.uint64 else int(value)]
+
+
+def by_reference(named_tuple: Class) -> Class:
+    """Have kernels take a class of named tuples by reference; a field is an array, a number or such a tuple."""
+
+    class Table(named_tuple):  # type: ignore[valid-type, misc]
+        __doc__ = named_tuple.__doc__
+
+        @cached_property
+        def _kind(self) -> _Table:
+            fields = named_tuple._fields  # type: ignore[attr-defined]
+            return _Table(named_tuple.__name__, tuple(zip(fields, map(typeof, self), strict=True)))
+
+        @cached_property
+        def _words(self) -> Any:
+            kinds = self._kind.fields.values()
+            words = [word for value, kind in zip(self, kinds, strict=True) for word in _written(value, kind)]
+            return np.array(words, dtype=np.int64)
+
+        @cached_property
+        def address(self) -> int:
+            return int(self._words.ctypes.data)
+
+    for name in ("__module__", "__name__", "__qualname__"):
+        setattr(Table, name, getattr(named_tuple, name))
+    typeof_impl.register(Table)(lambda value, _context: value._kind)
+    return Table  # type: ignore[return-value]
+
+
+@register_model(_Table)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _WORD.as_pointer())
+
+
+@unbox(_Table)
+def _address_of(kind: Any, value: Any, c: Any) -> Any:
+    number = c.pyapi.object_getattr_string(value, "address")
+    address = c.pyapi.long_as_ulonglong(number)
+    c.pyapi.decref(number)
+    failed = cgutils.is_not_null(c.builder, c.pyapi.err_occurred())
+    return NativeValue(c.builder.inttoptr(address, _WORD.as_pointer()), is_error=failed)
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = _Table
+
+    def generic_resolve(self, kind: Any, field: str) -> Any:  # type: ignore[override]
+        return kind.fields.get(field)
+
+
+@lower_getattr_generic(_Table)
+def _field(context: Any, builder: Any, kind: Any, table: Any, field: str) -> Any:
+    return _read(context, builder, table, kind.start[field], kind.fields[field])
+
+
+def _read(context: Any, builder: Any, table: Any, at: int, kind: Any) -> Any:
+    def word(number: int) -> Any:
+        value = builder.load(builder.gep(table, [ir.Constant(ir.IntType(32), at + number)]))
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+
+    if isinstance(kind, types.Array):
+        n, model = kind.ndim, context.get_value_type(kind)
+        itemsize = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        data = builder.inttoptr(word(0), model.elements[4])
+        array = ir.Constant(model, ir.Undefined)
+        for place, value in enumerate(
+            (model.elements[0](None), model.elements[1](None), word(1), _WORD(itemsize), data)
+        ):
+            array = builder.insert_value(array, value, place)
+        for k in range(n):
+            array = builder.insert_value(array, word(2 + k), [5, k])
+            array = builder.insert_value(array, word(2 + n + k), [6, k])
+        return array
+    if isinstance(kind, _Table):
+        return builder.inttoptr(word(0), _WORD.as_pointer())
+    if isinstance(kind, types.BaseTuple):
+        values = []
+        for one in kind:
+            values.append(_read(context, builder, table, at, one))
+            at += _words_of(one)
+        return context.make_tuple(builder, kind, values)
+    value = word(0)
+    if isinstance(kind, types.Float):
+        return builder.bitcast(value, ir.DoubleType())
+    return builder.trunc(value, ir.IntType(1)) if isinstance(kind, types.Boolean) else value
