@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from native_pools import random_tree
 
+import pucboost as puc
 from pucboost._engines.native.booster import ModelText, bins_in
 from pucboost._engines.native.kernels.growth import Tree
 
@@ -101,7 +102,6 @@ def test_lightgbm_reads_the_trees_as_meant(n_classes: int) -> None:
     rounds = [[any_tree(rng, int(size)) for _ in range(n_classes)] for size in (1, 2, 31, 90, 2, 31)]
     booster = booster_of(rounds, start, objective="binary" if n_classes == 1 else "multiclass", n_classes=n_classes)
     X = people(rng)
-    X[np.isposinf(X[:, 0]), 0] = 1e299  # LightGBM writes 1e300 for the end of the last bin
     found = booster.predict(X, raw_score=True).reshape(len(X), n_classes)
     expected = np.array([[start[k] + sum(value(t[k], row) for t in rounds) for k in range(n_classes)] for row in X])
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -144,6 +144,16 @@ def test_what_a_booster_says_of_its_trees() -> None:
     assert dumped["tree_info"][0]["tree_structure"]["internal_value"] == pytest.approx(
         trees[0].internal_value[0] + 0.5, rel=1e-5
     )
+
+
+def test_where_converters_send_missing_values() -> None:
+    """A column without missing values reads NaN as 0; converters look only at where missing values go."""
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    params = {"engine": "native", "verbosity": -1, "num_leaves": 12}
+    trees = puc.train(params, lgb.Dataset(X, X[:, 0] * X[:, 1]), 3).trees_to_dataframe().dropna(subset="threshold")
+    assert set(trees.missing_type) == {"None"}
+    assert (trees.threshold < 0).any()
+    assert list(trees.missing_direction == "left") == list(trees.threshold >= 0)
 
 
 def test_the_text_survives_lightgbm() -> None:

@@ -24,6 +24,7 @@ from pucboost._engines.native.bins import (
     Layout,
     find_bins,
     find_layout,
+    not_alone,
 )
 from pucboost._engines.native.kernels import codes as kernel
 from pucboost._engines.native.pool import Pool
@@ -311,26 +312,30 @@ def test_a_gap_within_a_shared_group() -> None:
     assert bins_and_layout(X, {"a": [0, 1, 2, 3]})[1].bundled.tolist() == [True, True, False, True]
 
 
-def test_few_conflicts_are_allowed() -> None:
+def test_who_has_two_values() -> None:
+    """There is no code for both, and a model reads both."""
     X = np.zeros((20_000, 2))
     X[:5000, 0] = 1
     X[5000:9000, 1] = 1
-    X[:2, 1] = 1
     assert bins_and_layout(X)[1].bundled.all()
     X[2, 1] = 1
     assert not bins_and_layout(X)[1].bundled.any()
 
 
-def test_the_best_bundle_is_chosen() -> None:
-    """Of two bundles that a feature fits into, it joins the one with fewer conflicts, though that is tried later."""
-    n = 40_000
-    X = np.zeros((n, 3))
-    X[: n // 2, 0] = 1
-    X[n // 2 - 10 :, 1] = 1
-    X[0, 2] = 1
-    X[n - 3 :, 2] = 1
-    _, layout = bins_and_layout(X)
-    assert layout.column.tolist() == [0, 1, 0]  # one conflict with the first, three with the second
+def test_who_is_not_in_the_sample() -> None:
+    X = one_hot(1000, 9, 0)
+    X[:300, :4] = NAN
+    bins, layout = bins_and_layout(X, {"a": [0, 1, 2, 3]})
+    assert layout.bundled.all()
+    assert not_alone(row_source(X), bins, layout, 1) == set()
+    X[500, 2] = NAN
+    X[501, 4:] = [0.0, 1.0, 0.0, 2.0]
+    X[502, 6] = NAN  # of a base column without missing values, read as 0
+    for threads in (1, 3):
+        assert not_alone(row_source(X), bins, layout, threads) == {2, 5, 7}
+    consent = Consent.declare({"a": [0, 1, 2, 3]}, [str(k) for k in range(8)])
+    apart = find_layout(ColumnSample.of(row_source(X), ALL, 0), bins, consent, apart={2, 5, 7})
+    assert apart.bundled.tolist() == [True, True, False, True, True, False, True, False]
 
 
 def test_a_bundle_has_at_most_255_codes() -> None:

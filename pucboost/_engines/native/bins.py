@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -286,9 +286,6 @@ def _enough_categories(counts: Array, least: int, most: int) -> int:
 
 # ----- columns of codes
 
-CONFLICTS = 1e-4
-"""The share of people who may have values in two features of a bundle, one of which is then lost, as in LightGBM."""
-
 TRIED = 64
 """Bundles that are tried for a feature."""
 
@@ -353,14 +350,19 @@ def feature_groups(consent: Consent) -> Array:
     return groups
 
 
-def find_layout(sample: ColumnSample, bins: Bins, consent: Consent, *, bundle: bool = True) -> Layout:
-    """Return the layout of the columns; with ``bundle``, features that are never seen together share one."""
+def find_layout(
+    sample: ColumnSample, bins: Bins, consent: Consent, *, bundle: bool = True, apart: Collection[int] = ()
+) -> Layout:
+    """Return the layout of the columns; with ``bundle``, features that are never seen together share one.
+
+    Those that are known not to fit any bundle are ``apart``.
+    """
     groups = feature_groups(consent)
     plain = Layout.plain(bins, consent)
     if not bundle:
         return plain
     column, first = plain.column.copy(), np.zeros(len(bins), dtype=np.int64)
-    shared = [one for one in _bundles(sample, bins, groups) if len(one.features) > 1]
+    shared = [one for one in _bundles(sample, bins, groups, apart) if len(one.features) > 1]
     for one in shared:
         column[one.features] = column[one.features[0]]
         first[one.features] = 1 + np.cumsum([0, *(bins.n_bins[one.features[:-1]] - 1)])
@@ -386,47 +388,39 @@ class _Bundle:
         self.group = group
         self.features: list[int] = []
         self.n_codes = 1
-        self.conflicts = 0
         self.taken = np.zeros(n_rows, dtype=bool)
 
-    def conflicts_with(self, rows: Array, most: int) -> int:
-        """Return how many of the rows are taken; if there are more than ``most``, perhaps only those seen first."""
-        seen = int(np.count_nonzero(self.taken[rows[:_GLANCE]]))
-        return seen if seen > most else int(np.count_nonzero(self.taken[rows]))
+    def takes(self, group: int, n_bins: int, rows: Array) -> bool:
+        """Return whether a feature fits in: nobody has a value both in it and in another one of the bundle."""
+        if self.group != group or self.n_codes + n_bins - 1 > MISSING:
+            return False
+        return not self.taken[rows[:_GLANCE]].any() and not self.taken[rows].any()
 
-    def add(self, feature: int, n_bins: int, rows: Array, conflicts: int) -> None:
+    def add(self, feature: int, n_bins: int, rows: Array) -> None:
         self.features.append(feature)
         self.n_codes += n_bins - 1
-        self.conflicts += conflicts
         self.taken[rows] = True
 
 
-def _bundles(sample: ColumnSample, bins: Bins, groups: Array) -> list[_Bundle]:
-    """Put each feature that may be bundled where it fits best, those with most values first."""
+def _bundles(sample: ColumnSample, bins: Bins, groups: Array, apart: Collection[int]) -> list[_Bundle]:
+    """Put each feature that may be bundled into the first bundle that takes it, those with most values first."""
     found: list[_Bundle] = []
     tried: list[_Bundle] = []
     rows_of = {
-        f: sample.positions[f][sample.values[f] > bins.features[f].upper[0]] for f in _candidates(sample, bins, groups)
+        f: sample.positions[f][sample.values[f] > bins.features[f].upper[0]]
+        for f in _candidates(sample, bins, groups)
+        if f not in apart
     }
-    most = int(CONFLICTS * sample.n_rows)
     for f in sorted(rows_of, key=lambda f: -len(rows_of[f])):
-        rows, n_bins = rows_of[f], int(bins.n_bins[f])
-        best, fewest = None, most + 1
-        for one in tried:
-            if one.group != groups[f] or one.n_codes + n_bins - 1 > MISSING:
-                continue
-            conflicts = one.conflicts_with(rows, most - one.conflicts)
-            if one.conflicts + conflicts <= most and conflicts < fewest:
-                best, fewest = one, conflicts
-                if conflicts == 0:
-                    break
-        if best is None:
-            best, fewest = _Bundle(int(groups[f]), sample.n_rows), 0
-            found.append(best)
-            tried.append(best)
+        rows, n_bins, group = rows_of[f], int(bins.n_bins[f]), int(groups[f])
+        fitting = next((one for one in tried if one.takes(group, n_bins, rows)), None)
+        if fitting is None:
+            fitting = _Bundle(group, sample.n_rows)
+            found.append(fitting)
+            tried.append(fitting)
             if len(tried) > TRIED:
                 del tried.pop(0).taken  # the one with most values, into which hardly anything fits
-        best.add(f, n_bins, rows, fewest)
+        fitting.add(f, n_bins, rows)
     for one in found:
         one.features.sort()
     return found
@@ -456,3 +450,30 @@ def _rows_without_values(sample: ColumnSample, features: Array) -> int:
     """Return how many sampled people have none of the features."""
     missing = np.concatenate([sample.positions[f][np.isnan(sample.values[f])] for f in features])
     return int(np.count_nonzero(np.bincount(missing, minlength=1) == len(features)))
+
+
+def not_alone(source: RowSource, bins: Bins, layout: Layout, threads: int) -> set[int]:
+    """Return the features of bundles of which somebody has two, or lacks some but not all.
+
+    Such a person has no code for both. A sample may not have them, and a model would read their values otherwise than
+    training.
+    """
+    columns = np.unique(layout.column[layout.bundled])
+    bundles = [np.flatnonzero(layout.bundled & (layout.column == column)) for column in columns]
+    first = np.array([one.upper[0] if len(one.upper) else np.inf for one in bins.features])
+    found: set[int] = set()
+
+    def look(block: Array, lo: int, hi: int) -> None:
+        for column, features in zip(columns, bundles, strict=True):
+            values = block[lo:hi, features]
+            has, lacks = values > first[features], np.isnan(values)
+            two = has.sum(axis=1) > 1
+            if layout.group[column] >= 0:
+                some = lacks.any(axis=1) & ~lacks.all(axis=1)
+                found.update(features[lacks[some].any(axis=0)].tolist())
+            found.update(features[has[two].any(axis=0)].tolist())
+
+    for lo, hi in source.blocks():
+        block = source.window(lo, hi)
+        run_in_ranges(partial(look, block), len(block), threads)
+    return found

@@ -193,8 +193,6 @@ _CATEGORICAL, _DEFAULT_LEFT, _MISSING_TYPE = 1, 2, 2
 """Bits of a decision type, and where the missing type begins."""
 
 _NONE_RARE = RareCategories({})
-_BEYOND = 1e300
-"""What LightGBM writes as the upper end of the last bin."""
 
 _END = "\nend of trees\n"
 
@@ -280,8 +278,11 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, star
             kind |= _CATEGORICAL
         else:
             last = int(tree.bin[node])
-            thresholds.append(_number(split.upper[last] if last < len(split.upper) else _BEYOND))
-            kind |= _DEFAULT_LEFT if tree.default_left[node] else 0
+            threshold = split.upper[last] if last < len(split.upper) else math.inf  # only missing values go right
+            thresholds.append(_number(threshold))
+            # A column without missing values reads NaN as 0. Converters look at where missing values go, all the same.
+            left = threshold >= 0 if split.missing_type == "none" else tree.default_left[node]
+            kind |= _DEFAULT_LEFT if left else 0
         kinds.append(kind)
     lines = {
         "num_leaves": str(len(tree.leaf_value)),

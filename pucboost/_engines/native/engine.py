@@ -40,7 +40,7 @@ from ..lightgbm import ENGINE as LIGHTGBM
 from ..lightgbm import LightGBMLike, balance_classes, run_options
 from ..lightgbm_data import categorical_columns, least_people, named_categories
 from ..names import MAIN_NAME, is_true, main_objective, number_of, value_of, whole_number, with_value, without
-from .bins import MOST_BINS, BinParams, Bins, ColumnSample, Layout, find_bins, find_layout
+from .bins import MOST_BINS, BinParams, Bins, ColumnSample, Layout, find_bins, find_layout, not_alone
 from .booster import GrowingBooster, Growth, ModelText
 from .grower import Crew, Grower, GrowthParams
 from .losses import CallableGradients, EvalResult, Filler, ScoredRows, gradients_of, metrics_of
@@ -399,9 +399,18 @@ class _Shared(RowSource):
 def bins_and_layout(train: VirtualTable, params: Mapping[str, Any], categorical: list[int]) -> tuple[Bins, Layout]:
     """Return the bins of the columns and where their codes are, from what a sample of the people shares."""
     wanted, consent = read_bin_params(params), train.rows.consent
-    sample = ColumnSample.of(_Shared(train.people_as_given().rows), wanted.sample_rows, wanted.seed)
-    bins = find_bins(sample, wanted, consent.group_columns.tolist(), categorical, train.rows.threads)
-    return bins, find_layout(sample, bins, consent, bundle=is_true(value_of(params, "enable_bundle", True)))
+    people, threads = _Shared(train.people_as_given().rows), train.rows.threads
+    sample = ColumnSample.of(people, wanted.sample_rows, wanted.seed)
+    bins = find_bins(sample, wanted, consent.group_columns.tolist(), categorical, threads)
+    bundle, apart = is_true(value_of(params, "enable_bundle", True)), set[int]()
+    while True:
+        layout = find_layout(sample, bins, consent, bundle=bundle, apart=apart)
+        if sample.n_rows == people.n_rows or not layout.bundled.any():
+            return bins, layout
+        found = not_alone(people, bins, layout, threads)
+        if not found:
+            return bins, layout
+        apart |= found
 
 
 def _rare_categories(train: VirtualTable, params: Mapping[str, Any], categorical: list[int]) -> RareCategories:
