@@ -382,8 +382,9 @@ _DIGITS = frozenset({"-9", "-99", "-999", "-9999", "-99999", "999", "9999", "999
 
 def _plain(text: str) -> str:
     """Return text without case, accents, brackets and quotes; hyphens and underscores become spaces."""
-    letters = unicodedata.normalize("NFKD", text.casefold())
-    letters = "".join(c for c in letters if not unicodedata.combining(c))
+    letters = text.casefold()
+    if not letters.isascii():
+        letters = "".join(c for c in unicodedata.normalize("NFKD", letters) if not unicodedata.combining(c))
     return re.sub(r"[\s_\-]+", " ", letters.strip().strip("()[]<>{}'\"")).strip()
 
 

@@ -668,7 +668,7 @@ class FrameSource(RowSource):
     def take(self, rows: Array) -> Array:
         if self._numbers is None:
             return self._encode(len(rows), lambda series: series[rows])
-        return np.asfortranarray(self._numbers[rows])
+        return np.take(self._numbers.T, rows, axis=1).T
 
 
 def _own_categories(name: str, series: nw.Series[Any], from_pandas: bool) -> list[Any] | None:

@@ -358,7 +358,9 @@ class MaskPlan:
         weight = np.ones(self.n_source) if self.copy_weight is None else self.copy_weight
         if user_weight is not None:
             weight = weight * user_weight
-        total, squares = float(copies @ weight), float(copies @ weight**2)
+        # Not copies @ weight, for which numpy wakes up all cores.
+        of_person = copies * weight
+        total, squares = float(of_person.sum()), float((of_person * weight).sum())
         complete = self.available == 0 if self.scheme == "fixed" else copies == self.nesting.counts(self.available)
         return PlanSummary(
             augmentation=self.scheme,

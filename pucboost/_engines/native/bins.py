@@ -51,16 +51,21 @@ class ColumnSample:
             rows = bounds[:-1] + (place * np.diff(bounds)).astype(np.int64)
         step = source.rows_per_block
         blocks = [(start, rows[start : start + step]) for start in range(0, len(rows), step)]
+
+        def read(block: Array) -> Array:
+            everybody = len(rows) == source.n_rows
+            return source.window(int(block[0]), int(block[-1]) + 1) if everybody else source.take(block)
+
         counts = np.full(source.n_columns, len(rows))
         if len(rows) * source.n_columns > COUNTED:
             counts[:] = 0
             for _, block in blocks:
-                count_nonzero_columns(source.take(block), counts)
+                count_nonzero_columns(read(block), counts)
         first = np.cumsum(counts) - counts
         values, positions = (np.empty(int(counts.sum()), dtype=kind) for kind in (np.float64, np.int32))
         last = first.copy()
         for start, block in blocks:
-            append_nonzero_columns(source.take(block), start, last, values, positions)
+            append_nonzero_columns(read(block), start, last, values, positions)
         cut = [slice(lo, hi) for lo, hi in zip(first.tolist(), last.tolist(), strict=True)]
         return cls(len(rows), tuple(values[part] for part in cut), tuple(positions[part] for part in cut))
 
