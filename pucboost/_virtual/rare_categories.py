@@ -109,7 +109,8 @@ class RareCategories:
         """
         consent = virtual.rows.consent
         groups = dict(zip(consent.group_columns.tolist(), consent.column_groups.tolist(), strict=True))
-        names = virtual.table.source.categories.by_column(virtual.table.source.coded)
+        source = virtual.table.source  # folds that a user's function made have codes without their names
+        names = dict(zip(source.coded, source.pandas_categorical or (), strict=False))
         many = {j for j in categorical if most is not None and (j not in names or len(names[j]) > most)}
         columns = sorted(many.union(j for j in groups if j in categorical))
         if not columns:
