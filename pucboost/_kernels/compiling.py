@@ -19,6 +19,7 @@ import pickle
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -84,6 +85,9 @@ def reported_if_compiled_now(function: Any, what: str) -> Iterator[None]:
 # release of pucboost compiles nothing again, and two processes that write the same file write the same.
 
 
+ADVICE = "Set the environment variable NUMBA_CACHE_DIR to a folder that can be written to."
+
+
 def cache_folder() -> Path | None:
     """Return the folder in which compiled kernels are kept; None if there is none that can be written to."""
     for folder in _folders():
@@ -99,6 +103,10 @@ def _folders() -> list[Path]:
     if config.CACHE_DIR:
         return [Path(config.CACHE_DIR) / "pucboost"]
     return [Path(__file__).parent / "__pycache__", Path(AppDirs("numba").user_cache_dir) / "pucboost"]
+
+
+counts: Counter[str] = Counter()
+"""How many kernels this process has found, compiled and kept, and compiled without being able to keep them."""
 
 
 class _Cache(NullCache):
@@ -124,17 +132,21 @@ class _Cache(NullCache):
         return f"{self._stem}-{_digest((arguments, context.codegen().magic_tuple()))}.kernel"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()  # else what kernels call to make arrays is not there
         name = self._name(sig, target_context)
         for folder in _folders():
             try:
                 content = (folder / name).read_bytes()
                 if hashlib.sha256(content[32:]).digest() != content[:32]:
                     raise ValueError("damaged")  # LLVM would abort the process on damaged code, or run it
-                return CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
+                found = CompileResult._rebuild(target_context, *pickle.loads(content[32:]))
             except FileNotFoundError:
                 continue
             except Exception as error:
                 logger.debug("compiled kernels: %s: %r", folder / name, error)
+            else:
+                counts["found"] += 1
+                return found
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -148,7 +160,9 @@ class _Cache(NullCache):
             except OSError as error:
                 problem = error
             else:
+                counts["kept"] += 1
                 return
+        counts["lost"] += 1
         _warn_that_nothing_is_kept(problem)
 
 
@@ -172,10 +186,7 @@ def _say_once(text: str) -> None:
 
 def _warn_that_nothing_is_kept(error: Exception | None) -> None:
     logger.debug("compiled kernels: %r", error)
-    _say_once(
-        "Compiled kernels cannot be kept on disk, so every process compiles them again. Set "
-        "the environment variable NUMBA_CACHE_DIR to a folder that can be written to."
-    )
+    _say_once(f"Compiled kernels cannot be kept on disk, so every process compiles them again. {ADVICE}")
 
 
 def _digest(described: object) -> str:

@@ -88,7 +88,10 @@ def test_each_type_has_a_file(cache: Path) -> None:
 def test_processes_that_compile_at_once(cache: Path) -> None:
     code = (
         "import numpy as np\n"
-        "from pucboost._kernels.masks import count_shared\n"
+        "from pucboost._kernels.masks import count_ideals, count_shared\n"
+        "n = np.zeros(1, np.int64)\n"
+        "count_ideals(n, n + 1, np.array([0, 1], np.uint64), 0, 2, ideals := np.zeros(2, np.uint64))\n"  # it makes arrays
+        "assert ideals.tolist() == [1, 2], ideals\n"
         "for kind in (np.int64, np.int32, np.uint8)[::STEP]:\n"
         "    out = np.zeros(3, kind)\n"
         "    count_shared(np.array([0, 1, 7], np.uint64), 0, 3, out)\n"
