@@ -17,10 +17,11 @@ from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, find_bi
 from pucboost._engines.native.booster import bins_in
 from pucboost._engines.native.engine import read_growth_params
 from pucboost._engines.native.grower import Crew, Grower, bag_probability
-from pucboost._engines.native.kernels import histograms
+from pucboost._engines.native.kernels import codes, histograms
 from pucboost._engines.native.kernels.growth import Tree
 from pucboost._engines.native.losses import Filler, Picks
 from pucboost._engines.native.pool import Pool
+from pucboost._kernels.masks import counter_hash
 from pucboost._virtual.rows import VirtualTable
 
 SMALL = {"num_leaves": 8, "min_data_in_leaf": 5, "learning_rate": 1.0}
@@ -291,6 +292,21 @@ def test_rows_are_parted(words: int, in_set: bool) -> None:
     assert middle == lo + len(left)
     assert packed_out.tolist() == [-1] * lo + wanted + [-1] * (n - hi)
     assert np.array_equal(codes_out[lo:hi], codes[wanted])
+
+
+@pytest.mark.parametrize("probability", [1, 13_000, 13_056, 2**15, 2**16 - 512, 2**16])
+def test_words_of_the_bag(probability: int) -> None:
+    """Each bit is made of its own fair bits, whichever words are made together."""
+    key, words = np.uint64(77), np.zeros(1_300, dtype=np.uint64)
+    for lo, hi in ((0, 700), (700, 1_300)):
+        codes.bag_words(key, np.uint64(probability), lo, hi, words)
+    for q in (0, 1, 511, 512, 699, 700, 1_299):
+        fair = [int(counter_hash(key, np.uint64(64 * q), np.uint64(k))) for k in range(16)]
+        for place in (0, 17, 63):
+            drawn = sum(((bits >> place) & 1) << k for k, bits in enumerate(fair))  # uniform on 0 … 2¹⁶ − 1
+            assert (int(words[q]) >> place) & 1 == (2**16 - 1 - drawn < probability)
+    share = np.unpackbits(words.view(np.uint8)).mean()
+    assert abs(share - probability / 2**16) < 5 * np.sqrt(0.25 / (64 * len(words)))
 
 
 @pytest.mark.parametrize("share", [1e-9, 0.01, 0.1987, 0.5, 0.9, 0.9999, 1.0])

@@ -202,8 +202,8 @@ def place_copies(
 # ----- the bag of a tree: each pool row with the same probability, independent of all others
 #
 # Whether a row is in the bag is a pure function of (key, row), however rows are divided into layers: 64 neighbours
-# share the random words. A bit that is 1 with probability 0.b₁b₂…b₁₆ (binary) is made of as many fair bits, from the
-# last to the first: OR with a fair bit where b = 1 (p → ½ + p/2), AND where b = 0 (p → p/2).
+# share the random words. A bit that is 1 with probability 0.b₁b₂…b₁₆ (binary) is made of as many fair bits, from the last
+# to the first: OR with a fair bit where b = 1 (p → ½ + p/2), AND where b = 0 (p → p/2).
 
 PROBABILITY_BITS = 16
 PEOPLE_PER_BLOCK = 512
@@ -211,22 +211,24 @@ PEOPLE_PER_BLOCK = 512
 
 _0, _1 = np.uint64(0), np.uint64(1)
 
+WORDS_AT_A_TIME = 512
+"""Random words that are made together: a few thousand bytes, which stay in the first-level cache."""
+
 
 @kernel(error_model="numpy")
-def _bag_word(key: Any, probability: Any, row: Any) -> Any:
-    """Return 64 bits, each 1 with probability p / 2¹⁶; ``row`` is the pool row of the first."""
-    if probability >> np.uint64(PROBABILITY_BITS):
-        return ~_0
-    word = _0
-    started = False
-    for k in range(PROBABILITY_BITS):
-        bit = (probability >> np.uint64(k)) & _1
-        if not started and bit == _0:
-            continue
-        started = True
-        fair = counter_hash(key, np.uint64(row), np.uint64(k))
-        word = word | fair if bit else word & fair
-    return word
+def bag_words(key: Any, probability: Any, lo: Any, hi: Any, words_out: Array) -> None:
+    """Write the words lo … hi − 1: a bit for each pool row, which is 1 with probability p / 2¹⁶."""
+    everybody = ~_0 if probability >> np.uint64(PROBABILITY_BITS) else _0
+    lowest = lowest_bit(probability)
+    for start in range(lo, hi, WORDS_AT_A_TIME):
+        first, end = np.uint64(start), np.uint64(min(start + WORDS_AT_A_TIME, hi))
+        for q in range(first, end):
+            words_out[q] = everybody
+        for k in range(lowest, np.uint64(PROBABILITY_BITS)):
+            bit = _0 - ((probability >> k) & _1)  # all bits 1 for OR, 0 for AND
+            for q in range(first, end):
+                fair = counter_hash(key, q << np.uint64(6), k)
+                words_out[q] = (fair & (words_out[q] | bit)) | (words_out[q] & bit)
 
 
 @kernel(error_model="numpy")
@@ -237,23 +239,15 @@ def _rows_between(first: Any, bottom: Any, top: Any) -> Any:
 
 
 @kernel(error_model="numpy")
-def count_bag(
-    key: Any, probability: Any, layer_n: Array, layer_start: Array, lo: Any, hi: Any, words_out: Array,
-    counts_out: Array,
-) -> None:  # fmt: skip
-    """Write the random words of the blocks lo … hi − 1, and how many of their pool rows are in the bag.
-
-    ``words_out`` has a word for 64 pool rows. Two blocks may share one, which both write alike.
-    """
+def count_bag(words: Array, layer_n: Array, layer_start: Array, lo: Any, hi: Any, counts_out: Array) -> None:
+    """Write how many pool rows of the blocks lo … hi − 1 are in the bag; ``words`` has a bit for each pool row."""
     for block in range(lo, hi):
         count: Any = 0
         for layer in range(len(layer_n)):
             bottom = layer_start[layer] + block * PEOPLE_PER_BLOCK
             top = layer_start[layer] + min((block + 1) * PEOPLE_PER_BLOCK, layer_n[layer])
             for row in range(bottom - bottom % 64, top, 64):
-                word = _bag_word(key, probability, row)
-                words_out[row >> 6] = word
-                count += np.int64(count_groups(word & _rows_between(row, bottom, top)))
+                count += np.int64(count_groups(words[row >> 6] & _rows_between(row, bottom, top)))
         counts_out[block] = count
 
 

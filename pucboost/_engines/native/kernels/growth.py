@@ -20,7 +20,7 @@ import numpy as np
 from ...._common import Array
 from ...._kernels.compiling import kernel
 from ...._kernels.together import by_reference
-from .codes import count_bag, gather_codes, write_bag
+from .codes import bag_words, count_bag, gather_codes, write_bag
 from .gradients import PLANE, CodeTree, add_leaf_values, arrange_tests, fill_gradients
 from .histograms import (
     CHUNK_ROWS,
@@ -573,7 +573,11 @@ def _draw(thread: Any, signals: Any, pool: Any, bag: Any) -> None:
     threads, keys = signals.whole[THREADS], signals.keys
     blocks = len(bag.counts) - 1
     lo, hi = blocks * thread // threads, blocks * (thread + 1) // threads
-    count_bag(keys[BAG_KEY], keys[CHANCE], pool.layer_n, pool.layer_start, lo, hi, bag.words, bag.counts)
+    words = len(bag.words)
+    bag_words(keys[BAG_KEY], keys[CHANCE], words * thread // threads, words * (thread + 1) // threads, bag.words)
+    if not wait_for_all(signals.arrivals, threads):
+        return
+    count_bag(bag.words, pool.layer_n, pool.layer_start, lo, hi, bag.counts)
     if not wait_for_all(signals.arrivals, threads):
         return
     if thread == 0:
