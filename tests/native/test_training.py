@@ -220,6 +220,45 @@ def test_categories() -> None:
         np.testing.assert_array_equal(again.predict(data), booster.predict(data))
 
 
+def test_labels_far_from_where_training_starts() -> None:
+    """An offset costs no digits: LightGBM keeps them, and its trees come near it round by round."""
+    offset = 1e6
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(2, 1_500, 3))
+    y, mean_new = np.sin(2 * X[:, 0]) + rng.normal(scale=0.3, size=1_500), np.sin(2 * X_new[:, 0])
+    mean_new += offset
+    cases: list[tuple[dict[str, Any], Any, float]] = [
+        ({"boost_from_average": False}, None, 0.0),
+        ({}, np.zeros(1_500), 0.0),
+        ({}, offset + 0.1 * X[:, 1], offset),
+        ({}, np.full(1_500, offset - 50.0), offset - 50.0),
+    ]
+    for given, init_score, start in cases:
+        errors = []
+        for engine in ("lightgbm", "native"):
+            record: dict[str, Any] = {}
+            params = {
+                "engine": engine,
+                "verbosity": -1,
+                "num_threads": 1,
+                "augmentation": "none",
+                "num_leaves": 8,
+                **given,
+            }
+            data = puc.Dataset(X, y + offset, init_score=init_score)
+            callbacks = [lgb.record_evaluation(record)]
+            booster = puc.train(params, data, 200, valid_sets=[data], callbacks=callbacks)
+            told = booster.predict(X_new) + start
+            errors.append(np.mean((told - mean_new) ** 2))
+        assert errors[1] < 1.1 * errors[0] + 0.005 < 0.1, (given, errors)
+        fitted = booster.predict(X) + (0.0 if init_score is None else init_score)
+        assert record["training"]["l2"][-1] == pytest.approx(np.mean((fitted - y - offset) ** 2), rel=0.02)
+    params = {"engine": "native", "verbosity": -1, "num_threads": 1, "num_leaves": 8}
+    few = puc.train(params, puc.Dataset(X, y + offset), 5)
+    more = puc.train(params, puc.Dataset(X, y + offset), 100, init_model=few)
+    assert np.mean((more.predict(X_new) - mean_new) ** 2) < 0.1
+
+
 def many_categories(n: int, levels: int, spread: float, seed: int = 0) -> tuple[Any, Any, Any]:
     """Return (X, y, mean): a category with an effect of its own, of ``levels`` that get rarer, and two numbers."""
     rng = np.random.default_rng(seed)

@@ -42,6 +42,10 @@ class Growth:
     next_round: int
     constant: Array | None = None
     """The score of a class that cannot be split in the first round, if training does not start from averages."""
+    shown: Array | None = None
+    """What the scores of pools leave out, for each class; metrics add it."""
+    away: Array | None = None
+    """How far that is from what gradients start from; None if it is the same."""
 
 
 def _refused(name: str) -> Callable[..., Never]:
@@ -120,7 +124,7 @@ class GrowingBooster(lgb.Booster):
             return True
         if growth.constant is not None and not len(growth.text):
             trees = [self._with_constant(tree, k) for k, tree in enumerate(trees)]
-        growth.text.append(trees)
+        growth.text.append([self._with_the_rest(tree, k) for k, tree in enumerate(trees)])
         self._stale = True
         for pool in {id(rows): rows.pool for rows, _ in growth.valid}.values():  # a set may have two names
             for k, tree in enumerate(trees):
@@ -134,6 +138,16 @@ class GrowingBooster(lgb.Booster):
             return tree
         self.growth.train.pool.scores[class_index] += np.float32(constant[class_index])
         return tree._replace(leaf_value=constant[[class_index]], shrinkage=1.0)
+
+    def _with_the_rest(self, tree: Tree, class_index: int) -> Tree:
+        """Return a tree that also goes its part of the way to what gradients start from, for all rows alike."""
+        away, shown = self.growth.away, self.growth.shown
+        if away is None or shown is None or not len(tree.feature):
+            return tree
+        move = -tree.shrinkage * away[class_index]
+        away[class_index] += move
+        shown[class_index] += move
+        return tree._replace(leaf_value=tree.leaf_value + move, internal_value=tree.internal_value + move)
 
     def reset_parameter(self, params: dict[str, Any]) -> lgb.Booster:
         """Set the learning rate of the rounds to come; raise for any other parameter."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..._common import Array
 from ..._kernels.compiling import thread_count
-from ..._losses import Objective
+from ..._losses import Objective, SquaredError
 from ..._tables.sources import RowSource, SourceTable
 from ..._virtual.plan import child_seed
 from ..._virtual.rare_categories import RareCategories, are_categories
@@ -338,16 +338,26 @@ def _begin(
     booster = GrowingBooster(
         with_value(params, "objective", "none") if callable(given) else params, train.table, n_classes
     )
-    categorical = categorical_columns(booster)
+    growth_params, categorical = read_growth_params(params), categorical_columns(booster)
     rare = _rare_categories(train, params, categorical)
     bins, layout = bins_and_layout(rare.pooled(train), params, categorical)
     before = None if init_model is None else _loaded(init_model)
 
+    base = np.zeros(n_classes)
+    if before is None and train.table.init_score is not None:
+        base[:] = _far_off(np.reshape(train.table.init_score, (-1, n_classes), order="F"))
+
     def pool_of(virtual: VirtualTable, *, for_growth: bool = False) -> Pool:
         pooled = rare.pooled(virtual)
-        pool = Pool.of(pooled, bins, layout, n_classes, for_growth=for_growth, threads=crew.size, scale=balance)
+        pool = Pool.of(
+            pooled, bins, layout, n_classes, for_growth=for_growth, threads=crew.size, scale=balance, base=base
+        )
         if before is not None:
-            _start_from(before, virtual, pool)
+            scores = _scores_of(before, virtual, n_classes)
+            if for_growth:
+                base[:] = _far_off(scores)
+            scores -= base
+            pool.scores[:, pool.virtual_order()] = scores.T
         return pool
 
     pool = pool_of(train, for_growth=True)
@@ -360,17 +370,22 @@ def _begin(
             start, constant = constant, None
     if main_objective(given) == "binary":
         pool.weight[pool.label > 0] *= np.float32(number_of(params, "scale_pos_weight", 1.0))
-    rows = ScoredRows(train, pool, start)
-    others = {id(table): ScoredRows(table, pool_of(table), start) for table, _ in valid if table is not None}
+    shown = start + base
+    rows = ScoredRows(train, pool, shown)
+    others = {id(table): ScoredRows(table, pool_of(table), shown) for table, _ in valid if table is not None}
+    away = None
     function = given if own is None and callable(given) else own
     if function is not None:
-        seen = ScoredRows(train, pool, start, for_objective=True)
-        filler: Filler = CallableGradients(pool, start, lambda raw: function(raw, seen), train.copy_weight(balance))
+        seen = ScoredRows(train, pool, shown, for_objective=True)
+        filler: Filler = CallableGradients(pool, shown, lambda raw: function(raw, seen), train.copy_weight(balance))
     else:
         assert loss is not None  # parameters were checked
-        filler = gradients_of(loss, pool, start)
+        around = shown
+        if isinstance(loss, SquaredError) and not (start.any() or growth_params.max_delta_step > 0):
+            around, away = _in_the_middle(pool, shown)
+        filler = gradients_of(loss, pool, around)
     booster.growth = Growth(
-        Grower(pool, bins, layout, read_growth_params(params), filler, train.share_per_tree, crew),
+        Grower(pool, bins, layout, growth_params, filler, train.share_per_tree, crew),
         ModelText(booster.untrained_text(), bins.features, start, before, rare),
         rows,
         [(others[id(table)], name) for table, name in valid if table is not None],
@@ -378,6 +393,8 @@ def _begin(
         (lambda raw: raw) if loss is None else loss.response,
         0 if before is None else before.current_iteration(),
         constant,
+        shown,
+        away,
     )
     return booster
 
@@ -438,17 +455,55 @@ def _loaded(init_model: Any) -> lgb.Booster:
     return booster
 
 
-def _start_from(before: lgb.Booster, virtual: VirtualTable, pool: Pool) -> None:
-    """Set the scores of a pool to those of a model, which predicts the virtual rows batch by batch."""
-    scores = np.empty((len(virtual), len(pool.scores)))
+def _scores_of(before: lgb.Booster, virtual: VirtualTable, n_scores: int) -> Array:
+    """Return the raw scores that a model, batch by batch, gives the virtual rows, (V, classes)."""
+    scores = np.empty((len(virtual), n_scores))
     for first, batch in virtual.rows.batches():
         raw = np.asarray(lgb.Booster.predict(before, batch, raw_score=True, num_iteration=-1))
-        if raw.size != len(batch) * len(pool.scores):
+        if raw.size != len(batch) * n_scores:
             raise ValueError(
-                f"init_model has {raw.size // len(batch)} scores per row, but this training has {len(pool.scores)}."
+                f"init_model has {raw.size // len(batch)} scores per row, but this training has {n_scores}."
             )
         scores[first : first + len(batch)] = raw.reshape(len(batch), -1)
-    pool.scores[:, pool.virtual_order()] = scores.T
+    return scores
+
+
+FAR = 50.0
+"""How many mean deviations scores or labels may be off; beyond, single precision and rounded gradients lose digits."""
+
+_ENOUGH = 100_000
+"""Rows that show whether scores are far off."""
+
+
+def _far_off(scores: Array) -> Array:
+    """Return the mean of each class, or 0 where it is not far off: what single precision should not have to hold."""
+    scores = scores[:: max(1, len(scores) // _ENOUGH)]
+    mean = scores.mean(axis=0)
+    return np.where(np.abs(mean) > FAR * np.abs(scores - mean).mean(axis=0), mean, 0.0)
+
+
+def _in_the_middle(pool: Pool, shown: Array) -> tuple[Array, Array | None]:
+    """Return what gradients of squared error start from, and how far the scores shown are from there.
+
+    Where all labels are far from the scores on the same side, rounded gradients would tell little else. The hessian of
+    squared error is the same everywhere, so a constant moves all leaves alike and changes no split. Trees grow around
+    the mean label, and the booster adds to their leaves the rest of the way, which the learning rate shortens in each
+    round.
+    """
+    layers = list(zip(pool.layer_n.tolist(), pool.layer_start.tolist(), strict=True))
+
+    def mean_of(function: Callable[[Array], Array]) -> float:
+        total = weight = 0.0
+        for n, at in layers:
+            rest = pool.label[:n].astype(np.float64) - pool.scores[0, at : at + n] - shown[0]
+            total += float(pool.weight[:n] @ function(rest))
+            weight += float(pool.weight[:n].sum(dtype=np.float64))
+        return total / max(weight, 1e-300)
+
+    mean = mean_of(lambda rest: rest)
+    if not abs(mean) > FAR * mean_of(lambda rest: np.abs(rest - mean)):
+        return shown, None
+    return shown + mean, np.array([-mean])
 
 
 # ----- the rounds

@@ -77,8 +77,9 @@ class Pool:
         for_growth: bool,
         threads: int,
         scale: float = 1.0,
+        base: Array | float = 0.0,
     ) -> Pool:
-        """Return the pool of a virtual table, with all weights multiplied by ``scale``.
+        """Return the pool of a virtual table, with all weights multiplied by ``scale``; ``base`` is left out of scores.
 
         Where rows were selected or merged, each is a person with one copy. The source is read block by block.
         """
@@ -96,7 +97,7 @@ class Pool:
             people.label(),
             people.weight(scale),
             people.order,
-            people.scores(n_scores),
+            people.scores(n_scores, base),
             people,
         )
 
@@ -333,8 +334,8 @@ class People:
             run_in_ranges(partial(place_copies, *where, pool_row_out=pool_rows), len(rows), threads)
             yield start, pool_rows, masks
 
-    def scores(self, n_scores: int) -> Array:
-        """Return the initial scores, or zeros, as (scores per row, V) in float32."""
+    def scores(self, n_scores: int, base: Array | float) -> Array:
+        """Return the initial scores − ``base``, or zeros, as (scores per row, V) in float32."""
         given = self._init_score()
         if given is None:
             return np.zeros((n_scores, self.n_pool_rows), dtype=np.float32)
@@ -342,7 +343,7 @@ class People:
             raise ValueError(
                 f"init_score has {len(given)} values per row, but the objective has {n_scores} scores per row."
             )
-        return np.ascontiguousarray(given, dtype=np.float32)
+        return np.ascontiguousarray(given - np.reshape(base, (-1, 1)), dtype=np.float32)
 
     def _init_score(self) -> Array | None:
         """Return the initial scores of each pool row, (classes, V)."""
@@ -350,7 +351,7 @@ class People:
         if scores is None:
             return None
         by_class = scores.T if scores.ndim == 2 else scores.reshape(-1, self.plan.n_source)
-        of_people = by_class[:, self.order].astype(np.float32)
+        of_people = by_class[:, self.order].astype(np.float64)
         return np.concatenate([of_people[:, :n] for n in self.layer_n], axis=1)
 
 
