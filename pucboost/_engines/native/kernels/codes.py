@@ -202,8 +202,8 @@ def place_copies(
 # ----- the bag of a tree: each pool row with the same probability, independent of all others
 #
 # Whether a row is in the bag is a pure function of (key, row), however rows are divided into layers: 64 neighbours
-# share the random words. A bit that is 1 with probability 0.b₁b₂…b₁₆ (binary) is made of as many fair bits, from the last
-# to the first: OR with a fair bit where b = 1 (p → ½ + p/2), AND where b = 0 (p → p/2).
+# share the random words. A bit that is 1 with probability 0.b₁b₂…b₁₆ (binary) is made of as many fair bits, from the
+# last to the first: OR with a fair bit where b = 1 (p → ½ + p/2), AND where b = 0 (p → p/2).
 
 PROBABILITY_BITS = 16
 PEOPLE_PER_BLOCK = 512
