@@ -73,7 +73,7 @@ def matrices(kind: Any = xgb.DMatrix) -> tuple[Any, Any]:
         {"params": {"tree_method": "exact", "alpha": 0.1}},
         {"params": {"objective": None}},
     ],
-    ids=str,
+    ids=", ".join,  # of the keys: functions have another address in each process
 )
 def test_with_nothing_optional_train_is_xgboosts(further: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     """Law 2 for XGBoost's own data: the same model, history and lines, bit for bit."""
