@@ -464,9 +464,11 @@ def cv(
     def build(fold: int, params: dict[str, Any]) -> tuple[VirtualTable, VirtualTable, dict[str, Any]]:
         """Return the training and held-out rows of a fold, and its parameters."""
         train, valid = (table.subset(rows) for rows in splits[fold])
+        checked = request
         if fpreproc is not None:
             train, valid, params = _preprocessed(fpreproc, table, train, valid, dict(params))
-        check_held_out(request, valid, "the held-out part of a fold")
+            checked = replace(request, params=replace(request.params, objective=request.engine.objective(params)))
+        check_held_out(checked, valid, "the held-out part of a fold")
         fold_seed, next_seed = child_seed(base_seed, 2 * fold), 2 * fold + 1
         training = replace(whole, table=train, valid=[(valid, "valid")], seed=fold_seed, first_valid_seed=next_seed)
         training = run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS)

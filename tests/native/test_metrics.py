@@ -42,6 +42,11 @@ def check(params: dict[str, Any], raw: Any, label: Any, weight: Any) -> None:
         assert metric.value(scores) == pytest.approx(expected[metric.name], rel=TOLERANCE), metric.name
 
 
+def test_r2_of_labels_that_are_all_the_same() -> None:
+    for raw in (np.full(30, 7.0), np.linspace(6, 8, 30)):
+        check({"objective": "regression", "metric": "r2"}, raw, np.full(30, 7.0), None)
+
+
 def scores_of(rng: np.random.Generator, label: Any, n_classes: int = 1) -> Any:
     """Scores that know a little of the labels, with ties and a few extremes."""
     raw = rng.normal(size=(len(label), n_classes)) + (label[:, None] == np.arange(1, n_classes + 1))
@@ -63,6 +68,7 @@ def test_metrics_of_amounts() -> None:
         {"objective": "regression", "metric": "l2,l1,rmse,mape,huber,fair,quantile,r2"},
         {"objective": "regression", "metric": ["huber", "fair", "quantile"], "alpha": 0.3, "fair_c": 2.5},
         {"objective": "regression", "metric": ["mse", "l2"]},
+        {"objective": "regression", "metric": ["l1,rmse", "mape"]},
         {"objective": "poisson", "metric": "poisson,l2,rmse"},
         {"objective": "gamma", "metric": "gamma,gamma_deviance,l1"},
         {"objective": "tweedie", "metric": "tweedie,poisson"},

@@ -194,6 +194,23 @@ def test_cv_with_fpreproc_callable_objective_and_init_model() -> None:
         assert booster.params["min_data_in_leaf"] == 50
 
 
+def test_fpreproc_may_add_a_class() -> None:
+    """Held-out labels are checked by its parameters, not by those of the call."""
+    X, y = make_table(300)
+    fold = 0
+
+    def fpreproc(train: Any, valid: Any, params: Any) -> Any:
+        for part in (train, valid):
+            label = np.array(part.get_label())
+            label[:9] = 2.0
+            part.set_label(label)
+        return train, valid, {**params, "num_class": 3}
+
+    params = {**PARAMS, "objective": "multiclass", "num_class": 2}
+    result = puc.cv(params, lgb.Dataset(X, y), 2, nfold=2, fpreproc=fpreproc, return_cvbooster=True)
+    assert result["cvbooster"].boosters[fold].num_model_per_iteration() == 3
+
+
 def test_fpreproc_keeps_categories_and_available() -> None:
     X, y = make_table(600)
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(k=pd.Categorical(np.where(y > 0, "u", "v")))

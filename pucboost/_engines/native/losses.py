@@ -328,7 +328,8 @@ def metrics_of(params: Mapping[str, Any], n_classes: int) -> list[Metric]:
     if given is None or (isinstance(given, (str, list, tuple, set)) and not len(given)):
         objective = value_of(params, "objective", "regression")
         given = [] if callable(objective) else [main_objective(objective) or objective]
-    names = given.split(",") if isinstance(given, str) else list(given)
+    listed = [given] if isinstance(given, str) else list(given)
+    names = [name for one in listed for name in str(one).split(",")]  # LightGBM joins them, too
     found: dict[str, Metric] = {}
     for name in names:
         word = str(name).strip().lower()
@@ -451,8 +452,8 @@ def _rmse(scores: Scores) -> float:
 
 
 def _r2(scores: Scores) -> float:
-    spread = scores.mean((scores.label - scores.mean(scores.label)) ** 2)
-    return 1.0 - _mean_loss(_LOSSES["l2"], scores) / spread if spread > 0 else 0.0
+    loss, spread = _mean_loss(_LOSSES["l2"], scores), scores.mean((scores.label - scores.mean(scores.label)) ** 2)
+    return 1.0 - loss / spread if spread > 0 else float(loss == 0)
 
 
 def _gamma_deviance(scores: Scores) -> float:
