@@ -100,6 +100,26 @@ def test_bounds_separate_all_values_if_there_are_few(table: Any) -> None:
     assert codes.tolist() == np.unique(table[:, 0], return_inverse=True)[1].tolist()
 
 
+@pytest.mark.parametrize("kind", ["amounts", "differences", "counts", "mostly zero", "below zero"])
+def test_bins_of_numbers_are_those_of_lightgbm(kind: str, tmp_path: Any) -> None:
+    """Zero has a bin of its own, and ``min_data_in_bin`` counts on each side of it."""
+    rng, path = np.random.default_rng(len(kind)), tmp_path / "bins.txt"
+    for _ in range(16):
+        n, max_bin = int(rng.choice([200, 1_000])), int(rng.choice([2, 3, 8, 63, 254]))
+        values = {
+            "amounts": rng.exponential(size=n) + 0.1, "differences": rng.normal(size=n),
+            "counts": rng.poisson(rng.choice([0.5, 5, 100]), n), "below zero": -rng.poisson(30.0, n),
+            "mostly zero": np.where(rng.random(n) < 0.6, 0.0, np.round(9 * rng.normal(size=n))),
+        }[kind].astype(float)  # fmt: skip
+        values[rng.random(n) < rng.choice([0.0, 0.2])] = NAN
+        params = {"max_bin": max_bin, "min_data_in_bin": int(rng.choice([1, 3, 20, 100]))}
+        quiet = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
+        lgb.Dataset(values[:, None], np.zeros(n), params={**params, **quiet}).construct()._dump_text(path)
+        theirs = [line.strip(" ,") for line in path.read_text().splitlines()[-n:]]
+        mine = encoded(bins_of(values[:, None], **params), values[:, None])[0].tolist()
+        assert len(set(zip(theirs, mine, strict=True))) == len(set(mine)) in (len(set(theirs)), 1), params
+
+
 def test_many_values_fill_all_bins_equally() -> None:
     table = np.random.default_rng(0).normal(size=(25_400, 1))
     bins = bins_of(table)
@@ -217,7 +237,7 @@ def test_bins_on_several_threads() -> None:
 
 def test_numbers_of_bins() -> None:
     table = np.random.default_rng(0).normal(size=(500, 2))
-    assert bins_of(table, max_bin_by_feature=(5, 17)).n_bins.tolist() == [5, 17]
+    assert bins_of(table, max_bin_by_feature=(5, 17)).n_bins.tolist() == [4, 16]  # and one for zero, which is empty
     for params, text in (
         ({"max_bin": 256}, "max_bin: .* 2 to 255 bins, got 256. For more, use engine='lightgbm'"),
         ({"max_bin_by_feature": (9, 1)}, "max_bin_by_feature: .* got 1"),

@@ -1,9 +1,9 @@
 """From values to bytes: a sample of the people, the bins of each feature, and the columns of codes.
 
-Numbers: each distinct value is a bin if there are few enough, else bins hold about as many people each, much as in
-LightGBM. The bounds between bins lie halfway between neighbouring values, in double precision. Categories: one bin
-each, by falling count, for 99 % of the people or more, whatever ``max_bin`` is; those who then have too few people are
-read as missing. Of more categories than fit a byte the rarest are one (:mod:`pucboost._virtual.rare_categories`).
+Numbers: each distinct value is a bin if there are few enough, else bins hold about as many people each, as in LightGBM.
+The bounds between bins lie halfway between neighbouring values, in double precision, and around zero. Categories: one
+bin each, by falling count, for 99 % of the people or more, whatever ``max_bin`` is; those who then have too few people
+are read as missing. Of more categories than fit a byte the rarest are one (:mod:`pucboost._virtual.rare_categories`).
 
 A feature has a column of codes of its own, or shares one with features that are never seen together with it. One-hot
 columns of a categorical, and sparse columns in general, are mostly 0, and hardly ever two of them at once. As a bundle
@@ -104,7 +104,7 @@ class BinParams:
 
     def value_bins(self, feature: int, has_missing: bool) -> int:
         """Return the most bins that the numbers of a feature may have; missing values are one more."""
-        return max(1, min(self.bins_of(feature) - has_missing, MOST_BINS))
+        return max(1, self.bins_of(feature) - has_missing)
 
     def bins_of(self, feature: int) -> int:
         return self.max_bin_by_feature[feature] if self.max_bin_by_feature else self.max_bin
@@ -226,11 +226,37 @@ def _number_bins(values: Array, zeros: int, params: BinParams, feature: int, opt
     distinct, counts = _distinct(_rising(values[np.isfinite(values)]), zeros)
     if not len(distinct):
         return FeatureBins(0, np.empty(0), None, missing_type, has_missing)
-    most = params.value_bins(feature, has_missing)
+    upper = _bounds(distinct, counts, params.value_bins(feature, has_missing), params.min_data_in_bin)
+    if len(upper) >= MOST_BINS:
+        upper = _bounds(distinct, counts, MOST_BINS, params.min_data_in_bin)
+    n_bins, low, high = len(upper) + 1, float(distinct[0]), float(distinct[-1])
+    return FeatureBins(n_bins, upper, None, missing_type, has_missing, low, high)
+
+
+def _bounds(distinct: Array, counts: Array, most: int, least: int) -> Array:
+    """Return the bounds between at most ``most`` bins of at least ``least`` people each.
+
+    As in LightGBM, zero has a bin of its own, and the numbers below and above it share the others by how many people
+    have them. A bin for zero that nobody is in is left out.
+    """
+    if most < 2:
+        return np.empty(0)
+    lo, hi = np.searchsorted(distinct, (-ZERO_THRESHOLD, ZERO_THRESHOLD), side="right")
+    n_below, n_above = int(counts[:lo].sum()), int(counts[hi:].sum())
+    share = int(n_below / max(n_below + n_above, 1) * (most - 1))
+    below = [_side(distinct[:lo], counts[:lo], max(1, share), least)] if n_below else []
+    left = most - 1 - sum(len(part) + 1 for part in below)
+    above = [_side(distinct[hi:], counts[hi:], left, least)] if n_above and left > 0 else []
+    zeros = hi > lo
+    to_zero = [np.array([-ZERO_THRESHOLD])] if below and (zeros or (n_above and not above)) else []
+    from_zero = [np.array([ZERO_THRESHOLD])] if above and (zeros or below) else []
+    return np.concatenate([*below, *to_zero, *from_zero, *above, np.empty(0)])
+
+
+def _side(distinct: Array, counts: Array, most: int, least: int) -> Array:
     ends = np.empty(most, dtype=np.int64)
-    ends = ends[: bin_ends(counts, most, params.min_data_in_bin, ends)]
-    upper = _halfway(distinct[ends[:-1]], distinct[ends[:-1] + 1])
-    return FeatureBins(len(ends), upper, None, missing_type, has_missing, float(distinct[0]), float(distinct[-1]))
+    ends = ends[: bin_ends(counts, most, least, ends)]
+    return _halfway(distinct[ends[:-1]], distinct[ends[:-1] + 1])
 
 
 def _rising(values: Array) -> Array:
