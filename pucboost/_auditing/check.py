@@ -33,7 +33,7 @@ from .._consent import OptionalColumns, declares_something
 from .._not_applicable import NotApplicable as Declared
 from .._pages import deliver
 from .._silence import BASE_COLUMN, EncodedSilence, find_encoded_silence
-from .._tables.sources import eager, row_source
+from .._tables.sources import eager, engine_threads_for, row_source
 from .blocks import Block, Cell, Document, Table, count, fixed, listing, share, significant
 from .context import surely_alone
 from .findings import ALL_WITHHOLDING, INCONCLUSIVE, RARER_SETS, Coverage, GroupSupport, Recognition, people_who, plain
@@ -265,8 +265,9 @@ def check(
     )
     rate, sigma = _spread(None if y is None else people.y, event_rate, outcome_sd)
     fitting, judgement = FittingOptions(seed=seed, num_threads=num_threads), JudgementOptions(margin=1.0)
-    sets, covered = _sets(people, rate, sigma, fitting, judgement)
-    recognition = recognise(people, fitting)
+    with engine_threads_for(num_threads, source):
+        sets, covered = _sets(people, rate, sigma, fitting, judgement)
+        recognition = recognise(people, fitting)
     shared = [int(((people.shared >> np.uint64(g)) & np.uint64(1)).sum()) for g in range(people.consent.n_groups)]
     found = Suitability(
         conclusion="",

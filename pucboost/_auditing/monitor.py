@@ -20,7 +20,7 @@ from .._models.schema import categories_of
 from .._pages import deliver
 from .._persistence import NotValidError, entries
 from .._prediction.people import models_within, predicts_per_exposure
-from .._tables.sources import Categories, eager, row_source
+from .._tables.sources import Categories, eager, engine_threads_for, row_source
 from .blocks import Block, Cell, Document, Scale, Table, count, listing, p_value, share, tone
 from .drift import MAX_VALUES, SharingChange, SharingCounts, UnknownValues, compare, unknown_categories
 from .findings import CERTIFIED, RARER_SETS, VIOLATED
@@ -154,11 +154,12 @@ def monitor(
     if last is not None:
         last.check_continues(digest, people.consent.to_dict())
     now = SharingCounts(len(people), tuple(sorted(people.mask_counts.items())), 1)
-    before, against = _before(model, people, reference, num_threads)
-    sharing, exposed, new = compare(before, now, people, 1 - level)
-    if y_new is not None:
-        assert bound is not None
-        state = look(model, people, output, state, bound, options, fitting)
+    with engine_threads_for(num_threads, people.source):
+        before, against = _before(model, people, reference, num_threads)
+        sharing, exposed, new = compare(before, now, people, 1 - level)
+        if y_new is not None:
+            assert bound is not None
+            state = look(model, people, output, state, bound, options, fitting)
     return MonitorReport(
         date=datetime.now(UTC).isoformat(timespec="minutes"),
         model_hash=digest,

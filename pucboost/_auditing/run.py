@@ -9,12 +9,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from .._common import Array, progress_bar, threads_for
-from .._kernels.compiling import engine_threads
+from .._common import Array, progress_bar
 from .._models.anchored import is_tree_model
 from .._models.files import consent_of
 from .._models.schema import categories_of
 from .._prediction.people import favourable_of, predicts_per_exposure
+from .._tables.sources import engine_threads_for
 from .._virtual.plan import child_seed
 from .context import (
     average_predictions,
@@ -177,14 +177,28 @@ def audit(
     >>> report.verdict
     'certified'
     """
+    groups = group_options(margin, options)
+    with engine_threads_for(groups[-1].num_threads, X):
+        return _audit(model, X, y, train_data, truth, *groups)
+
+
+def _audit(
+    model: Any,
+    X: Any,
+    y: Any,
+    train_data: Any,
+    truth: Any,
+    who: PeopleOptions,
+    judgement: JudgementOptions,
+    fitting: FittingOptions,
+) -> AuditReport:
     start = time.perf_counter()
-    who, judgement, fitting = group_options(margin, options)
     case = _read(model, X, y, who, judgement, fitting)
     training, seen_in_training = read_training(train_data, model, case.people, y, who.target_class, fitting.num_threads)
     people, given, level = case.people, case.model.given, judgement.level
     penalties = why_nothing_can_be_tested(people, case.sets, case.loss, judgement)
     if penalties is None:
-        with engine_threads(threads_for(fitting.num_threads, people.source.n_values)):
+        with engine_threads_for(fitting.num_threads, people.source):
             fitted = _fit(case, training, fitting, level)
             recognition = recognise(people, fitting)
         penalties, critical = estimate_penalties(

@@ -18,7 +18,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from distributed import Client, Future, Lock, Queue, Variable, default_client, g
 from distributed import wait as wait_for
 from distributed.comm import get_address_host
 
+from .._common import threads_for
 from .._engines import DEFAULT_ENGINE, boosters_of, engine_named
 from .._engines.base import Checkpoints, Engine, EngineParams, Hooks
 from .._engines.features import check_features
@@ -92,7 +93,8 @@ def train(
         The cluster's; None for the current one.
     params
         As in :func:`pucboost.train`, without ``compact``, ``anchor``, ``calibrate_masks`` and ``external_memory``.
-        ``num_threads`` is that of each worker, and by default the smallest number of Dask threads of any of them.
+        ``num_threads`` is that of each worker; by default 1 if none has 500,000 values (rows × columns), else the
+        smallest number of Dask threads of any of them.
         LightGBM's ``local_listen_port`` is the first of the ports that workers use, one after the other; by default
         they take free ones.
     X, y
@@ -176,7 +178,7 @@ def train(
             f"pucboost-{uuid4().hex}",
             len(where),
             settings.engine,
-            _params_of_workers(client, params, where),
+            _params_of_workers(client, params, where, plan),
             num_boost_round,
             names[: len(pairs)],
             Hooks(feval, callbacks),
@@ -319,15 +321,19 @@ def _budget(client: Client, workers: Sequence[str], bytes_per_row: int) -> int |
     return int(MEMORY_SHARE * sum(limits) / bytes_per_row)
 
 
-def _params_of_workers(client: Client, params: Mapping[str, Any], where: Iterable[str]) -> dict[str, Any]:
+def _params_of_workers(
+    client: Client, params: Mapping[str, Any], where: Mapping[str, Sequence[int]], plan: SharedPlan
+) -> dict[str, Any]:
     """Return parameters without those of the plan, and with the same number of threads for all workers.
 
-    With different numbers, metrics would differ in the last digit, and workers might stop in different rounds.
+    With different numbers, metrics would differ in the last digit, and workers might stop in different rounds. What
+    ``OMP_NUM_THREADS`` says in the workers does not count: Dask sets it to 1 where it starts them.
     """
     kept = {key: value for key, value in params.items() if key not in _PLANS}
-    if not any(MAIN_NAME.get(name) == "num_threads" for name in kept):
-        threads = client.nthreads()
-        kept["num_threads"] = min(threads.get(address, 1) for address in where)
+    if not any(MAIN_NAME.get(name) == "num_threads" and value is not None for name, value in kept.items()):
+        most = max(sum(plan.part_rows[i] for i in numbers) for numbers in where.values())
+        threads, held = threads_for(None, most * len(plan.consent.feature_names)), client.nthreads()
+        kept["num_threads"] = threads or min(held.get(address, 1) for address in where)
     return kept
 
 

@@ -189,9 +189,14 @@ class LightGBM(LightGBMLike):
         num_boost_round: int,
         asked: Mapping[str, Any] = NOTHING_ELSE,
     ) -> EngineParams:
-        """Return the parameters unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself."""
+        """Return the parameters unchanged: LightGBM resolves aliases and reads the Dataset's parameters itself.
+
+        Only under consent, sums of gradients are asked for whose last bits do not depend on the number of threads.
+        """
         request = {**dataset_params, **params, **asked}
         check_features(self.name, request)
+        if asked.get("under_consent") and "deterministic" not in request:
+            params = {"deterministic": True, **params}
         if value_of(params, "num_iterations") is not None:
             whole_number("num_iterations", value_of(params, "num_iterations"))
         options = run_options(request)

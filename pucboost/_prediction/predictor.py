@@ -34,6 +34,7 @@ from .._tables.sources import (
     are_default_names,
     column_names,
     eager,
+    engine_threads_for,
     erase_columns,
     in_container_of,
     is_frame,
@@ -177,7 +178,7 @@ def predict(
     output = Output(raw_score, start_iteration, num_iteration, pred_leaf, pred_contrib)
     if target_class is not None and (pred_leaf or pred_contrib):
         raise ValueError("target_class with pred_leaf or pred_contrib: these are of all classes. Leave it out.")
-    with engine_threads(num_threads):
+    with engine_threads_for(num_threads, X):
         predictor = MaskedPredictor(
             booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class, output=output
         )
@@ -249,7 +250,7 @@ def quote(booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False,
     >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
     [[True, True, False, False], [True, True, True, True]]
     """
-    with engine_threads(num_threads):
+    with engine_threads_for(num_threads, X):
         predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
         return in_container_of(X, quote_subsets(predictor, subsets))
 

@@ -19,11 +19,19 @@ from .._common import Array
 from .._consent import FREE, Nesting
 from .._engines import boosters_of, is_booster
 from .._engines.trees import Leaf, MaskTree
-from .._kernels.compiling import engine_threads
 from .._losses import Objective, Quantile, Softmax, per_unit
 from .._models.anchored import loss_of
 from .._models.schema import Favourable, attach_schema, check_favourable, kept_of
-from .._tables.sources import Categories, as_exposure, as_weight, eager, in_container_of, read_label, rows_of
+from .._tables.sources import (
+    Categories,
+    as_exposure,
+    as_weight,
+    eager,
+    engine_threads_for,
+    in_container_of,
+    read_label,
+    rows_of,
+)
 from .._training.calibration import FARTHEST, ScoredRows, mask_constants
 from .predictor import (
     DEFAULT_MAX_SUBSETS,
@@ -86,7 +94,7 @@ def sharing_value(
     >>> bool(np.allclose(values["withheld"] + values["Column_1"] + values["Column_2"], booster.predict(X)))
     True
     """
-    with engine_threads(num_threads):
+    with engine_threads_for(num_threads, X):
         predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads, target_class=target_class)
         return in_container_of(X, sharing_values(predictor))
 
@@ -208,7 +216,7 @@ def sharing_effects(
     (200, True, 0.0)
     """
     check_favourable(favourable)
-    with engine_threads(num_threads):
+    with engine_threads_for(num_threads, X):
         predictor = MaskedPredictor(booster, X, num_threads=num_threads, target_class=target_class)
         return compare_with_less(predictor, predictor.sign_of(favourable, "sharing_effects"), max_subsets)
 
@@ -310,7 +318,7 @@ def load_to_balance(
         result.booster_ = loaded
     # A parameter of the engine may have changed the link, so it is tried whether predictions moved as the link says.
     some = rows_of(eager(X), np.arange(min(TRIED, len(told))))
-    now = predict(result, some, sharing=sharing, favourable=favourable)
+    now = predict(result, some, sharing=sharing, favourable=favourable, num_threads=num_threads)
     with np.errstate(divide="ignore"):
         expected = loss.response(loss.link(told[: len(now)].astype(np.float64)) + constant)
     if not np.allclose(now, expected, rtol=1e-4, atol=1e-6):

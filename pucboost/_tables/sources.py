@@ -12,13 +12,15 @@ from __future__ import annotations
 import abc
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from .._common import Array
+from .._common import Array, threads_for
+from .._kernels.compiling import engine_threads
 from .._persistence import pickled
 from .files import PARQUET
 
@@ -444,6 +446,31 @@ def eager(data: Any) -> Any:
 
         return pa.table(data)
     return data
+
+
+def engine_threads_for(requested: int | None, table: Any) -> AbstractContextManager[None]:
+    """Let engines take as many threads as work on this table is worth, unless a number is requested."""
+    return engine_threads(threads_for(requested, values_in(table)))
+
+
+def values_in(table: Any) -> float:
+    """Return how many values (rows × columns) a table has, before it is read; infinitely many where that is not known.
+
+    Examples
+    --------
+    >>> values_in(np.zeros((3, 4))), values_in([{"age": 40, "bmi": 22}]), values_in("people/")
+    (12, 2, inf)
+    """
+    shape = getattr(table, "shape", None)
+    if isinstance(table, RowSource):
+        return table.n_values
+    if is_matrix(table):
+        return int(table.num_row() * table.num_col())
+    if isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(n, (int, np.integer)) for n in shape):
+        return int(shape[0] * shape[1])
+    if isinstance(table, (list, tuple)) and table and hasattr(table[0], "__len__") and not isinstance(table[0], str):
+        return len(table) * len(table[0])
+    return np.inf
 
 
 def is_matrix(data: Any) -> bool:

@@ -123,7 +123,7 @@ def train(
           model keeps it, so that the bonus (``sharing="best"``), sharing effects, letters and audits need not be told.
         - ``seed``: shared with the engine; without it the masks use 0
         - ``num_threads``: by default that of the environment variable ``OMP_NUM_THREADS``, without it 1 for a table of
-          fewer than 500,000 values (rows × columns), else all cores. With nothing optional, LightGBM's own default.
+          fewer than 500,000 values (rows × columns), else all cores. With nothing optional, the engine's own default.
 
         ``monotone_constraints`` may be a dict of columns, ``{"age": 1, "bmi": -1}``, and ``interaction_constraints``
         lists of columns that may interact, ``[["age", "bmi"]]``; a column in none of them interacts with no other.
