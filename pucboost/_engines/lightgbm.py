@@ -366,7 +366,9 @@ def _training_set(
     if virtual.bin_sample is not None:
         # By number of rows LightGBM would drop features as useless, and the sample has fewer than the table.
         params = {**params, "feature_pre_filter": False}
-        of_bins = without(without_network(params), "objective")  # LightGBM takes no callable for a Dataset
+        of_bins = without_network(params)
+        if callable(value_of(params, "objective")):  # which LightGBM does not take for a Dataset
+            of_bins = with_value(of_bins, "objective", "none")
         given["reference"] = bin_reference(virtual, virtual.bin_sample, of_bins, rare)
     return VirtualDataset(virtual, rare=rare, **given), params
 
