@@ -1,6 +1,7 @@
-"""``pucboost demo`` and ``pucboost doctor``: the package on simulated people, for newcomers and for bug reports.
+"""``pucboost demo``, ``doctor`` and ``warmup``: the package on simulated people.
 
-The doctor prints what a report should contain, and tries the main jobs on this machine.
+The first is for newcomers. The doctor prints what a report of a problem should contain, and tries the main jobs on this
+machine. ``warmup`` has kernels compiled before somebody waits for them.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import platform
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .shared import EXIT_ERROR, Commands, add_command, complain, one_line, whole_number
+from .shared import EXIT_ERROR, Commands, add_command, complain, one_line, say, whole_number
 
 PACKAGES = ("numpy", "numba", "scikit-learn", "pandas", "pyarrow", "scipy", "narwhals", "matplotlib", "jinja2", "rich")
 OPTIONAL_PACKAGES = ("polars", "skops", "shap", "optuna", "fairlearn", "glum", "statsmodels")
@@ -35,6 +37,17 @@ KNOWN_HASHES = {(0, 1, 0, 0): 2391539541053276776, (42, 2, 10**9, 7): 1378252542
 _EPILOG = """\
 example:
     pucboost doctor > doctor.txt"""
+
+_WARMUP_EPILOG = """\
+example:
+    export NUMBA_CACHE_DIR=/opt/kernels
+    pucboost warmup --threads 1"""
+
+_WARMUP_EXIT_CODES = """\
+exit codes:
+  0    every kernel is kept
+  3    there is no folder to keep them in
+  130  interrupted (Ctrl-C)"""
 
 _EXIT_CODES = """\
 exit codes:
@@ -66,6 +79,17 @@ def add_parsers(commands: Commands) -> None:
         reads_tables=False,
     )
     doctor.add_argument("--no-test", action="store_true", help="try nothing, which takes up to a minute")
+    add_command(
+        commands,
+        "warmup",
+        run_warmup,
+        help="compile all kernels now, for an image of a container or before the first request",
+        description="Train, predict, quote and audit on a few simulated people with every engine, so\nthat all kernels "
+        "are compiled and kept.",
+        epilog=_WARMUP_EPILOG,
+        exit_codes=_WARMUP_EXIT_CODES,
+        reads_tables=False,
+    )
 
 
 def run_demo(given: argparse.Namespace) -> int:
@@ -90,6 +114,28 @@ def run(given: argparse.Namespace) -> int:
     if failed:
         complain(f"pucboost: error: {failed} of the checks failed")
     return EXIT_ERROR if failed else 0
+
+
+def run_warmup(given: argparse.Namespace) -> int:
+    from .._engines import ENGINES
+    from .._kernels.compiling import ADVICE, cache_folder, counts
+
+    counts.clear()
+    started = time.perf_counter()
+    for engine in ENGINES:
+        for work in (_numbers, _text, _many_groups):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about people who are few, and simulated
+                work(engine, given.threads)
+            if counts["lost"]:
+                complain(f"pucboost: error: compiled kernels cannot be kept. {ADVICE}")
+                return EXIT_ERROR
+    folder = cache_folder()
+    say(
+        f"{counts['kept']} kernels compiled in {time.perf_counter() - started:.0f} seconds, {counts['found']} found"
+        + (f"; kept in {folder}" if folder else "")
+    )
+    return 0
 
 
 def _versions() -> Iterator[tuple[str, str]]:
@@ -240,3 +286,75 @@ class _World:
 
         report = audit(self._model, self._test.X, self._test.y, margin=MARGIN, num_threads=self._threads)
         _require(report.passed, f"the verdict of the audit is {report.verdict}, expected certified")
+
+
+# Small jobs of every kind, for the kernels they compile --------------------------------------------------------------
+
+PEOPLE = 5_000
+"""As many as make it worth the while to read the trees of a model."""
+
+
+def _numbers(engine: str, threads: int | None) -> None:
+    """Tables of numbers, row by row: a loss of each kind, all ways to predict, and an audit."""
+    import numpy as np
+
+    from .._auditing.run import audit
+
+    family, X, y = _few_people(3)
+    model = _small_model(engine, threads, X, y, family.optional)
+    _predict_all(model, X, threads)
+    audit(model, X[:1000], y[:1000], margin=MARGIN, num_threads=threads)
+    for single in (X.astype(np.float32), np.asfortranarray(X)):
+        _predict_all(_small_model(engine, threads, single, y, family.optional), single, threads)
+    _small_model(engine, threads, X, X[:, 0], family.optional, "regression")
+
+
+def _text(engine: str, threads: int | None) -> None:
+    """Tables of columns, some of them text, and several classes."""
+    import numpy as np
+    import pandas as pd
+
+    _, X, y = _few_people(3)
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    _predict_all(_small_model(engine, threads, frame, y, ["d", "e", "f"]), frame, threads)
+    frame["a"], frame["f"] = (np.where(frame[name] > 0, "yes", "no") for name in ("a", "f"))
+    _predict_all(_small_model(engine, threads, frame, y, ["d", "e", "f"]), frame, threads)
+    classes = y + (X[:, 0] > 0)
+    several = _small_model(engine, threads, frame, classes, ["d", "e", "f"], "multiclass", num_class=3)
+    _predict_all(several, frame, threads)
+
+
+def _many_groups(engine: str, threads: int | None) -> None:
+    """Their masks are of another type."""
+    from .._prediction.predictor import predict
+
+    family, X, y = _few_people(17)
+    predict(_small_model(engine, threads, X, y, family.optional), X, num_threads=threads)
+
+
+def _few_people(groups: int) -> tuple[Any, Any, Any]:
+    from ..simulate import LogisticFamily
+
+    family = LogisticFamily.random(3, groups, seed=0)
+    people = family.sample(PEOPLE, 1)
+    return family, people.X, people.y
+
+
+def _small_model(
+    engine: str, threads: int | None, X: Any, y: Any, optional: Any, objective: str = "binary", **more: Any
+) -> Any:
+    from .._training.datasets import Dataset
+    from .._training.train import train
+
+    known = {"regression": "reg:squarederror", "binary": "binary:logistic", "multiclass": "multi:softprob"}
+    params = {"engine": engine, "objective": known[objective] if engine == "xgboost" else objective, **more}
+    params |= {"verbosity": -1, "optional": optional} | ({} if threads is None else {"num_threads": threads})
+    return train(params, Dataset(X, y), 3, valid_sets=[Dataset(X[:100], y[:100])])
+
+
+def _predict_all(model: Any, X: Any, threads: int | None) -> None:
+    from .._prediction.predictor import predict, quote
+
+    predict(model, X, num_threads=threads)
+    predict(model, X, sharing="withheld", num_threads=threads)
+    quote(model, X, num_threads=threads)

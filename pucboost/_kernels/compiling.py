@@ -38,11 +38,18 @@ from numba.core.serialize import dumps
 from numba.misc.appdirs import AppDirs
 
 from .._common import progress_bar
-from .together import compiled_together
 
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 logger = logging.getLogger("pucboost")
+
+try:
+    from .together import by_reference as by_reference
+    from .together import compiled_together
+except Exception as error:  # another version of numba
+    logger.warning("Kernels are compiled in numba's own way, which takes longer: %r", error)
+    compiled_together = lambda function, **options: numba.njit(**options)(function)  # noqa: E731
+    by_reference = lambda named_tuple: named_tuple  # noqa: E731
 
 config: Any = numba_config
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.typing.templates import AttributeTemplate
 from numba.core.typing.typeof import typeof, typeof_impl
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
+from numba.np import arrayobj
 
 Class = TypeVar("Class", bound=type)
 
@@ -155,13 +156,13 @@ class _InnerKernel(CPUDispatcher):
 class _Kernel(CPUDispatcher):
     """A kernel for Python; to other kernels it is its inner twin."""
 
+    _compiler: Any
+
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, **options: Any) -> None:  # noqa: A002
         given = dict(targetoptions or {})
         super().__init__(py_func, locals or {}, given, **{"pipeline_class": _Compiler, **options})
         inner = given | {"no_cpython_wrapper": True, "_nrt": False}
         self._inner = _InnerKernel(py_func, {}, inner, pipeline_class=_InnerCompiler)
-
-    _compiler: Any
 
     @property
     def _numba_type_(self) -> Any:
@@ -169,42 +170,35 @@ class _Kernel(CPUDispatcher):
 
     def compile(self, sig: Any) -> Any:
         global _broken
-        if not _broken:
-            try:
-                return _without_collecting(lambda: CPUDispatcher.compile(self, sig))
-            except Exception as error:
-                problem = error
-            _broken = True
-            try:
-                found = self._compiled_by_numba(sig)
-            except Exception:  # then it is not our fault
-                _broken = False
-                raise
-            logger.warning("Kernels are compiled in numba's own way, which takes longer: %r", problem)
-            return found
-        return self._compiled_by_numba(sig)
+        if _broken:
+            return self._compiled_by_numba(sig)
+        collects = gc.isenabled()
+        gc.disable()  # much is made and little dropped: to look for garbage would take a tenth of the time
+        try:
+            return super().compile(sig)
+        except Exception as error:
+            _broken, problem = True, error
+        finally:
+            if collects:
+                gc.enable()
+        try:
+            found = self._compiled_by_numba(sig)
+        except Exception:  # then it is not our fault
+            _broken = False
+            raise
+        logger.warning("Kernels are compiled in numba's own way, which takes longer: %r", problem)
+        return found
 
     def _compiled_by_numba(self, sig: Any) -> Any:
         self._compiler.pipeline_class = compiler.Compiler
         self._compiler._failed_cache.clear()
-        return CPUDispatcher.compile(self, sig)
-
-
-def _without_collecting(work: Callable[[], Any]) -> Any:
-    """Do work that makes many objects and drops few: to look for garbage would take a tenth of the time."""
-    if not gc.isenabled():
-        return work()
-    gc.disable()
-    try:
-        return work()
-    finally:
-        gc.enable()
+        return super().compile(sig)
 
 
 # ----- tuples by reference
 #
 # To numba a tuple of twenty arrays is some 150 numbers, which are passed one by one to each kernel that takes it. Here
-# it is the address of a table of words: address, size, shape and strides of each array, and numbers. Tables never
+# it is the address of a table of words: address, shape and strides of each array, and numbers. Tables never
 # change, and LLVM is told so: it reads them once, before a loop.
 
 _WORD = ir.IntType(64)
@@ -226,14 +220,14 @@ class _Table(numba_types.Type):
 def _words_of(kind: Any) -> int:
     """Return how many words a field takes."""
     if isinstance(kind, types.Array):
-        return 2 + 2 * int(kind.ndim)
+        return 1 + 2 * int(kind.ndim)
     return sum(map(_words_of, kind)) if isinstance(kind, types.BaseTuple) else 1
 
 
 def _written(value: Any, kind: Any) -> list[int]:
     """Return the words of a field."""
     if isinstance(kind, types.Array):
-        return [value.ctypes.data, value.size, *value.shape, *value.strides]
+        return [value.ctypes.data, *value.shape, *value.strides]
     if isinstance(kind, _Table):
         return [value.address]
     if isinstance(kind, types.BaseTuple):
@@ -305,18 +299,12 @@ def _read(context: Any, builder: Any, table: Any, at: int, kind: Any) -> Any:
         return value
 
     if isinstance(kind, types.Array):
-        n, model = kind.ndim, context.get_value_type(kind)
-        itemsize = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        data = builder.inttoptr(word(0), model.elements[4])
-        array = ir.Constant(model, ir.Undefined)
-        for place, value in enumerate(
-            (model.elements[0](None), model.elements[1](None), word(1), _WORD(itemsize), data)
-        ):
-            array = builder.insert_value(array, value, place)
-        for k in range(n):
-            array = builder.insert_value(array, word(2 + k), [5, k])
-            array = builder.insert_value(array, word(2 + n + k), [6, k])
-        return array
+        n, item = kind.ndim, context.get_data_type(kind.dtype)
+        data = builder.inttoptr(word(0), item.as_pointer())
+        shape, strides = ([word(1 + part * n + k) for k in range(n)] for part in range(2))
+        array = arrayobj.make_array(kind)(context, builder)
+        arrayobj.populate_array(array, data, shape, strides, context.get_abi_sizeof(item), None)
+        return array._getvalue()
     if isinstance(kind, _Table):
         return builder.inttoptr(word(0), _WORD.as_pointer())
     if isinstance(kind, types.BaseTuple):

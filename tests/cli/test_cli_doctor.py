@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,9 @@ from cli_tools import run
 import pucboost as puc
 from pucboost._cli import doctor
 from pucboost._engines import ENGINES
+from pucboost._kernels import compiling
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
@@ -90,3 +96,60 @@ def test_without_trial_nothing_tells_who_the_user_is(
     assert not any(str(tmp_path) in text for text in found.values())
     assert found["no-such-package"] == "NOT INSTALLED"
     assert found["no-such-extra (optional)"] == "not installed"
+
+
+CHILD = """
+import numpy as np, pandas as pd, pucboost as puc
+from pucboost._kernels import compiling
+from pucboost.demo import insurance_family
+
+def forbidden(*_):
+    raise OSError(30, "Read-only file system")
+
+compiling._write = forbidden
+people = insurance_family().sample(5_000, 1)
+X = pd.DataFrame(people.X, columns=list("abcde"))
+for engine in ("native", "lightgbm"):
+    params = {"objective": "binary", "engine": engine, "verbosity": -1, "optional": ["c", "d", "e"]}
+    model = puc.train(params, puc.Dataset(X, people.y), 3)
+    puc.quote(model, X)
+print(compiling.counts["kept"], compiling.counts["lost"], compiling.counts["found"] > 10)
+"""
+
+
+@pytest.mark.slow
+def test_after_warmup_nothing_is_compiled(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+
+    def said(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    first = re.fullmatch(
+        r"(\d+) kernels compiled in \d+ seconds, \d+ found; kept in (.*)\n", said("-m", "pucboost", "warmup")
+    )
+    assert first[2] == str(tmp_path / "pucboost")
+    assert int(first[1]) == len(list(Path(first[2]).iterdir())) > 40
+    assert said("-c", CHILD) == "0 0 True\n"
+
+
+def test_warmup_where_nothing_can_be_kept(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    works = []
+
+    def work(engine: str, threads: int | None) -> None:
+        works.append((engine, threads))
+        compiling.counts["lost" if len(works) == 2 else "kept"] += 1
+
+    for name in ("_numbers", "_text", "_many_groups"):
+        monkeypatch.setattr(doctor, name, work)
+    assert run("warmup", "--threads", 1) == 3
+    assert works == [(next(iter(ENGINES)), 1)] * 2
+    assert capsys.readouterr().err == (
+        "pucboost: error: compiled kernels cannot be kept. Set the environment variable NUMBA_CACHE_DIR to a folder "
+        "that can be written to.\n"
+    )
+    assert run("warmup") == 0
+    assert capsys.readouterr().out.startswith("9 kernels compiled in 0 seconds, 0 found; kept in ")

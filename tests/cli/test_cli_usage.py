@@ -48,11 +48,11 @@ def test_unknown_subsets(
 
 def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ("", "train", "predict", "quote", "letter", "audit", "check", "demo", "doctor"):
+    for command in ("", "train", "predict", "quote", "letter", "audit", "check", "demo", "doctor", "warmup"):
         assert run(*command.split(), "--help") == 0
         text = capsys.readouterr().out
         assert max(map(len, text.splitlines())) < 81
-        if command not in ("audit", "demo", "doctor"):
+        if command not in ("audit", "demo", "doctor", "warmup"):
             assert "exit codes:\n  0    done\n  3    wrong usage" in text
         if command not in ("", "demo"):
             assert f"    pucboost {command} " in text.split("example:\n")[1]

@@ -90,7 +90,7 @@ def test_processes_that_compile_at_once(cache: Path) -> None:
         "import numpy as np\n"
         "from pucboost._kernels.masks import count_ideals, count_shared\n"
         "n = np.zeros(1, np.int64)\n"
-        "count_ideals(n, n + 1, np.array([0, 1], np.uint64), 0, 2, ideals := np.zeros(2, np.uint64))\n"  # it makes arrays
+        "count_ideals(n, n + 1, np.array([0, 1], np.uint64), 0, 2, ideals := np.zeros(2, np.uint64))\n"  # makes arrays
         "assert ideals.tolist() == [1, 2], ideals\n"
         "for kind in (np.int64, np.int32, np.uint8)[::STEP]:\n"
         "    out = np.zeros(3, kind)\n"
@@ -291,6 +291,21 @@ def test_what_does_not_fit_a_version_of_numba_is_done_in_its_own_way(
     assert (source["outer"](5), source["outer"](5.0)) == (11, 11.0)
     assert caplog.text.count("in numba's own way") == 1
     assert together._broken
+
+
+def test_a_version_of_numba_without_what_we_use(cache: Path) -> None:
+    code = (
+        "import sys; sys.modules['pucboost._kernels.together'] = None\n"
+        "import numpy as np\n"
+        "from pucboost._engines.native.kernels.growth import Cells\n"
+        "from pucboost._kernels.masks import count_shared\n"
+        "count_shared(np.array([7], np.uint64), 0, 1, out := np.zeros(1, np.int64))\n"
+        "print(out, len(Cells(1, 2)))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[3] 2\n"
+    assert done.stderr.count("in numba's own way") == 1
 
 
 def test_what_numba_cannot_compile_is_no_reason_to_give_up() -> None:

@@ -15,10 +15,9 @@ from numba import float32, float64, int32, int64, types, uint8, uint32, uint64
 from numba.extending import intrinsic
 
 from ...._common import Array
-from ...._kernels.compiling import kernel
+from ...._kernels.compiling import by_reference, kernel
 from ...._kernels.leaf_sets import lowest_bit
 from ...._kernels.masks import count_groups
-from ...._kernels.together import by_reference
 from .codes import MISSING, PEOPLE_PER_BLOCK
 
 LARGEST_EXPONENT = 60.0

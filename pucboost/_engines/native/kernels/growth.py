@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...._common import Array
-from ...._kernels.compiling import kernel
-from ...._kernels.together import by_reference
+from ...._kernels.compiling import by_reference, kernel
 from .codes import bag_words, count_bag, gather_codes, write_bag
 from .gradients import PLANE, CodeTree, add_leaf_values, arrange_tests, fill_gradients
 from .histograms import (
