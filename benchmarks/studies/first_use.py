@@ -38,7 +38,7 @@ print(time.process_time() - cpu, time.perf_counter() - start, loading, *numbers)
 """
 """A process that trains, and prints CPU and wall seconds of it, CPU seconds of loading, and numbers of kernels."""
 
-PROCESSES = 5
+PROCESSES = 3
 TARGET, LOADING_TARGET = "≤ 8", "≤ 0.5"
 
 
