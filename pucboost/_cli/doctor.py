@@ -346,8 +346,7 @@ def _small_model(
     from .._training.datasets import Dataset
     from .._training.train import train
 
-    known = {"regression": "reg:squarederror", "binary": "binary:logistic", "multiclass": "multi:softprob"}
-    params = {"engine": engine, "objective": known[objective] if engine == "xgboost" else objective, **more}
+    params = {"engine": engine, "objective": objective, **more}
     params |= {"verbosity": -1, "optional": optional} | ({} if threads is None else {"num_threads": threads})
     return train(params, Dataset(X, y), 3, valid_sets=[Dataset(X[:100], y[:100])])
 
