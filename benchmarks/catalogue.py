@@ -68,6 +68,7 @@ PACKAGE = (
     monitoring.STUDY,
     in_one("audit_time", audit.time_study, "0 and 1"),
     load.STUDY,
+    load.THREADS_STUDY,
 )
 
 EVIDENCE = (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,10 @@ import pandas as pd
 
 import pucboost as puc
 from benchmarks.data import insurance_like
-from benchmarks.harness.measuring import resident
-from benchmarks.harness.study import Row, Study, Unit, as_it_is, part_of
+from benchmarks.harness.measuring import by, resident
+from benchmarks.harness.study import CORES, Row, Rows, Study, Table, Unit, as_it_is, part_of
 from pucboost.demo import insurance_family
+from pucboost.simulate import DiscreteFamily
 
 MINUTES_VARIABLE = "PUCBOOST_BENCH_MINUTES"
 CLIENTS, TRAININGS_AT_ONCE = 8, 4
@@ -207,3 +210,69 @@ def audit_in_a_row(times: int) -> Row:
 
 PAGE = part_of(as_it_is, "what", "requests", "errors", "other results", "per second", "growth, MB")
 STUDY = Study("load", units, page=PAGE, seed="0")
+
+
+# What the threads of an engine cost a small table, with and without other work on the machine
+
+THREADS_GIVEN: dict[str, dict[str, Any]] = {
+    "by default": {},
+    "one": {"num_threads": 1},
+    "all cores": {"num_threads": 0},
+}
+ALONE, BESIDE = "nothing of ours", "a loop on every core"
+
+
+def threads_units(quick: bool) -> list[Unit]:
+    """List what runs beside, and how many threads are asked for."""
+    return [
+        Unit({"beside": beside, "threads": threads}, partial(_cost_of_threads, beside, threads, quick))
+        for beside in (ALONE, BESIDE)
+        for threads in THREADS_GIVEN
+        if threads != "all cores" or not quick  # which may take minutes
+    ]
+
+
+def _cost_of_threads(beside: str, threads: str, quick: bool) -> list[Row]:
+    """Return processor and wall seconds of jobs on a table of 4,000 people; the first of each kind is a warm-up."""
+    n, rounds, given = 400 if quick else 4_000, 5 if quick else 100, THREADS_GIVEN[threads]
+    family = DiscreteFamily.random(8, 4, 0)
+    train, test = family.sample(n, 0), family.sample(n, 1)
+    params = {"objective": "binary", "verbosity": -1, "optional": family.optional}
+
+    def trained(engine: str, **more: Any) -> Any:
+        return puc.train({**params, "engine": engine, **more}, puc.Dataset(train.X, train.y), rounds)
+
+    model = trained("lightgbm", num_threads=1)
+    jobs: dict[str, Callable[..., Any]] = {
+        **{f"train, {engine}": partial(trained, engine) for engine in ENGINES},
+        "quote": partial(puc.quote, model, test.X),
+        "audit": partial(puc.audit, model, test.X, test.y, margin=0.05),
+        "monitor, first batch": partial(puc.monitor, model, test.X, test.y, margin=0.05),
+    }
+    for job in jobs.values():
+        job(num_threads=1)
+    rows: list[Row] = []
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(CORES * (beside == BESIDE))]
+    try:
+        for name, job in jobs.items():
+            processor, wall = time.process_time(), time.perf_counter()
+            job(**given)
+            processor, wall = time.process_time() - processor, time.perf_counter() - wall
+            rows.append({"job": name, "processor seconds": f"{processor:.2f}", "seconds": f"{wall:.2f}"})
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+    return rows
+
+
+def threads_table(rows: Rows) -> Table:
+    """Return processor seconds, a line per job and company, a column per number of threads."""
+    lines = []
+    for (job, beside), here in by(rows, "job", "beside").items():
+        found = {row["threads"]: row["processor seconds"] for row in here}
+        lines.append([job, beside, *(found.get(threads, "") for threads in THREADS_GIVEN)])
+    return ["job on 4,000 people", "beside", *(f"{threads}, processor s" for threads in THREADS_GIVEN)], lines
+
+
+THREADS_STUDY = Study("threads", threads_units, threads_table, alone=True, seed="0")
