@@ -629,9 +629,7 @@ def with_rare(chosen: Array, column: int, rare: RareCategories) -> Array:
 
 def words_of(categories: Array) -> list[int]:
     """Return a set of categories as LightGBM's row of 32-bit words."""
-    bits = np.zeros(32 * (int(categories.max()) // 32 + 1), dtype=np.uint8)
-    bits[categories] = 1
-    words: list[int] = np.packbits(bits, bitorder="little").view("<u4").tolist()
+    words: list[int] = np.bincount(categories >> 5, 2.0 ** (categories & 31)).astype(np.int64).tolist()
     return words
 
 

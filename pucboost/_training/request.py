@@ -395,10 +395,11 @@ class TrainingRequest:
         if table.exposure is not None:
             label, weight = per_unit(label, weight, table.exposure)
         weight = np.ones(len(label)) if weight is None else np.array(weight, dtype=np.float64)
-        row = int(np.argmax(weight * np.abs(label - weight @ label / max(weight.sum(), 1e-300))))
+        # Sums of products, because numpy wakes up all cores for @.
+        row = int(np.argmax(weight * np.abs(label - (weight * label).sum() / max(weight.sum(), 1e-300))))
         own, weight[row] = weight[row], 0.0
-        mean = float(weight @ label / max(weight.sum(), 1e-300))
-        others, own = float(weight @ np.abs(label - mean)), float(own * abs(label[row] - mean))
+        mean = float((weight * label).sum() / max(weight.sum(), 1e-300))
+        others, own = float((weight * np.abs(label - mean)).sum()), float(own * abs(label[row] - mean))
         if own > others > 0:
             warn(
                 f"One of {len(label):,} labels decides what everybody is told: {self.label_name} is "

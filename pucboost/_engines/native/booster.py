@@ -279,7 +279,8 @@ def _info(bins: FeatureBins) -> str:
 
 def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, start: float) -> str:
     """Return the lines of a tree; ``start`` is added to all values, and shrinkage is then 1, as in LightGBM."""
-    splits = [bins[feature] for feature in tree.feature]
+    splits = [bins[feature] for feature in tree.feature.tolist()]
+    words_at = _sets_of_categories(tree, bins, rare)
     sets: list[list[int]] = []
     thresholds: list[str] = []
     kinds: list[int] = []
@@ -287,8 +288,7 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, star
         kind = MISSING_TYPES[split.missing_type] << _MISSING_TYPE
         if split.categories is not None:
             thresholds.append(str(len(sets)))
-            left = split.categories[bins_in(tree.left_set[node])]
-            sets.append(words_of(with_rare(left, int(tree.feature[node]), rare)))
+            sets.append(words_at[node])
             kind |= _CATEGORICAL
         else:
             last = int(tree.bin[node])
@@ -324,9 +324,41 @@ def _written(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories, star
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
+_SMALL_CATEGORY = 1 << 12
+"""Up to here, the sets of all nodes that split on a column are written together, as a matrix of bits."""
+
+
+def _sets_of_categories(tree: Tree, bins: Sequence[FeatureBins], rare: RareCategories) -> dict[int, list[int]]:
+    """Return the categories that go left at each node that splits on some, as LightGBM's words."""
+    found: dict[int, list[int]] = {}
+    for feature in np.unique(tree.feature).tolist():
+        categories = bins[feature].categories
+        if categories is None:
+            continue
+        nodes = np.flatnonzero(tree.feature == feature)
+        chosen = _members(tree.left_set[nodes])[:, : len(categories)]
+        if feature in rare.columns or categories.max() > _SMALL_CATEGORY:
+            for node, row in zip(nodes.tolist(), chosen, strict=True):
+                found[node] = words_of(with_rare(categories[row], feature, rare))
+            continue
+        bits = np.zeros((len(nodes), 32 * (int(categories.max()) // 32 + 1)), dtype=np.bool_)
+        bits[:, categories] = chosen
+        words = np.packbits(bits, axis=1, bitorder="little").view("<u4")
+        lengths = words.shape[1] - (words[:, ::-1] != 0).argmax(axis=1)
+        for node, row, length in zip(nodes.tolist(), words.tolist(), lengths.tolist(), strict=True):
+            found[node] = row[:length]
+    return found
+
+
+def _members(sets: Array) -> Array:
+    """Return which of 256 bins are in each of some sets, (n, 4) words of 64 bits."""
+    octets = np.ascontiguousarray(sets, dtype="<u8").view(np.uint8)
+    return np.unpackbits(octets, axis=1, bitorder="little").view(np.bool_)
+
+
 def bins_in(bits: Array) -> Array:
     """Return the bins of a set of 256 bits, in rising order."""
-    return np.flatnonzero(np.unpackbits(bits.astype("<u8").view(np.uint8), bitorder="little"))
+    return np.flatnonzero(_members(bits[None])[0])
 
 
 def _number(value: Any) -> str:
