@@ -237,6 +237,18 @@ def _written(value: Any, kind: Any) -> list[int]:
     return [int(np.uint64(value).view(np.int64)) if kind == types.uint64 else int(value)]
 
 
+def _look(value: Any) -> Any:
+    """Return what the type of a field follows from; to ask numba for it takes a hundred times as long."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    if hasattr(value, "_kind"):
+        return value._kind
+    return tuple(map(_look, value)) if isinstance(value, tuple) else type(value)
+
+
+_known: dict[Any, _Table] = {}
+
+
 def by_reference(named_tuple: Class) -> Class:
     """Have kernels take a class of named tuples by reference; a field is an array, a number or such a tuple."""
 
@@ -245,8 +257,11 @@ def by_reference(named_tuple: Class) -> Class:
 
         @cached_property
         def _kind(self) -> _Table:
-            fields = named_tuple._fields  # type: ignore[attr-defined]
-            return _Table(named_tuple.__name__, tuple(zip(fields, map(typeof, self), strict=True)))
+            look = named_tuple, *map(_look, self)
+            if look not in _known:
+                fields = named_tuple._fields  # type: ignore[attr-defined]
+                _known[look] = _Table(named_tuple.__name__, tuple(zip(fields, map(typeof, self), strict=True)))
+            return _known[look]
 
         @cached_property
         def _words(self) -> Any:
