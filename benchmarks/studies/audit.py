@@ -28,7 +28,10 @@ from pucboost.simulate import LogisticFamily
 
 MARGIN = 0.02
 SURCHARGE = 0.05
-TRAIN = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 1, "force_row_wise": True}
+TRAIN = {
+    "engine": "lightgbm", "objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 1,
+    "force_row_wise": True,
+}  # fmt: skip
 ROUNDS = 150
 WITHHOLDING = ("informative", "not informative")
 SCENARIO = tuple[str, str, str, int, int]  # family, withholding, model, rows, seed

@@ -21,7 +21,7 @@ _CHILD = """
 import sys, numpy as np, lightgbm as lgb, pucboost as puc
 from benchmarks.harness.measuring import resident
 kind, folder, optional, scheme, copies = sys.argv[1], sys.argv[2], eval(sys.argv[3]), sys.argv[4], float(sys.argv[5])
-params = {"objective": "binary", "verbosity": -1, "num_threads": 2, "force_row_wise": True}
+params = {"engine": "lightgbm", "objective": "binary", "verbosity": -1, "num_threads": 2, "force_row_wise": True}
 own = {"optional": optional, "augmentation": scheme, "copies": copies}
 small = np.random.default_rng(0).normal(size=(500, max(optional) + 1)).astype(np.float32)
 puc.train({**params, **own, "augmentation": "fixed"}, lgb.Dataset(small, np.arange(500) % 2), 1)   # compile

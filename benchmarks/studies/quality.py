@@ -13,7 +13,7 @@ import pucboost as puc
 from benchmarks.harness.study import Row, Rows, Table
 from pucboost.simulate import DiscreteFamily, LogisticFamily, squared_puc_gap
 
-PARAMS = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 2, "force_row_wise": True}
+PARAMS = {"objective": "binary", "learning_rate": 0.05, "verbosity": -1, "num_threads": 2}
 SCHEMES: dict[str, dict[str, Any]] = {
     "plain": {"augmentation": "none"},
     "fixed": {"augmentation": "fixed"},

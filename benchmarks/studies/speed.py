@@ -59,7 +59,7 @@ def training(quick: bool) -> list[Row]:
         measured("plain", lgb.train, PARAMS)
 
     def protected(copies: float) -> None:
-        measured("puc", puc.train, {**PARAMS, "optional": optional, "copies": copies})
+        measured("puc", puc.train, {**PARAMS, "engine": "lightgbm", "optional": optional, "copies": copies})
 
     def stream_alone() -> None:
         for _ in virtual_rows(X, y, optional, 2).rows.batches():

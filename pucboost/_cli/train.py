@@ -276,7 +276,7 @@ def read_columns(given: argparse.Namespace, file: TableFile) -> tuple[list[Colum
         trouble = engine.trouble_with_name(column)
         if trouble is not None:
             raise DataError(
-                f"{file.path}: {given.engine} does not accept the name {column!r} {trouble}. Rename the column, or "
+                f"{file.path}: {engine.name} does not accept the name {column!r} {trouble}. Rename the column, or "
                 "leave it out with --ignore"
             )
         try:
@@ -492,7 +492,7 @@ def _summary(
     plan = booster.puc_summary
     lines += [
         f"{plan.virtual_rows:,} virtual rows of {plan.source_rows:,} people ({plan.augmentation})",
-        f"{_facts(booster).rounds} rounds, {seconds:.1f} seconds",
+        f"{_facts(booster).rounds} rounds, engine {plan.engine}, {seconds:.1f} seconds",
         *validated,
         f"model in {given.out}",
     ]

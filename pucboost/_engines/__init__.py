@@ -12,8 +12,6 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from .._tables.sources import is_matrix
-
 if TYPE_CHECKING:
     from .._tables.sources import SourceTable
     from .base import Boosters, Engine, EngineParams
@@ -28,7 +26,11 @@ ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
 ENGINES: tuple[EngineName, ...] = ENGINE_NAMES[:-1]
 """The engines themselves, each a module of this package that defines ``ENGINE``: ``"auto"`` chooses one of them."""
 
-DEFAULT_ENGINE: EngineName = ENGINES[0]
+DEFAULT_ENGINE: EngineName = "auto"
+
+FEWEST_PEOPLE = 5_000
+"""With fewer people, ``"auto"`` stays with LightGBM: a training takes a second or two there, and native kernels take
+longer to compile when they are first needed."""
 
 PACKAGES = ("lightgbm", "xgboost")
 """The packages that the engines come from; the native engine is pucboost itself."""
@@ -39,14 +41,16 @@ BOOSTER_CLASSES = {"lightgbm.basic.Booster": "lightgbm", "xgboost.core.Booster":
 
 def engine_of_data(data: Any) -> EngineName | None:
     """Return the engine whose own data these are, and which is meant if none is named; None for any other table."""
+    from .._tables.sources import is_matrix  # which loads numpy, and the help of the commands needs the names above
+
     return "xgboost" if is_matrix(data) else None
 
 
 def engine_named(name: Any) -> Engine:
-    """Return an engine, loading it on first use; LightGBM for ``"auto"``, until :func:`prepare` chooses."""
+    """Return an engine, loading it on first use; LightGBM for ``"auto"``, unless :func:`prepare` has chosen."""
     if name not in ENGINE_NAMES:
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINE_NAMES))}; got {name!r}.")
-    module = DEFAULT_ENGINE if name == "auto" else name
+    module = "lightgbm" if name == "auto" else name
     engine: Engine = importlib.import_module(f".{module}", __package__).ENGINE
     return engine
 
@@ -56,25 +60,30 @@ def prepare(
 ) -> tuple[Engine, EngineParams]:
     """Return the engine that trains, and what it has read from the parameters (:meth:`.Engine.prepare`).
 
-    ``"auto"`` is the native engine where it has all requested features and can tell the categories of the table apart,
-    else LightGBM: both take the same parameters and return the same boosters.
+    ``"auto"`` is the native engine where something is optional, there are :data:`FEWEST_PEOPLE`, and it has all
+    requested features and can tell the categories of the table apart; else LightGBM. Both take the same parameters and
+    return the same boosters. The choice depends on the call alone, so the same call gives the same model anywhere.
     """
     given = (params, table.params, num_boost_round, asked)
     engine = engine_named(name)
     if name != "auto":
         return engine, engine.prepare(*given)
-    native = engine_named("native")
-    try:
-        prepared = native.prepare(*given)
-    except (ValueError, TypeError) as error:
-        logger.info("engine: %s, because of %s", engine.name, error)
-        return engine, engine.prepare(*given)
-    objection = native.objection(table, prepared)
-    if objection is not None:
-        logger.info("engine: %s, because %s", engine.name, objection)
-        return engine, engine.prepare(*given)
-    logger.info("engine: %s", native.name)
-    return native, prepared
+    native, prepared = engine_named("native"), None
+    if not asked.get("under_consent"):
+        reason = "nothing is optional"
+    elif table.source.n_rows < FEWEST_PEOPLE:
+        reason = f"there are fewer than {FEWEST_PEOPLE:,} people"
+    else:
+        try:
+            prepared = native.prepare(*given)
+            reason = native.objection(table, prepared) or ""
+        except (ValueError, TypeError) as error:
+            reason = f"of {error}"
+    if prepared is not None and not reason:
+        logger.info("engine: %s", native.name)
+        return native, prepared
+    logger.info("engine: %s, because %s", engine.name, reason)
+    return engine, engine.prepare(*given)
 
 
 def boosters_of(model: Any) -> Boosters:

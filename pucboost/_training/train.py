@@ -101,9 +101,9 @@ def train(
           validation data (``"none"``) early stopping rewards the forbidden inference.
         - ``max_virtual_rows``: row budget; default: as many rows as fit into half of the memory
         - ``external_memory``: a folder in which XGBoost keeps virtual rows while it trains, in place of memory
-        - ``engine``: ``"lightgbm"`` (default), ``"xgboost"``, ``"native"`` (pucboost's own trees in an ``lgb.Booster``)
-          or ``"auto"`` (native if it can do what the parameters ask for, else LightGBM); for an ``xgb.DMatrix``
-          ``"xgboost"``
+        - ``engine``: ``"auto"`` (default: native from 5,000 people on, if it can do what the parameters ask for, else
+          LightGBM), ``"lightgbm"``, ``"native"`` (pucboost's own trees in an ``lgb.Booster``) or ``"xgboost"``, which
+          is the default for an ``xgb.DMatrix``
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
         - ``calibrate_masks``: True adds one constant to the raw scores of everybody who shares the same groups, so that
           the model is right on average for all who share at least these: Σ w·(f − y) = 0 over their virtual rows,

@@ -42,7 +42,7 @@ def test_summary_of_a_training_and_the_real_command(
     assert lines[2].split() == ["fitness", f"{PEOPLE['steps'].notna().mean():.1%}", "(steps,", "pulse)"]
     assert lines[3].split() == ["glucose", f"{PEOPLE['glucose'].notna().mean():.1%}"]
     assert lines[5].endswith("virtual rows of 400 people (balanced)")
-    assert lines[6].startswith("12 rounds, ")
+    assert lines[6].startswith("12 rounds, engine lightgbm, ")
     assert lines[-1] == f"model in {model}"
 
     predicting = start("predict", model, people, "--keep", "id", "--out", "-")

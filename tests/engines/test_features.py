@@ -82,6 +82,12 @@ def test_metrics_of_rankings_are_refused_under_all_names() -> None:
 
 # ---------------------------------------------------------------- "auto": native where it can, else LightGBM
 
+
+@pytest.fixture(autouse=True)
+def few_suffice(monkeypatch: Any) -> None:
+    monkeypatch.setattr("pucboost._engines.FEWEST_PEOPLE", 400)
+
+
 AUTO = {**NATIVE.params, "engine": "auto", "optional": OPTIONAL, "copies": 3}
 X, Y = make_table(400)
 
@@ -106,9 +112,13 @@ def test_native_where_it_can(said: Any) -> None:
         assert NATIVE.trees(booster) == NATIVE.trees(native)
     results = [puc.cv({**AUTO, "engine": engine}, puc.Dataset(X, Y), 3, nfold=2) for engine in ("auto", "native")]
     assert results[0] == results[1]
+    defaults = {key: value for key, value in AUTO.items() if key != "engine"}
+    boosters = [puc.train(params, puc.Dataset(X, Y), 5) for params in (defaults, AUTO)]
+    assert NATIVE.trees(boosters[0]) == NATIVE.trees(boosters[1])
+    assert said() == ["engine: native"] * 3
     models = [puc.PUCClassifier(optional=OPTIONAL, engine=engine, n_jobs=1).fit(X, Y) for engine in ("auto", "native")]
     np.testing.assert_array_equal(*(model.predict_proba(X) for model in models))
-    assert said() == ["engine: native"] * 2
+    assert said() == ["engine: native"]
 
 
 def test_else_lightgbm(said: Any) -> None:
@@ -128,6 +138,9 @@ def test_else_lightgbm(said: Any) -> None:
     assert said()[0].startswith("engine: lightgbm, because of keep_training_booster")
     kept.update()
     assert kept.num_trees() == 4
+    fewer = puc.train(AUTO, puc.Dataset(X[:399], Y[:399]), 3)
+    assert said() == ["engine: lightgbm, because there are fewer than 400 people"]
+    assert fewer.puc_summary.engine == "lightgbm"
     params = {key: value for key, value in AUTO.items() if key not in ("engine", "optional", "copies")}
     ours = puc.train({**params, "engine": "auto"}, puc.Dataset(X, Y), 3)  # nothing is optional
     assert LIGHTGBM.trees(ours) == LIGHTGBM.trees(lgb.train(params, lgb.Dataset(X, Y), 3))

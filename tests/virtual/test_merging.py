@@ -19,6 +19,8 @@ import pucboost as puc
 from pucboost._virtual import merging as compaction
 from pucboost.simulate import BinaryFamily, DiscreteFamily, squared_puc_gap
 
+LIGHTGBM = {**QUIET, "engine": "lightgbm"}  # of whose leaves some tests know the weights
+
 GROUPS = [2, 3, 4]
 
 
@@ -136,7 +138,7 @@ def leaves_of_the_table(X: Any, y: Any, people_in_leaf: int, rounds: int) -> Any
 def test_min_data_in_leaf_counts_people() -> None:
     """Squared error: the hessian of a leaf is its weight, which is the number of people in it, per copy."""
     X, y, _ = people("l2")
-    params = {**QUIET, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 500}
+    params = {**LIGHTGBM, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 500}
     booster = puc.train(params, puc.Dataset(X, y), 10)
     weight = leaves(booster, "weight")
     np.testing.assert_allclose(weight, leaves_of_the_table(X, y, 500, 10), rtol=1e-6)
@@ -146,7 +148,7 @@ def test_min_data_in_leaf_counts_people() -> None:
 
 def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights() -> None:
     X, y, _ = people("l2")
-    params = {**QUIET, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
+    params = {**LIGHTGBM, "objective": "l2", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
     expected = leaves_of_the_table(X, y, 300, 8)
     for scale in (0.01, 1.0, 100.0):
         nearly_equal = np.full(6_000, scale) * np.where(y > 0, 1.0, 1.001)
@@ -159,7 +161,7 @@ def test_min_data_in_leaf_does_not_depend_on_the_scale_of_the_weights() -> None:
 def test_min_data_in_leaf_counts_people_by_their_hessian_at_the_start() -> None:
     """Log loss: a person counts p·(1 − p), p the mean label."""
     X, y, _ = people("binary")
-    params = {**QUIET, "objective": "binary", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
+    params = {**LIGHTGBM, "objective": "binary", "optional": GROUPS, "compact": True, "min_data_in_leaf": 300}
     in_first_tree = leaves(puc.train(params, puc.Dataset(X, y), 1), "weight") / (y.mean() * (1 - y.mean()))
     assert 300 <= in_first_tree.min() < 330
 

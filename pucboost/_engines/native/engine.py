@@ -53,7 +53,7 @@ MOST = 2**31 - 1
 LOOKED_AT = 20_000
 """People among whom categories are counted to choose an engine."""
 
-FEW_PEOPLE = 0.05
+FEW_PEOPLE = 0.1
 """Where the categories without a code of their own are those of so few, LightGBM's models were not better (income of
 Americans by 466 occupations)."""
 
