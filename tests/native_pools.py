@@ -96,6 +96,11 @@ def encoded(bins: Bins, values: Any, column: Any = None, first: Any = None, bund
     return out
 
 
+def bins_in(bits: Any) -> list[int]:
+    """Return the bins of a set of 256 bits, in rising order."""
+    return [b for b in range(256) if (int(bits[b >> 6]) >> (b & 63)) & 1]
+
+
 def random_tree(leaves: int, n_columns: int, seed: int, *, sets: float = 0.0, balanced: bool = False) -> CodeTree:
     """Return a tree that splits random leaves on random codes, a share ``sets`` of them by sets of codes.
 

@@ -68,20 +68,22 @@ def prepare(
     engine = engine_named(name)
     if name != "auto":
         return engine, engine.prepare(*given)
-    native, prepared = engine_named("native"), None
     if not asked.get("under_consent"):
         reason = "nothing is optional"
     elif table.source.n_rows < FEWEST_PEOPLE:
         reason = f"there are fewer than {FEWEST_PEOPLE:,} people"
     else:
+        native = engine_named("native")
         try:
             prepared = native.prepare(*given)
-            reason = native.objection(table, prepared) or ""
         except (ValueError, TypeError) as error:
             reason = f"of {error}"
-    if prepared is not None and not reason:
-        logger.info("engine: %s", native.name)
-        return native, prepared
+        else:
+            objection = native.objection(table, prepared)
+            if objection is None:
+                logger.info("engine: %s", native.name)
+                return native, prepared
+            reason = objection
     logger.info("engine: %s, because %s", engine.name, reason)
     return engine, engine.prepare(*given)
 

@@ -9,12 +9,11 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from native_pools import ALL, people_table, virtual_table
+from native_pools import ALL, bins_in, people_table, virtual_table
 from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 
 import pucboost as puc
 from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, find_bins, find_layout
-from pucboost._engines.native.booster import bins_in
 from pucboost._engines.native.engine import read_growth_params
 from pucboost._engines.native.grower import Crew, Grower, bag_probability
 from pucboost._engines.native.kernels import codes, histograms

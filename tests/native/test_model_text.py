@@ -8,10 +8,10 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pytest
-from native_pools import random_tree
+from native_pools import bins_in, random_tree
 
 import pucboost as puc
-from pucboost._engines.native.booster import ModelText, bins_in
+from pucboost._engines.native.booster import ModelText
 from pucboost._engines.native.kernels.growth import Tree
 
 NAN = float("nan")

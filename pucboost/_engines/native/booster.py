@@ -356,11 +356,6 @@ def _members(sets: Array) -> Array:
     return np.unpackbits(octets, axis=1, bitorder="little").view(np.bool_)
 
 
-def bins_in(bits: Array) -> Array:
-    """Return the bins of a set of 256 bits, in rising order."""
-    return np.flatnonzero(_members(bits[None])[0])
-
-
 def _number(value: Any) -> str:
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)
