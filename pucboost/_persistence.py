@@ -64,7 +64,8 @@ def restore(name: str, version: str, state: dict[str, Any]) -> Any:
             f"it with pucboost {version} and write it with pucboost.save_model."
         )
     module, _, inner = HOMES[name].partition(":")
-    kind = getattr(importlib.import_module(f".{module}", __package__), inner or name)
+    loaded = importlib.import_module("._engines", __package__).loaded  # which says how a missing engine is installed
+    kind = getattr(loaded(module), inner or name)
     new = kind.__new__(kind)
     if hasattr(new, "__setstate__"):
         new.__setstate__(dict(state))

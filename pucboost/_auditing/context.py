@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._common import Array
-from .._engines import PACKAGES
+from .._engines import EXTRA_PACKAGES, PACKAGES
 from .._prediction.predictor import best_subsets, favourable_sign
 from .._silence import BASE_COLUMN, NOBODY, describe, find_encoded_silence
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
@@ -503,7 +503,7 @@ def gap_to_truth(people: AuditPeople, model: Array, truth: Any, masks: list[int]
 
 
 _TELLING = ("learning_rate", "num_leaves", "min_data_in_leaf")
-_PACKAGES = sorted((*PACKAGES, "numpy", "scikit-learn", "scipy"))
+_PACKAGES = sorted((*PACKAGES, *EXTRA_PACKAGES, "numpy", "scikit-learn", "scipy"))
 
 
 def provenance(

@@ -117,12 +117,12 @@ def run(given: argparse.Namespace) -> int:
 
 
 def run_warmup(given: argparse.Namespace) -> int:
-    from .._engines import ENGINES
+    from .._engines import installed_engines
     from .._kernels.compiling import ADVICE, cache_folder, counts
 
     counts.clear()
     started = time.perf_counter()
-    for engine in ENGINES:
+    for engine in installed_engines():
         for work in (_numbers, _text, _many_groups):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about people who are few, and simulated
@@ -140,6 +140,7 @@ def run_warmup(given: argparse.Namespace) -> int:
 
 def _versions() -> Iterator[tuple[str, str]]:
     from .. import __version__
+    from .._engines import EXTRA_PACKAGES
     from .._engines import PACKAGES as ENGINE_PACKAGES
 
     yield "pucboost", __version__
@@ -147,7 +148,7 @@ def _versions() -> Iterator[tuple[str, str]]:
     yield "system", f"{platform.system()} {platform.release()} {platform.machine()}"
     for name in (*ENGINE_PACKAGES, *PACKAGES):
         yield name, _version(name) or "NOT INSTALLED"
-    for name in OPTIONAL_PACKAGES:
+    for name in (*EXTRA_PACKAGES, *OPTIONAL_PACKAGES):
         yield f"{name} (optional)", _version(name) or "not installed"
 
 
@@ -160,7 +161,7 @@ def _version(name: str) -> str | None:
 
 def _machine() -> Iterator[tuple[str, str]]:
     from .._common import threads_for
-    from .._engines import ENGINES, engine_named
+    from .._engines import engine_named, installed_engines
     from .._kernels.compiling import cache_folder, thread_count
     from .._training.steps import memory_bytes, rows_that_fit
 
@@ -174,7 +175,7 @@ def _machine() -> Iterator[tuple[str, str]]:
         "not kept: no folder can be written to" if folder is None else _without_home(folder),
     )
     yield "memory", f"{memory_bytes() / 2**30:.1f} GiB"
-    for name in ENGINES:
+    for name in installed_engines():
         rows = rows_that_fit(engine_named(name).prepare({}, {}, 1).in_less_memory(), EXAMPLE_COLUMNS)
         yield f"row budget, {name}", f"{rows:,} virtual rows of {EXAMPLE_COLUMNS} columns"
 
@@ -193,10 +194,10 @@ class _WrongResultError(Exception):
 
 
 def _checks(threads: int | None) -> Iterator[tuple[str, Callable[[], None]]]:
-    from .._engines import ENGINES
+    from .._engines import installed_engines
 
     yield "kernels", _kernels
-    for engine in ENGINES:
+    for engine in installed_engines():
         world = _World(engine, threads)
         for attempt in (world.training, world.files, world.quotes, world.audit):
             yield f"{engine}: {attempt.__name__}", attempt

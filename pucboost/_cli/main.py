@@ -27,7 +27,7 @@ COMMANDS = (check, train, predict, audit, monitor, doctor)
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 EXIT_BROKEN_PIPE = 141
-_EXPECTED = (ValueError, TypeError, OSError, MemoryError)
+_EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
 _ENGINE_ERRORS = {"LightGBMError", "XGBoostError"}
 
 

@@ -8,6 +8,7 @@ files. Nothing here loads an engine before it is needed: a model of one is read 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -32,8 +33,15 @@ FEWEST_PEOPLE = 5_000
 """With fewer people, ``"auto"`` stays with LightGBM: a training takes a second or two there, and native kernels take
 longer to compile when they are first needed."""
 
-PACKAGES = ("lightgbm", "xgboost")
-"""The packages that the engines come from; the native engine is pucboost itself."""
+PACKAGES = ("lightgbm",)
+EXTRA_PACKAGES = ("xgboost", "xgboost-cpu")
+"""The packages that the engines come from; the native engine is pucboost itself. Either of the extra ones provides the
+module ``xgboost``."""
+
+XGBOOST_IS_MISSING = (
+    "XGBoost is not installed: pip install 'pucboost[xgboost]', or 'pucboost[xgboost-cpu]' for the small build "
+    "without GPUs."
+)
 
 BOOSTER_CLASSES = {"lightgbm.basic.Booster": "lightgbm", "xgboost.core.Booster": "xgboost"}
 """Class of a booster → its name in files; the module ``…_boosters`` of this package defines ``BOOSTERS`` for it."""
@@ -46,12 +54,27 @@ def engine_of_data(data: Any) -> EngineName | None:
     return "xgboost" if is_matrix(data) else None
 
 
+def loaded(module: str) -> Any:
+    """Import a module of pucboost by its name there; if XGBoost is missing, say how it is installed."""
+    try:
+        return importlib.import_module(f"pucboost.{module}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "xgboost":
+            raise
+        raise ModuleNotFoundError(XGBOOST_IS_MISSING, name="xgboost") from error
+
+
+def installed_engines() -> tuple[EngineName, ...]:
+    """Return the engines that can be used here: XGBoost's package is an extra."""
+    return tuple(name for name in ENGINES if name != "xgboost" or importlib.util.find_spec(name) is not None)
+
+
 def engine_named(name: Any) -> Engine:
     """Return an engine, loading it on first use; LightGBM for ``"auto"``, unless :func:`prepare` has chosen."""
     if name not in ENGINE_NAMES:
         raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINE_NAMES))}; got {name!r}.")
     module = "lightgbm" if name == "auto" else name
-    engine: Engine = importlib.import_module(f".{module}", __package__).ENGINE
+    engine: Engine = loaded(f"_engines.{module}").ENGINE
     return engine
 
 
@@ -103,7 +126,7 @@ def is_booster(model: Any) -> bool:
 
 
 def boosters_named(name: str) -> Boosters:
-    boosters: Boosters = importlib.import_module(f".{name}_boosters", __package__).BOOSTERS
+    boosters: Boosters = loaded(f"_engines.{name}_boosters").BOOSTERS
     return boosters
 
 
