@@ -104,7 +104,7 @@ def measure(case: Case, quick: bool) -> list[Row]:
     params = {**PARAMS, **case.params}
 
     def protected(engine: str, copies: int) -> None:
-        own = {"engine": engine, "optional": optional, "copies": copies, "keep_row_hashes": False}
+        own = {"engine": engine, "optional": optional, "copies": copies}
         puc.train({**params, **own}, lgb.Dataset(X, y, **case.dataset), rounds)
 
     jobs: dict[str, Callable[[], Any]] = {"plain": lambda: lgb.train(params, lgb.Dataset(X, y, **case.dataset), rounds)}

@@ -14,7 +14,7 @@ from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import resident
 kind, n, copies, rounds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
 params = {"objective": "binary", "verbosity": -1, "num_threads": 2}
-own = {"copies": copies, "engine": kind, "keep_row_hashes": False, "max_virtual_rows": 2**31 - 1}
+own = {"copies": copies, "engine": kind, "max_virtual_rows": 2**31 - 1}
 def train(X, y, optional, rounds):
     if kind == "plain":
         return lgb.train(params, lgb.Dataset(X, y), rounds)

@@ -119,6 +119,11 @@ def _facts(trees: Any, summary: TrainingSummary, digest: str | None) -> dict[str
         if summary.masks_seen is None
         else f"{count(len(summary.masks_seen))} that at least five people shared",
     }
+    shown["Kept about single people"] = (
+        "nothing"
+        if summary.row_hashes is None
+        else f"{count(len(summary.row_hashes.hashes))} hashes, under a secret key"
+    )
     if summary.favourable:
         shown["Better for people"] = f"{summary.favourable} predictions"
     if summary.loading:

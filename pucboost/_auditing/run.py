@@ -75,6 +75,7 @@ def audit(
     *,
     margin: float,
     train_data: Any = None,
+    row_key: Any = None,
     truth: Any = None,
     **options: Unpack[AuditOptions],
 ) -> AuditReport:
@@ -99,9 +100,9 @@ def audit(
         A booster of any engine, an anchored model, a scikit-learn estimator (``predict_proba`` is preferred), be it
         a pipeline, a search or another wrapper, or a callable from a table to predictions.
     X, y
-        Held-out people and their outcomes; not the data the model was trained on. Models of pucboost keep hashes of
-        some training rows (``keep_row_hashes`` in :func:`pucboost.train`), which tell how many of the people they were
-        trained on: where that is surely more than 5 %, nothing is certified.
+        Held-out people and their outcomes; not the data the model was trained on. Only with ``row_key`` or
+        ``train_data`` can the audit tell: where the model was surely trained on more than 5 % of the people, nothing is
+        certified.
     margin
         Largest average penalty regarded as harmless, in units of the prediction (0.02 is two percentage points of a
         probability). Those who regulate set it, not the data: fix it beforehand.
@@ -109,6 +110,8 @@ def audit(
         ``(X, y)`` or ``(X, y, weight)`` the model was trained on; with an exposure, ``y`` are rates and the weight is
         the exposure. The reference models are then trained on these data, and the report says which sets hardly
         anybody shared there. Whether the audited people are among them is then read from these data, too.
+    row_key
+        Where the key is with which the model was trained, as in :func:`pucboost.train`: a file, or ``"env:NAME"``.
     truth
         A simulator with ``puc_prediction(X)``, or the justified predictions themselves, if they are known.
     optional, not_applicable, available
@@ -179,7 +182,7 @@ def audit(
     """
     groups = group_options(margin, options)
     with engine_threads_for(groups[-1].num_threads, X):
-        return _audit(model, X, y, train_data, truth, *groups)
+        return _audit(model, X, y, train_data, row_key, truth, *groups)
 
 
 def _audit(
@@ -187,6 +190,7 @@ def _audit(
     X: Any,
     y: Any,
     train_data: Any,
+    row_key: Any,
     truth: Any,
     who: PeopleOptions,
     judgement: JudgementOptions,
@@ -194,7 +198,9 @@ def _audit(
 ) -> AuditReport:
     start = time.perf_counter()
     case = _read(model, X, y, who, judgement, fitting)
-    training, seen_in_training = read_training(train_data, model, case.people, y, who.target_class, fitting.num_threads)
+    training, seen_in_training, not_known = read_training(
+        train_data, row_key, model, case.people, y, who.target_class, fitting.num_threads
+    )
     people, given, level = case.people, case.model.given, judgement.level
     penalties = why_nothing_can_be_tested(people, case.sets, case.loss, judgement)
     if penalties is None:
@@ -256,6 +262,7 @@ def _audit(
             *compared_with_themselves(fitted.comparability),
             *carried_by_one(penalties),
             *little_support,
+            *not_known,
         ),
         recognition=recognition,
         comparability=tuple(fitted.comparability),

@@ -61,6 +61,7 @@ class AuditKeywords(AuditOptions, total=False):
     """All keywords of :func:`pucboost.audit` but the margin, for functions that pass them on."""
 
     train_data: Any
+    row_key: Any
     truth: Any
 
 
@@ -231,7 +232,7 @@ def group_options(margin: float, options: Mapping[str, Any]) -> tuple[PeopleOpti
     known = option_fields()
     for name in options:
         if name not in known:
-            hint = did_you_mean(name, [*known, "margin", "train_data", "truth"])
+            hint = did_you_mean(name, [*known, "margin", "train_data", "row_key", "truth"])
             hint = hint or f" The options are {', '.join(known)}."
             raise TypeError(f"audit() got an unexpected keyword argument {name!r}.{hint}")
     people, judgement, fitting = (

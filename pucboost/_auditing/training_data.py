@@ -1,8 +1,8 @@
 """What is known of the training data; above all, how many of the audited people the model was trained on.
 
-A model looks better calibrated on people it has seen, so it is not certified on them. It keeps a sketch of its training
-rows, the smallest salted hashes of some of them: a random sample that any table can be compared with, in any order. (A
-hash of all labels would recognise one table in one order, and labels could be guessed from it.)
+A model looks better calibrated on people it has seen, so it is not certified on them. Who they were is known from the
+training data, or from the model if it was trained with a key: it then keeps a sketch of its training rows, the smallest
+keyed hashes of some of them, a random sample that any table can be compared with, in any order.
 
 All training rows whose hash is at most t, the largest one kept, are known. An audited row with a hash up to t was
 therefore trained on if and only if its hash was kept. Hashes do not depend on what a row holds, so these rows are a
@@ -44,7 +44,7 @@ from .._models.files import summary_of
 from .._models.schema import TrainingSummary, categories_of
 from .._prediction.people import Wrapped, models_within, transformed
 from .._tables.sources import RowSource, SourceTable, as_vector, eager, row_source
-from .._virtual.merging import RowSketch, hash_again, hash_people
+from .._virtual.merging import RowSketch, hash_people, read_row_key
 from .._virtual.plan import common_masks
 from .._virtual.rows import shown_table
 from .findings import CERTIFIED, INCONCLUSIVE, VIOLATED, VIOLATED_FOR_SOME, Penalty, TrainedOn
@@ -61,14 +61,9 @@ LEVEL = 0.95
 SKETCH_OF_GIVEN = 1 << 16
 """How many hashes of ``train_data`` are compared with."""
 
-_NO_SKETCH = (
-    "The model keeps no sketch of its training rows, so this audit cannot tell whether it was trained on these people."
-)
-_CANNOT_COMPARE = (
-    "The model keeps a sketch of its training rows, but these people could not be brought into the form that it was "
-    "trained on ({}). So this audit cannot tell whether it was trained on them."
-)
-_CANNOT_TELL = "Whether the model was trained on these people cannot be told: {}. They must be people it has not seen."
+_CANNOT_TELL = "Whether the model was trained on these people is not known: {}. They must be people it has not seen."
+_NOTHING_KEPT = _CANNOT_TELL.format("it keeps nothing about single people")
+_NO_KEY = _CANNOT_TELL.format("it keeps hashes of some, and comparing these takes the row_key of its training")
 
 
 @dataclass(frozen=True)
@@ -84,26 +79,35 @@ class TrainingData:
 
 
 def read_training(
-    train_data: Any, model: Any, people: AuditPeople, given: Any, target_class: Any, num_threads: int | None
-) -> tuple[TrainingData, list[str]]:
-    """Return what is known about the training data, with a warning if the audited people are among them.
+    train_data: Any,
+    row_key: Any,
+    model: Any,
+    people: AuditPeople,
+    given: Any,
+    target_class: Any,
+    num_threads: int | None,
+) -> tuple[TrainingData, list[str], list[str]]:
+    """Return what is known about the training data, a warning if the audited people are among them, and what is unknown.
 
     Parameters
     ----------
     train_data
         ``(X, y)`` or ``(X, y, weight)``; None if only the model can tell.
+    row_key
+        Where the key is with which the model was trained.
     given
         The outcomes of the audited people as the user passed them.
     """
     threads = thread_count(num_threads)
-    seen, known, notes = _known_to_model(model, people, given, threads)
+    key = None if row_key is None else read_row_key(row_key)
+    seen, known, notes = _known_to_model(model, people, given, key, threads)
     training = TrainingData(seen, trained_on=known)
     if train_data is not None:
         training = _read_given(train_data, model, people, target_class, threads)
         if known is not None and known.too_many:  # whatever was given as training data
             training = replace(training, trained_on=known)
         notes = []
-    return training, [*_in_words(training.trained_on), *notes]
+    return training, _in_words(training.trained_on), notes
 
 
 def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: Any, threads: int) -> TrainingData:
@@ -116,29 +120,27 @@ def _read_given(train_data: Any, model: Any, people: AuditPeople, target_class: 
     table = SourceTable.of(source, y, weight[0] if weight else None, name="train_data")
     shared = people.consent.availability(source)
     visible = people.consent.visible(source, zero_as_missing=reads_zero_as_missing(model), num_threads=threads)
-    sketch = RowSketch.of(shown_table(table, people.consent, visible, threads), 0, SKETCH_OF_GIVEN, 1)
-    overlap = _overlap(sketch, people.source, people.consent, people.shared, [people.y], threads)
+    sketch = RowSketch.of(shown_table(table, people.consent, visible, threads), size=SKETCH_OF_GIVEN)
+    overlap = _overlap(sketch, None, people.source, people.consent, people.shared, [people.y], threads)
     return TrainingData(frozenset(common_masks(shared)), table, shared, overlap)
 
 
 def _known_to_model(
-    model: Any, people: AuditPeople, given: Any, threads: int
+    model: Any, people: AuditPeople, given: Any, key: bytes | None, threads: int
 ) -> tuple[frozenset[int] | None, TrainedOn | None, list[str]]:
     """Return which sets the model saw in training, how many of the people it knows, and a note if that is unknown."""
     if is_tree_model(model):
         summary = summary_of(model)
-        if summary is None:
-            return None, None, []
-        seen = None if summary.masks_seen is None else frozenset(summary.masks_seen)
-        if summary.training_sketch is None:
-            return seen, None, [_NO_SKETCH]
+        seen = None if summary is None or summary.masks_seen is None else frozenset(summary.masks_seen)
+        if summary is None or summary.row_hashes is None or key is None:
+            return seen, None, [_why_unknown(summary)]
         labels = _labels(given, None, people)
-        found = _overlap(summary.training_sketch, people.source, people.consent, people.shared, labels, threads)
+        found = _overlap(summary.row_hashes, key, people.source, people.consent, people.shared, labels, threads)
         return seen, found, []
     parts = models_within(model)
     if not parts:
-        return None, None, []
-    told = [_known_to_part(part, people, given, threads) for part in parts]
+        return None, None, [_NOTHING_KEPT]
+    told = [_known_to_part(part, people, given, key, threads) for part in parts]
     known_masks = [summary.masks_seen for summary, _, _ in told if summary is not None and summary.masks_seen]
     # Masks count groups in the order of the model; groups that were declared for the audit may have another.
     same = all(part.consent.group_names == people.consent.group_names for part in parts)
@@ -151,13 +153,14 @@ def _known_to_model(
 
 
 def _known_to_part(
-    part: Wrapped, people: AuditPeople, given: Any, threads: int
+    part: Wrapped, people: AuditPeople, given: Any, key: bytes | None, threads: int
 ) -> tuple[TrainingSummary | None, TrainedOn | None, str]:
     """Compare with a model inside an estimator, a pipeline or the like, by rows as the steps before it pass them on."""
     booster = part.model if is_tree_model(part.model) else getattr(part.model, "booster_", None)
     summary = None if booster is None else summary_of(booster)
-    if summary is None or summary.training_sketch is None:
-        return summary, None, _NO_SKETCH
+    if summary is None or summary.row_hashes is None or key is None:
+        return summary, None, _why_unknown(summary)
+    summary.row_hashes.check_key(key)
     try:
         consent = part.consent
         source = row_source(eager(transformed(part.steps, people.container)), categories_of(booster))
@@ -165,9 +168,14 @@ def _known_to_part(
         shared = consent.visible(source, zero_as_missing=reads_zero_as_missing(booster), num_threads=threads)
         classes = getattr(part.model, "classes_", None)
         labels = _labels(_transformed_outcomes(part, given), classes, people)
-        return summary, _overlap(summary.training_sketch, source, consent, shared, labels, threads), ""
+        return summary, _overlap(summary.row_hashes, key, source, consent, shared, labels, threads), ""
     except Exception as error:  # steps may do and raise anything
-        return summary, None, _CANNOT_COMPARE.format(f"{type(error).__name__}: {error}")
+        failed = f"they could not be brought into the form that it was trained on ({type(error).__name__}: {error})"
+        return summary, None, _CANNOT_TELL.format(failed)
+
+
+def _why_unknown(summary: TrainingSummary | None) -> str:
+    return _NOTHING_KEPT if summary is None or summary.row_hashes is None else _NO_KEY
 
 
 def _transformed_outcomes(part: Wrapped, given: Any) -> Any:
@@ -191,26 +199,31 @@ def _labels(given: Any, classes: Any, people: AuditPeople) -> list[Array]:
 
 
 def _overlap(
-    sketch: RowSketch, source: RowSource, consent: Consent, shared: Array, labels: list[Array], threads: int
+    sketch: RowSketch,
+    key: bytes | None,
+    source: RowSource,
+    consent: Consent,
+    shared: Array,
+    labels: list[Array],
+    threads: int,
 ) -> TrainedOn:
     """Compare people with a sketch; of several ways to read their labels, the one by which most are found."""
     counts = shared_counts(shared, threads)
     different = [y for i, y in enumerate(labels) if not any(np.array_equal(y, other) for other in labels[:i])]
     people = shown_table(SourceTable(source, different[0]), consent, shared, threads)
     return max(
-        (estimate_overlap(sketch, hash_people(people, y), counts, threads) for y in different),
+        (estimate_overlap(sketch, hash_people(people, y), counts, key) for y in different),
         key=lambda overlap: overlap.found,
     )
 
 
-def estimate_overlap(sketch: RowSketch, hashes: Array, shared: Array, threads: int) -> TrainedOn:
-    """Estimate the overlap from unsalted ``hashes`` of the audited people and how many groups each ``shared``."""
+def estimate_overlap(sketch: RowSketch, hashes: Array, shared: Array, key: bytes | None = None) -> TrainedOn:
+    """Estimate the overlap from ``hash_people`` of those audited and how many groups each ``shared``."""
     rows, first = np.unique(hashes, return_index=True)
-    salted, number = hash_again(rows, sketch.salt, threads), shared[first]
-    known = salted <= np.uint64(sketch.threshold)
-    found = int(np.isin(salted[known], np.array(sketch.hashes, dtype=np.uint64)).sum())
-    twin = _twin_chance(sketch)[number[known]]
-    return judge_overlap(found, int(known.sum()), twin)
+    own, number = sketch.hashes_of(rows, key), shared[first]
+    known = own <= np.uint64(sketch.threshold)
+    found = int(np.isin(own[known], np.array(sketch.hashes, dtype=np.uint64)).sum())
+    return judge_overlap(found, int(known.sum()), np.array(sketch.twins)[number[known]])
 
 
 def judge_overlap(found: int, compared: int, twin: Array) -> TrainedOn:
@@ -230,12 +243,6 @@ def judge_overlap(found: int, compared: int, twin: Array) -> TrainedOn:
     )
     share, lower, upper = (min(max(end, 0.0), 1.0) for end in (share, lower, upper))
     return TrainedOn(share, lower, upper, compared, found, chance, too_many)
-
-
-def _twin_chance(sketch: RowSketch) -> Array:
-    """Return the chance of a twin in training by the number of groups shared; a half where training had nobody."""
-    people, unique = np.array(sketch.people, dtype=np.float64), np.array(sketch.unique, dtype=np.float64)
-    return np.asarray((people - unique + 1) / (people + 2))
 
 
 def _at_least(found: int, compared: int, chance: float) -> float:

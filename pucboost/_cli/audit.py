@@ -86,6 +86,11 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--subgroup", metavar="COL", help="column with subgroups to judge separately")
     parser.add_argument("--cluster", metavar="COL", help="column that tells which rows belong to one person")
     parser.add_argument(
+        "--row-key",
+        metavar="FILE or env:NAME",
+        help="the key with which the model was trained, to tell whether it was trained on these people",
+    )
+    parser.add_argument(
         "--favourable",
         choices=("lower", "higher"),
         help="which predictions people prefer (default: as the model keeps it, if it does)",
@@ -188,6 +193,7 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         table.source,
         table.label,
         margin=given.margin,
+        row_key=given.row_key,
         relative=given.relative,
         margin_set_by=given.margin_set_by,
         weight=table.weight,

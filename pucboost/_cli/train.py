@@ -157,8 +157,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="any other parameter of the engine, or of pucboost (compact, max_virtual_rows, valid_augmentation, "
-        "anchor=base, expect_shared=GROUP, expect_revealing=COLUMN, keep_row_hashes=false); values are read as JSON, "
-        "else as text; repeat the option for more",
+        "anchor=base, expect_shared=GROUP, expect_revealing=COLUMN, row_key=FILE or env:NAME); values are read as "
+        "JSON, else as text; repeat the option for more",
     )
     model.add_argument(
         "--favourable",

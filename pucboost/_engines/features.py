@@ -198,6 +198,7 @@ FEATURES: tuple[Feature, ...] = (
     _whole_table(
         "calibrate_masks", True, "it needs the outcomes of everybody, and those of other workers are not there"
     ),
+    _whole_table("row_key", "env:KEY", "which people are kept is known only from the rows of all workers"),
     _whole_table("external_memory", "folder", "it is for one machine; more workers can share the table"),
     Feature(
         "Several machines",

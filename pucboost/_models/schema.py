@@ -48,8 +48,8 @@ class TrainingSummary(PlanSummary):
     """The sets of groups that at least five people shared, as masks; None if there are too many to keep."""
     coded_columns: tuple[int, ...] = ()
     """Positions of the columns that hold categories: LightGBM keeps its lists of categories without them."""
-    training_sketch: RowSketch | None = None
-    """Hashes of some of the rows, by which an audit recognises training data; None if it was to be left out."""
+    row_hashes: RowSketch | None = None
+    """Keyed hashes of some of the rows, by which an audit recognises training data; None unless there was a key."""
     per_exposure: bool = False
     """Whether the labels were totals over an exposure, so that the model predicts per unit of it."""
 
@@ -77,7 +77,7 @@ class TrainingSummary(PlanSummary):
         cls,
         virtual: VirtualTable,
         table: SourceTable,
-        sketch: RowSketch | None,
+        sketch: RowSketch | None = None,
         per_exposure: bool = False,
         mask_calibration: float = 0.0,
     ) -> TrainingSummary:
@@ -91,7 +91,7 @@ class TrainingSummary(PlanSummary):
             **described,
             masks_seen=tuple(masks[enough].tolist()) if kept else None,
             coded_columns=tuple(table.source.coded),
-            training_sketch=sketch,
+            row_hashes=sketch,
             per_exposure=per_exposure,
             unstored_withheld=bool(table.source.is_sparse and table.available is not None),
             mask_calibration=mask_calibration,
@@ -102,10 +102,7 @@ class TrainingSummary(PlanSummary):
     def of_part(
         cls, virtual: VirtualTable, table: SourceTable, plan: SharedPlan, per_exposure: bool = False
     ) -> TrainingSummary:
-        """Summarise the whole table of which a worker has a part.
-
-        There is no sketch of people: the smallest salted hashes would need a salt made of all rows first.
-        """
+        """Summarise the whole table of which a worker has a part."""
         whole = {
             "source_rows": plan.allocation.rows,
             "virtual_rows": plan.virtual_rows,
@@ -136,8 +133,8 @@ def rounded_people(counts: Sequence[int]) -> tuple[int, ...]:
 
 def model_schema(consent: Consent, summary: TrainingSummary) -> dict[str, Any]:
     """Return consent and summary as plain data."""
-    sketch = summary.training_sketch
-    kept = asdict(replace(summary, training_sketch=None)) | {"training_sketch": sketch and sketch.to_dict()}
+    sketch = summary.row_hashes
+    kept = asdict(replace(summary, row_hashes=None)) | {"row_hashes": sketch and sketch.to_dict()}
     return {"format": FORMAT, "consent": consent.to_dict(), "summary": kept}
 
 
@@ -183,7 +180,7 @@ def _check_entries(given: Any, name: str, needed: tuple[str, ...]) -> None:
 
 
 _COUNTS = ("source_rows", "virtual_rows", "complete_rows")
-_MAY_BE_ABSENT = ("engine", "favourable", "mask_people")
+_MAY_BE_ABSENT = ("engine", "favourable", "mask_people", "row_hashes")
 """Entries that files of early 0.2.0 do not have."""
 
 
@@ -210,8 +207,8 @@ def _read_summary(given: Any, consent: Consent) -> TrainingSummary:
     for name in ("per_exposure", "unstored_withheld"):
         if not isinstance(known[name], bool):
             raise NotValidError(f"{name} is {known[name]!r:.60}, not true or false")
-    if known["training_sketch"] is not None:
-        known["training_sketch"] = _read_sketch(known["training_sketch"], consent)
+    if known["row_hashes"] is not None:
+        known["row_hashes"] = _read_sketch(known["row_hashes"], consent)
     return TrainingSummary(**known)
 
 
@@ -238,14 +235,19 @@ def _counts_of_masks(values: Any, masks: tuple[int, ...] | None) -> tuple[int, .
 
 
 def _read_sketch(given: Any, consent: Consent) -> RowSketch:
-    _check_entries(given, "training_sketch", ("salt", "hashes", "complete", "people", "unique"))
+    _check_entries(given, "row_hashes", ("hashes", "complete", "twins", "salt", "check"))
     if not isinstance(given["complete"], bool):
-        raise NotValidError(f"complete of training_sketch is {given['complete']!r:.60}, not true or false")
-    for name in ("people", "unique"):
-        counts = given[name]
-        if not isinstance(counts, list) or len(counts) != consent.n_groups + 1 or not all(map(is_whole, counts)):
-            raise NotValidError(f"{name} of training_sketch does not have one count for 0 … {consent.n_groups} groups")
+        raise NotValidError(f"complete of row_hashes is {given['complete']!r:.60}, not true or false")
+    if not isinstance(given["check"], str) or not given["check"]:
+        raise NotValidError("check of row_hashes does not tell the key")
+    twins = given["twins"]
+    if not isinstance(twins, list) or len(twins) != consent.n_groups + 1 or not all(map(_is_chance, twins)):
+        raise NotValidError(f"twins of row_hashes does not have one chance for 0 … {consent.n_groups} groups")
     return RowSketch.from_dict(given)
+
+
+def _is_chance(value: Any) -> bool:
+    return isinstance(value, float) and 0 < value <= 1
 
 
 def check_names(consent: Consent, booster: Any, where: str) -> None:

@@ -35,6 +35,7 @@ from .._tables.sources import (
     eager,
     row_source,
 )
+from .._virtual.merging import read_row_key
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
 from .datasets import is_read_by_us, read_dataset, whole_of
 
@@ -61,7 +62,7 @@ OWN_KEYS = (
     "anchor_strength",
     "expect_shared",
     "expect_revealing",
-    "keep_row_hashes",
+    "row_key",
     "favourable",
     "plan",
 )
@@ -96,7 +97,8 @@ class Settings:
     external_memory: Path | None = None
     expect_shared: Any = None
     expect_revealing: Any = None
-    keep_row_hashes: bool = True
+    row_key: Any = None
+    """Where the key of row hashes is; never the key itself."""
     favourable: Favourable | None = None
     plan: PlanPart | None = None
     """The slice of a plan that several workers agree on."""
@@ -142,9 +144,6 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
     compact = own.get("compact", False)
     if compact not in (True, False, None, "auto"):
         raise ValueError(f"compact must be True, False or 'auto', got {compact!r}.")
-    sketch = own.get("keep_row_hashes", True)
-    if not isinstance(sketch, bool):
-        raise ValueError(f"keep_row_hashes must be True or False, got {sketch!r}.")
     plan = _check_plan(own)
     check_features(own.get("engine", DEFAULT_ENGINE), {**own, "plan": None if plan is None else "with a shared plan"})
     augmentation = check_augmentation(own.get("augmentation", "balanced") if plan is None else plan.plan.augmentation)
@@ -166,7 +165,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             external_memory=_check_external_memory(own.get("external_memory")),
             expect_shared=own.get("expect_shared"),
             expect_revealing=own.get("expect_revealing"),
-            keep_row_hashes=sketch,
+            row_key=check_row_key(own.get("row_key")),
             favourable=check_favourable(own.get("favourable")),
             plan=plan,
         ),
@@ -208,6 +207,13 @@ def _check_external_memory(folder: Any) -> Path | None:
     if not isinstance(folder, (str, Path)) or not Path(folder).is_dir():
         raise ValueError(f"external_memory must be an existing folder, got {folder!r}.")
     return Path(folder)
+
+
+def check_row_key(where: Any) -> Any:
+    """Return where the key is, if one can be read there now; training takes long."""
+    if where is not None:
+        read_row_key(where)
+    return where
 
 
 def _check_anchor(anchor: Any) -> Any:

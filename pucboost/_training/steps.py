@@ -26,7 +26,14 @@ from .._kernels.compiling import engine_threads, thread_count
 from .._losses import Objective, per_unit
 from .._models.schema import TrainingSummary, attach_schema, kept_of, unprotected
 from .._tables.sources import SourceTable
-from .._virtual.merging import RowSketch, mean_hessian, merge_people, merge_virtual_rows, wants_compaction
+from .._virtual.merging import (
+    RowSketch,
+    mean_hessian,
+    merge_people,
+    merge_virtual_rows,
+    read_row_key,
+    wants_compaction,
+)
 from .._virtual.plan import ENGINE_MAX_ROWS, MaskPlan, child_seed, default_copies, plan_masks
 from .._virtual.rows import MaskedRows, SelectedTable, VirtualTable, erased_table, shown_table
 from .request import TrainingRequest, ValidationTables
@@ -505,8 +512,8 @@ def _facts(training: Training) -> TrainingSummary:
     if part is not None:
         return TrainingSummary.of_part(virtual, request.table, part.plan, request.per_exposure)
     sketch = None
-    if request.settings.keep_row_hashes:
-        sketch = RowSketch.of(virtual.people_as_given(), virtual.rows.plan.seed)
+    if request.settings.row_key is not None:
+        sketch = RowSketch.of(virtual.people_as_given(), read_row_key(request.settings.row_key))
     strength = request.settings.calibrate_masks if request.calibrates else 0.0
     summary = TrainingSummary.of(virtual, request.table, sketch, request.per_exposure, strength)
     return summary if training.coded_columns is None else replace(summary, coded_columns=training.coded_columns)

@@ -27,6 +27,7 @@ from .request import (
     check_both_or_neither,
     check_can_be_calibrated,
     check_held_out,
+    check_row_key,
     check_same_consent,
     for_data,
     model_to_continue,
@@ -115,10 +116,10 @@ def train(
           they are only pulled towards it.
         - ``expect_shared``: groups in which every value was really shared; no ``EncodedSilenceWarning`` about them
         - ``expect_revealing``: base columns that must stay although they tell who withholds; no such warning about them
-        - ``keep_row_hashes``: False leaves out of the model the hashes by which an audit recognises people that it was
-          trained on: 256, or one for every ten people if these are fewer. They tell how far two tables overlap. About a
-          single person they can tell something only if that person is among them, and only to somebody who knows all
-          their features and guesses the label.
+        - ``row_key``: where a secret key is, the name of a file, or ``"env:NAME"`` for an environment variable. The
+          model then keeps hashes of at most 256 people, by which an audit that is given the same key recognises those
+          that the model was trained on. They say nothing without the key, which the model does not keep. By default a
+          model keeps no hashes.
         - ``favourable``: ``"lower"`` (a premium) or ``"higher"`` (an approval): which predictions people prefer. The
           model keeps it, so that the bonus (``sharing="best"``), sharing effects, letters and audits need not be told.
         - ``seed``: shared with the engine; without it the masks use 0
@@ -274,7 +275,7 @@ def refit(
     augmentation: str = "balanced",
     copies: float | None = None,
     seed: int = 0,
-    keep_row_hashes: bool = True,
+    row_key: Any = None,
     num_threads: int | None = None,
 ) -> Any:
     """Return a booster with the same trees whose leaves are fitted to other people, on virtual rows.
@@ -299,8 +300,8 @@ def refit(
         Who shares what, if the values do not show it, as in :class:`Dataset`.
     augmentation, copies, seed
         Which virtual rows are used, as in :func:`train`.
-    keep_row_hashes
-        False leaves out the hashes by which an audit recognises the people in X, as in :func:`train`.
+    row_key
+        Where the key is with which an audit can recognise the people in X, as in :func:`train`.
     num_threads
         Threads; by default as in :func:`train`.
 
@@ -351,7 +352,7 @@ def refit(
             augmentation=augmentation,
             copies=copies,
             calibrate_masks=strength,
-            keep_row_hashes=keep_row_hashes,
+            row_key=check_row_key(row_key),
             favourable=before.favourable,
         ),
         EngineParams(

@@ -1,15 +1,19 @@
 """Equal rows: merged into one, and recognised by the audit.
 
 Hashes stand for rows: equal rows have equal hashes, whatever container holds them and however they are read. By them
-virtual rows that are equal after masking are merged (128 bits), and a model keeps a few of its people's (64 bits).
+virtual rows that are equal after masking are merged (128 bits), and an audit recognises people (64 bits). A model keeps
+some of its people's only with a key, without which nobody can tell whose they are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +25,6 @@ from .._kernels.rows import assign_cells, hash_rows
 from .._losses import Objective, Softmax
 from .._persistence import pickled
 from .._tables.sources import SourceTable, SubsetSource
-from .plan import seed_bits
 from .rows import MergedTable, SelectedRows, VirtualTable
 
 
@@ -52,12 +55,6 @@ def hash_people(people: VirtualTable, label: Array | None = None) -> Array:
     return out
 
 
-def hash_again(hashes: Array, salt: int, threads: int) -> Array:
-    """Return other hashes, one to one; without the salt nobody can tell which of them belongs to a row."""
-    nothing = np.empty((len(hashes), 0), dtype=np.float32)
-    return np.ascontiguousarray(hash_block(nothing, hashes ^ np.uint64(salt), threads)[:, 0])
-
-
 def _as_float32(values: Array) -> Array:
     with np.errstate(over="ignore"):  # infinite is a value like any other
         return values.astype(np.float32, copy=False)
@@ -74,69 +71,112 @@ def _bits(labels: Array) -> Array:
 #
 # The k smallest hashes of a table are a random sample of its distinct rows that anybody can draw again: a row of
 # another table whose hash is at most the largest one kept was trained on if and only if its hash is among those kept.
-# So the overlap of two tables can be estimated from k numbers, whatever the order of rows. Somebody who knows
-# everything about a person but the label can test a guess of it against a model file with probability k/n, which is
-# kept small: k grows with n up to 256, and is at most n/10. Other people's rows can be equal by chance, so a sketch
-# also counts how many of its own people have a twin, by how many groups they share. A model trained in parts has no
-# sketch: its hashes would need a salt that is made of the counts of all parts first.
+# So the overlap of two tables can be estimated from k numbers, whatever the order of rows. Other people's rows can be
+# equal by chance, so a sketch also tells how often its own people have a twin, by how many groups they share.
+#
+# Rows of a few columns are few: whoever can hash a row can hash all that are possible, and read the sketch, labels
+# included. A salt that stands beside the hashes does not help. So a model keeps none unless it is given a key, which
+# it does not keep, and hashes what only the key can repeat (BLAKE2 with a key).
 
 
 SKETCH_SIZE = 256
 """How many hashes a model keeps: 4 kB in its file. On as many people as were trained on, a share of one half is known
 to 3 percentage points; an audit of 1/85 as many people still compares three of them, the fewest that can decide."""
 
-PEOPLE_PER_HASH = 10
-"""A model keeps hashes of no more than one row in so many, also of small tables."""
+SHORTEST_KEY = 16
+"""In bytes; who has a model can try shorter ones."""
 
 _LAST = 2**64 - 1
 
 
+def read_row_key(given: Any) -> bytes:
+    """Return the secret that ``row_key`` names, 32 bytes: what is in a file, or in an environment variable.
+
+    It is never given itself, or it would be in pickles and tracebacks.
+    """
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"row_key must be the name of a file, or 'env:NAME', got {type(given).__name__!r}.")
+    where = os.fspath(given)
+    if where.startswith("env:"):
+        secret = os.environ.get(where[4:], "").encode()
+    else:
+        try:
+            secret = Path(where).read_bytes()
+        except OSError as error:
+            raise ValueError(
+                f"row_key: no key can be read from a file of that name ({error.strerror}). Name a file, or an "
+                "environment variable as 'env:NAME'."
+            ) from None
+    secret = secret.strip()
+    if len(secret) < SHORTEST_KEY:
+        found = f"the key has {len(secret)} bytes" if secret else "there is no key"
+        raise ValueError(
+            f"row_key: {found} where it should be; it needs at least {SHORTEST_KEY}. Make one with "
+            'python -c "import secrets; print(secrets.token_hex(32))".'
+        )
+    return hashlib.blake2b(secret, digest_size=32).digest()
+
+
 @dataclass(frozen=True)
 class RowSketch:
-    """The smallest salted hashes of the distinct rows of a table, and how often its rows have a twin."""
+    """The smallest hashes of the distinct rows of a table, and how often its rows have a twin."""
 
-    salt: int
     hashes: tuple[int, ...]
     """In ascending order."""
     complete: bool
     """Whether every row of the table is among them."""
-    people: tuple[int, ...]
-    """How many people share 0, 1, … groups."""
-    unique: tuple[int, ...]
-    """How many of them have a row, label included, that nobody else has."""
+    twins: tuple[float, ...]
+    """The chance that somebody who shares 0, 1, … groups has the row of another, label included."""
+    salt: str = ""
+    """Other models have other hashes of the same people."""
+    check: str = ""
+    """By which the key is recognised; empty if there is none, and then a sketch never leaves the audit."""
 
     def __reduce__(self) -> Any:
         return pickled("RowSketch", vars(self))
 
     @classmethod
-    def of(
-        cls, people: VirtualTable, seed: int, size: int | None = SKETCH_SIZE, one_in: int = PEOPLE_PER_HASH
-    ) -> RowSketch:
-        """Sketch a table with one row per person, as they share it; a pure function of its rows and the seed.
+    def of(cls, people: VirtualTable, key: bytes | None = None, size: int = SKETCH_SIZE) -> RowSketch:
+        """Sketch a table with one row per person, as they share it; a pure function of its rows and the key.
 
-        Keep at most ``size`` hashes (None: all), and no more than that of one row in ``one_in``. Rows of weight 0 were
-        not trained on and are left out. The salt is a hash of the seed and of the counts that the sketch holds anyway:
-        the same training gives the same sketch, and sketches of tables with other counts cannot be compared. A hash of
-        the rows themselves would tell whoever knows all labels but a few what these are.
+        Rows of weight 0 were not trained on and are left out.
         """
         hashes, shared = hash_people(people), shared_counts(people.rows.plan.available, people.rows.threads)
         weight = people.table.weight
         if weight is not None and not weight.all():
             hashes, shared = hashes[weight > 0], shared[weight > 0]
         # Equal rows share equally much, so twins can be looked for among those who do.
-        distinct, counts, unique = [], [], []
+        distinct, twins = [], []
         for number in range(people.rows.consent.n_groups + 1):
             found, times = _distinct(hashes[shared == number])
             distinct.append(found)
-            counts.append(int(times.sum()))
-            unique.append(int((times == 1).sum()))
+            have_twins = times.sum() - (times == 1).sum()
+            # A half where there is nobody. Rounded up, so that two models do not tell the row of who is in one of them.
+            twins.append(min(999, math.ceil(1000 * (have_twins + 1) / (times.sum() + 2))) / 1000)
         rows = np.concatenate(distinct)
-        digest = hashlib.sha256(repr((seed_bits(seed), counts, unique)).encode()).digest()
-        salt = int.from_bytes(digest[:8], "little")
-        salted = hash_again(rows, salt, people.rows.threads)
-        few = len(salted) if size is None else min(size, max(1, len(salted) // one_in))
-        kept = salted if len(salted) <= few else np.partition(salted, few - 1)[:few]
-        return cls(salt, tuple(np.sort(kept).tolist()), len(kept) == len(salted), tuple(counts), tuple(unique))
+        salt = "" if key is None else hashlib.blake2b(rows.tobytes(), key=key, digest_size=8).hexdigest()
+        check = "" if key is None else _keyed(key, salt).hexdigest()
+        kept = cls((), False, tuple(twins), salt, check).hashes_of(rows, key)
+        kept = kept if len(kept) <= size else np.partition(kept, size - 1)[:size]
+        return cls(tuple(np.sort(kept).tolist()), len(kept) == len(rows), tuple(twins), salt, check)
+
+    def hashes_of(self, rows: Array, key: bytes | None) -> Array:
+        """Return what this sketch has in place of the hashes of rows; raise for another key than its own."""
+        if key is None:
+            return rows
+        self.check_key(key)
+        of_model = _keyed(key, self.salt)
+        bits, digests = rows.astype("<u8").tobytes(), bytearray()
+        for start in range(0, len(bits), 8):
+            one = of_model.copy()
+            one.update(bits[start : start + 8])
+            digests += one.digest()
+        return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+    def check_key(self, key: bytes) -> None:
+        """Raise for another key than that of the sketch: by it nobody would be recognised."""
+        if _keyed(key, self.salt).hexdigest() != self.check:
+            raise ValueError("row_key is another key than that with which the model was trained.")
 
     @property
     def threshold(self) -> int:
@@ -145,20 +185,18 @@ class RowSketch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; hashes as one hexadecimal text, since not every reader of JSON knows 64-bit integers."""
-        return {
-            "salt": f"{self.salt:016x}",
-            "hashes": "".join(f"{one:016x}" for one in self.hashes),
-            "complete": self.complete,
-            "people": list(self.people),
-            "unique": list(self.unique),
-        }
+        return {**vars(self), "hashes": "".join(f"{one:016x}" for one in self.hashes), "twins": list(self.twins)}
 
     @classmethod
     def from_dict(cls, kept: Mapping[str, Any]) -> RowSketch:
         """Inverse of :meth:`to_dict`."""
         text = kept["hashes"]
         hashes = tuple(int(text[i : i + 16], 16) for i in range(0, len(text), 16))
-        return cls(int(kept["salt"], 16), hashes, kept["complete"], tuple(kept["people"]), tuple(kept["unique"]))
+        return cls(hashes, kept["complete"], tuple(kept["twins"]), kept["salt"], kept["check"])
+
+
+def _keyed(key: bytes, salt: str) -> Any:
+    return hashlib.blake2b(key=key, salt=bytes.fromhex(salt), digest_size=8)
 
 
 def _distinct(hashes: Array) -> tuple[Array, Array]:

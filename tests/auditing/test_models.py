@@ -226,7 +226,7 @@ def test_reference_models_come_from_the_training_data() -> None:
     train, test = TEASER.sample(600, 0), TEASER.sample(600, 1)
     fresh = audit(TEASER.puc_prediction, test)
     given = audit(TEASER.puc_prediction, test, train_data=(train.X, train.y))
-    assert given.warnings == fresh.warnings
+    assert given.warnings == fresh.warnings[:-1]  # the last says that nobody knows whom the model was trained on
     assert numbers(given) == numbers(fresh)
     assert given.averages[0].base_model != fresh.averages[0].base_model
 

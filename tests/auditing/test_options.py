@@ -37,7 +37,7 @@ def test_every_option_is_in_the_types_the_signature_and_the_docstring() -> None:
     assert set(OPTIONS) == set(AuditOptions.__annotations__)
     assert AuditOptions.__required_keys__ == frozenset()
     parameters = inspect.signature(puc.audit).parameters
-    assert list(parameters) == ["model", "X", "y", "margin", "train_data", "truth", *OPTIONS]
+    assert list(parameters) == ["model", "X", "y", "margin", "train_data", "row_key", "truth", *OPTIONS]
     defaults = {"level": 0.95, "min_count": 40, "partial": None, "folds": 5, "loss": "auto", "optional": None}
     assert {name: parameters[name].default for name in defaults} == defaults
     assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for name, p in parameters.items() if name in OPTIONS)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,14 @@ from pucboost._auditing.training_data import estimate_overlap, judge_overlap, on
 from pucboost._consent import Consent, shared_counts
 from pucboost._models.schema import model_schema, read_schema
 from pucboost._tables.sources import SourceTable, row_source
-from pucboost._virtual.merging import RowSketch, hash_people
+from pucboost._virtual.merging import RowSketch, hash_people, read_row_key
 from pucboost._virtual.rows import VirtualTable, shown_table
 
 SETTINGS: dict[str, Any] = {"margin": 0.45, **QUICK}
-PARAMS = {"objective": "binary", "optional": [2], "num_leaves": 7, **QUIET}
+os.environ["PUCBOOST_TEST_KEY"] = "0123456789abcdef-a-secret"
+ROW_KEY = "env:PUCBOOST_TEST_KEY"
+SETTINGS["row_key"] = ROW_KEY
+PARAMS = {"objective": "binary", "optional": [2], "num_leaves": 7, "row_key": ROW_KEY, **QUIET}
 SEEN, FRESH = HARMLESS.sample(1600, 0), HARMLESS.sample(1600, 1)
 
 
@@ -74,7 +79,7 @@ def test_training_people_in_any_order_are_not_certified(booster: Any) -> None:
         "The model was trained on about 100% of the audited people, so it cannot be certified"
     )
     assert report.warnings[0] == report.reason
-    assert report.support.trained_on.found == report.support.trained_on.compared == 160  # one person in ten
+    assert report.support.trained_on.found == report.support.trained_on.compared == 256
     assert CERTIFIED not in report.verdicts.values()
     assert json.loads(report.to_json())["support"]["trained_on"]["too_many"] is True
     assert known_share(booster, SEEN.X[rows[:700]], SEEN.y[rows[:700]]) == 1.0
@@ -113,7 +118,7 @@ def test_an_inconclusive_audit_says_it_first_and_what_is_proven_stays() -> None:
 
 
 def test_train_data_are_compared_too() -> None:
-    model = train(keep_row_hashes=False)
+    model = train(row_key=None)
     half = some_rows(800)
     X, y = np.vstack([SEEN.X[half], FRESH.X[:800]]), np.r_[SEEN.y[half], FRESH.y[:800]]
     report = audit(model, X, y, train_data=(SEEN.X, SEEN.y))
@@ -127,11 +132,44 @@ def test_train_data_are_compared_too() -> None:
     assert known_share(train(), SEEN.X, SEEN.y, train_data=(FRESH.X, FRESH.y)) == 1.0
 
 
-def test_without_a_sketch_the_audit_says_that_it_cannot_tell() -> None:
-    report = audit(train(keep_row_hashes=False), SEEN.X, SEEN.y)
-    assert report.verdict == CERTIFIED
-    assert report.support.trained_on is None
-    assert report.warnings[0].startswith("The model keeps no sketch of its training rows, so this audit cannot tell")
+NOT_KNOWN = "Whether the model was trained on these people is not known: "
+HELD_OUT = ". They must be people it has not seen."
+
+
+def test_without_hashes_or_key_the_audit_says_that_it_is_not_known(booster: Any) -> None:
+    nothing_kept = NOT_KNOWN + "it keeps nothing about single people" + HELD_OUT
+    no_key = NOT_KNOWN + "it keeps hashes of some, and comparing these takes the row_key of its training" + HELD_OUT
+    plain = puc.train({**PARAMS, "row_key": None, "augmentation": "none"}, puc.Dataset(SEEN.X, SEEN.y), 3)
+    for model, key, said in (
+        (train(row_key=None), None, nothing_kept),
+        (train(row_key=None), ROW_KEY, nothing_kept),
+        (plain, None, nothing_kept),
+        (booster, None, no_key),
+    ):
+        report = audit(model, SEEN.X, SEEN.y, row_key=key, **NO_FIT)
+        assert report.support.trained_on is None
+        assert report.warnings[-1] == said
+    assert audit(train(row_key=None), FRESH.X, FRESH.y).verdict == CERTIFIED
+
+
+def test_another_key_is_an_error(booster: Any, tmp_path: Path) -> None:
+    """With it nobody would be recognised."""
+    (tmp_path / "other").write_text("another secret of many bytes")
+    model = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1, row_key=ROW_KEY).fit(SEEN.X, SEEN.y)
+    for one in (booster, make_pipeline(FunctionTransformer(), model)):
+        with pytest.raises(ValueError, match="row_key is another key than that with which the model was trained"):
+            audit(one, SEEN.X, SEEN.y, row_key=tmp_path / "other", optional=[2], **NO_FIT)
+
+
+def test_neither_files_nor_pickles_hold_the_key(booster: Any, tmp_path: Path) -> None:
+    model = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1, row_key=ROW_KEY).fit(SEEN.X, SEEN.y)
+    puc.save_model(booster, tmp_path / "model.txt")
+    held = [(tmp_path / "model.txt").read_bytes(), pickle.dumps(booster), pickle.dumps(model)]
+    secret = os.environ["PUCBOOST_TEST_KEY"].encode()
+    for one in held:
+        assert secret not in one
+        assert read_row_key(ROW_KEY) not in one
+        assert read_row_key(ROW_KEY).hex().encode() not in one
 
 
 def test_of_too_few_people_nothing_is_said() -> None:
@@ -188,10 +226,10 @@ def with_text(X: Any) -> pd.DataFrame:
 def test_estimators() -> None:
     rows = some_rows(900)
     frame = with_text(SEEN.X)
-    model = puc.PUCClassifier(optional=["z"], n_estimators=3, n_jobs=1).fit(frame, WORDS)
+    model = puc.PUCClassifier(optional=["z"], n_estimators=3, n_jobs=1, row_key=ROW_KEY).fit(frame, WORDS)
     seen, labels = frame.iloc[rows].query("region != 'east'"), pd.Series(WORDS).iloc[rows]
     labels = labels[seen.index]
-    quick = {"margin": 0.45, **NO_FIT}
+    quick = {"margin": 0.45, "row_key": ROW_KEY, **NO_FIT}
     for report in (
         model.audit(seen, labels, **quick),
         model.audit(seen, labels, target_class="no", **quick),
@@ -201,18 +239,18 @@ def test_estimators() -> None:
         assert (report.support.trained_on.too_many, share(report)) == (True, 1.0)
     fresh = model.audit(with_text(FRESH.X), np.array(["no", "yes"])[FRESH.y.astype(int)], **SETTINGS)
     assert (fresh.verdict, share(fresh)) == (CERTIFIED, 0)
-    without = puc.PUCRegressor(optional=["z"], n_estimators=3, n_jobs=1, keep_row_hashes=False).fit(frame, SEEN.y)
+    without = puc.PUCRegressor(optional=["z"], n_estimators=3, n_jobs=1, row_key=None).fit(frame, SEEN.y)
     report = puc.audit(without, frame, SEEN.y, optional=["z"], **quick)
-    assert any("keeps no sketch" in warning for warning in report.warnings)
+    assert any("keeps nothing about single people" in warning for warning in report.warnings)
 
 
 def test_where_it_cannot_be_known_nothing_is_claimed(booster: Any) -> None:
     report = audit(lambda table: puc.predict(booster, table), SEEN.X, SEEN.y, optional=[2])
     assert report.support.trained_on is None
-    assert report.warnings == ()
+    assert [warning for warning in report.warnings if "keeps nothing about single people" not in warning] == []
     noise = iter(range(10**6))
     jitter = FunctionTransformer(lambda X: X + 1e-3 * next(noise))
-    last = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1)
+    last = puc.PUCClassifier(optional=[2], n_estimators=3, n_jobs=1, row_key=ROW_KEY)
     assert known_share(make_pipeline(jitter, last).fit(SEEN.X, WORDS), SEEN.X, WORDS, optional=[2]) == 0
 
 
@@ -221,7 +259,7 @@ def test_where_it_cannot_be_known_nothing_is_claimed(booster: Any) -> None:
 
 def test_what_files_hold(booster: Any, tmp_path: Path) -> None:
     kept = json.loads(json.dumps(model_schema(booster.consent, booster.puc_summary)))
-    assert set(kept["summary"]["training_sketch"]) == {"salt", "hashes", "complete", "people", "unique"}
+    assert set(kept["summary"]["row_hashes"]) == {"salt", "check", "hashes", "complete", "twins"}
     puc.save_model(booster, tmp_path / "model.txt")
     assert puc.load_model(tmp_path / "model.txt").puc_summary == booster.puc_summary
     again = train()
@@ -266,7 +304,7 @@ def draw(kind: str, n: int, rng: np.random.Generator, silent: float = 0.4) -> tu
 @cache
 def trained_on(kind: str, seed: int) -> tuple[Any, Any, RowSketch]:
     X, y = draw(kind, 2000, np.random.default_rng(seed))
-    return X, y, RowSketch.of(shown(X, y), 0)
+    return X, y, RowSketch.of(shown(X, y))
 
 
 def simulate(kind: str, portion: float, times: int = 25, silent: float = 0.4) -> list[Any]:
@@ -279,7 +317,7 @@ def simulate(kind: str, portion: float, times: int = 25, silent: float = 0.4) ->
         new_X, new_y = draw(kind, 1000 - k, rng, silent)
         audited = shown(np.vstack([X[old], new_X]), np.r_[y[old], new_y])
         counts = shared_counts(audited.rows.plan.available)
-        found.append(estimate_overlap(sketch, hash_people(audited), counts, 1))
+        found.append(estimate_overlap(sketch, hash_people(audited), counts))
     return found
 
 
@@ -321,8 +359,3 @@ def test_the_rule_by_hand() -> None:
     assert not judge_overlap(450, 1000, twins).too_many
     assert judge_overlap(520, 1000, twins).too_many
     assert judge_overlap(450, 1000, np.full(1000, 0.3)).share is None
-
-
-def test_twins_are_counted_by_how_much_people_share() -> None:
-    sketch = RowSketch(0, (), True, (98, 998), (0, 998))
-    assert overlap._twin_chance(sketch).tolist() == [0.99, 0.001]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ NAMES, OPTIONAL = ["age", "sex", "app", "blood", "history"], ["app", "blood", "h
 SEEN, FRESH = FAMILY.sample(1500, seed=0), FAMILY.sample(1200, seed=1)
 X, y = pd.DataFrame(SEEN.X, columns=NAMES), SEEN.y
 X_new, y_new = pd.DataFrame(FRESH.X, columns=NAMES), FRESH.y
-SETTINGS: dict[str, Any] = {"margin": 0.05, **QUICK}
+os.environ["PUCBOOST_TEST_KEY"] = "0123456789abcdef-a-secret"
+ROW_KEY = {"row_key": "env:PUCBOOST_TEST_KEY"}
+SETTINGS: dict[str, Any] = {"margin": 0.05, **ROW_KEY, **QUICK}
 
 
 def classifier(**given: Any) -> puc.PUCClassifier:
-    return puc.PUCClassifier(**{"optional": OPTIONAL, "n_estimators": 5, "num_leaves": 7, "n_jobs": 1, **given})
+    params = {"optional": OPTIONAL, "n_estimators": 5, "num_leaves": 7, "n_jobs": 1}
+    return puc.PUCClassifier(**{**params, **ROW_KEY, **given})
 
 
 def scaled(model: Any) -> Any:
@@ -86,7 +90,7 @@ def test_assert_consent_takes_pipelines() -> None:
 
 
 def test_outcomes_are_transformed_as_in_training() -> None:
-    regressor = puc.PUCRegressor(optional=[2, 3, 4], n_estimators=5, n_jobs=1)
+    regressor = puc.PUCRegressor(optional=[2, 3, 4], n_estimators=5, n_jobs=1, **ROW_KEY)
     model = TransformedTargetRegressor(make_pipeline(StandardScaler(), regressor), func=np.log1p, inverse_func=np.expm1)
     model.fit(SEEN.X, y + 1.0)
     assert known_share(model, SEEN.X, y + 1.0) == 1
@@ -142,8 +146,8 @@ def test_the_report_says_where_a_pipeline_cannot_be_asked() -> None:
     model = make_pipeline(fickle, classifier(optional=[2, 3, 4])).fit(SEEN.X, y)
     report = audit(model, FRESH.X, y_new, optional=[2, 3, 4], **NO_FIT)
     assert report.support.trained_on is None
-    (said,) = (warning for warning in report.warnings if "cannot tell whether it was trained" in warning)
+    (said,) = (warning for warning in report.warnings if "Whether the model was trained on these people" in warning)
     assert "could not be brought into the form that it was trained on (ValueError" in said
     assert said in str(report)
-    without = scaled(classifier(keep_row_hashes=False)).fit(X, y)
-    assert any("keeps no sketch of its training rows" in warning for warning in audit(without, **NO_FIT).warnings)
+    without = scaled(classifier(row_key=None)).fit(X, y)
+    assert any("keeps nothing about single people" in warning for warning in audit(without, **NO_FIT).warnings)

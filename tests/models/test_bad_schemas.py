@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -29,7 +30,9 @@ def trained(engine: str, anchored: bool = False) -> Any:
     X, y = make_table(300)
     table = pd.DataFrame(X, columns=NAMES)
     anchor = lgb.train({"verbosity": -1, "objective": "binary"}, lgb.Dataset(table[["b"]], y), 2) if anchored else None
-    return kit.fit(table, y, 3, optional=GROUPS, **({} if anchor is None else {"anchor": anchor}))
+    os.environ["PUCBOOST_TEST_KEY"] = "0123456789abcdef-a-secret"
+    more = {"row_key": "env:PUCBOOST_TEST_KEY"} | ({} if anchor is None else {"anchor": anchor})
+    return kit.fit(table, y, 3, optional=GROUPS, **more)
 
 
 def with_schema(text: str, change: Callable[[str], str]) -> str:
@@ -119,9 +122,10 @@ BAD = {
     "exposure": (edit("summary", "per_exposure", to="no"), "per_exposure is 'no', not true or false"),
     "calibration": (edit("summary", "mask_calibration", to="much"), "mask_calibration is 'much', not a number"),
     "loading": (edit("summary", "loading", to=[1]), "loading is \\[1\\], not a number"),
-    "sketch": (edit("summary", "training_sketch", to={"salt": "0"}), "training_sketch has no 'hashes'"),
-    "hashes": (edit("summary", "training_sketch", "hashes", to="x" * 16), "invalid literal for int"),
-    "counts": (edit("summary", "training_sketch", "people", to=[1]), "people of training_sketch does not have one"),
+    "sketch": (edit("summary", "row_hashes", to={"salt": "0"}), "row_hashes has no 'hashes'"),
+    "hashes": (edit("summary", "row_hashes", "hashes", to="x" * 16), "invalid literal for int"),
+    "twins": (edit("summary", "row_hashes", "twins", to=[1.0]), "twins of row_hashes does not have one"),
+    "check": (edit("summary", "row_hashes", "check", to=""), "check of row_hashes does not tell the key"),
 }
 
 

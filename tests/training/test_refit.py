@@ -58,7 +58,9 @@ def test_the_silent_stay_protected(kit: EngineKit) -> None:
 @every_engine
 def test_consent_summary_and_sketch_are_those_of_the_refit(kit: EngineKit, tmp_path: Path) -> None:
     X, y = make_table(500)
-    booster = kit.fit(X, y)
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef-a-secret")
+    booster = kit.fit(X, y, row_key=key)
     before = kit.trees(booster)
     others, y_others = make_table(400, seed=5)
     again = puc.refit(booster, others, y_others, seed=3, augmentation="exhaustive")
@@ -66,8 +68,10 @@ def test_consent_summary_and_sketch_are_those_of_the_refit(kit: EngineKit, tmp_p
     assert again.consent == booster.consent == puc.consent_of(again)
     assert again.puc_summary.source_rows == 400
     assert (again.puc_summary.augmentation, again.puc_summary.seed) == ("exhaustive", 3)
-    assert again.puc_summary.training_sketch != booster.puc_summary.training_sketch
-    assert puc.refit(booster, others, y_others, keep_row_hashes=False).puc_summary.training_sketch is None
+    assert again.puc_summary.row_hashes is None
+    keyed = puc.refit(booster, others, y_others, row_key=key).puc_summary.row_hashes
+    assert keyed != booster.puc_summary.row_hashes
+    assert len(keyed.hashes) == 256
     puc.save_model(again, tmp_path / "model")
     np.testing.assert_array_equal(puc.predict(puc.load_model(tmp_path / "model"), X), puc.predict(again, X))
     with pytest.raises(TypeError, match="would learn what silence says"):

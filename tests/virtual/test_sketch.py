@@ -1,7 +1,8 @@
-"""The sketch of training rows: a pure function of people and seed, whatever holds them."""
+"""The sketch of training rows: a pure function of people and key, whatever holds them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ from pucboost._consent import Consent
 from pucboost._tables import sources
 from pucboost._tables.sources import SourceTable, row_source
 from pucboost._virtual import rows as virtual_rows
-from pucboost._virtual.merging import SKETCH_SIZE, RowSketch, hash_people
+from pucboost._virtual.merging import SKETCH_SIZE, RowSketch, hash_people, read_row_key
 from pucboost._virtual.rows import VirtualTable, shown_table
 
 OPTIONAL = [3, 4, 5]
+KEY, OTHER_KEY = b"1" * 32, b"2" * 32
 
 
 def people(X: Any, y: Any, threads: int = 1, available: Any = None, **more: Any) -> VirtualTable:
@@ -28,8 +30,8 @@ def people(X: Any, y: Any, threads: int = 1, available: Any = None, **more: Any)
     return shown_table(SourceTable.of(source, y, name="X", **more), consent, shared, threads)
 
 
-def sketch(X: Any, y: Any, seed: int = 0, **more: Any) -> RowSketch:
-    return RowSketch.of(people(X, y, **more), seed)
+def sketch(X: Any, y: Any, key: bytes | None = KEY, **more: Any) -> RowSketch:
+    return RowSketch.of(people(X, y, **more), key)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,7 @@ def table() -> tuple[Any, Any]:
 
 def test_the_smallest_hashes_of_all_rows(table: Any) -> None:
     X, y = table
-    ours, all_of_them = sketch(X, y), RowSketch.of(people(X, y), 0, None)
+    ours, all_of_them = sketch(X, y), RowSketch.of(people(X, y), KEY, 10_000)
     assert len(set(all_of_them.hashes)) == 6000
     assert ours.hashes == tuple(sorted(all_of_them.hashes)[:SKETCH_SIZE])
     assert (ours.complete, all_of_them.complete) == (False, True)
@@ -59,36 +61,54 @@ def test_neither_order_nor_threads_nor_blocks_nor_types_matter(table: Any, monke
     assert sketch(X, y, threads=4) == expected
     assert sketch(np.asfortranarray(X), y, threads=2) == expected
     assert sketch(X.astype(np.float32), y.astype(bool)) == expected
-    assert RowSketch.of(people(frame, y), 0) == expected
+    assert RowSketch.of(people(frame, y), KEY) == expected
     for size in (1000, 100_000):
         monkeypatch.setattr(virtual_rows, "BATCH_BYTES", size)
         monkeypatch.setattr(sources, "BLOCK_BYTES", size)
         assert sketch(X, y) == expected
 
 
-def test_the_salt_depends_on_seed_and_number_of_people(table: Any) -> None:
+def test_hashes_depend_on_the_key_and_on_everybody(table: Any) -> None:
+    """Two models, with and without somebody, have no hash in common, so their difference is nobody's."""
     X, y = table
-    salts = {sketch(X, y, seed).salt for seed in (0, 1, -1)} | {sketch(X[1:], y[1:]).salt}
-    assert len(salts) == 4
-    one, other = sketch(X, y, 0), sketch(X, y, 1)
-    assert not set(one.hashes) & set(other.hashes)
+    found = [sketch(X, y), sketch(X, y, OTHER_KEY), sketch(X[1:], y[1:])]
+    assert len({one.salt for one in found}) == len({one.check for one in found}) == 3
+    assert not set(found[0].hashes) & set(found[1].hashes)
+    assert not set(found[0].hashes) & set(found[2].hashes)
+    assert found[0].twins == found[2].twins
 
 
-def test_labels_cannot_be_guessed_from_a_sketch() -> None:
-    """Who knows all features, and tries labels: for nine people in ten, both labels give the same sketch."""
-    for n in (20, 300, 6000):
-        X, y = make_table(n)
-        kept = sketch(X, y)
-        tried = min(n, 60)
-        told = 0
-        for i in range(tried):
-            other = y.copy()
-            other[i] = 1 - other[i]
-            guess = sketch(X, other)
-            assert (guess.salt, guess.people, guess.unique) == (kept.salt, kept.people, kept.unique)
-            told += guess.hashes != kept.hashes
-        assert told <= 0.3 * tried  # the true row is kept, or the false one would have been
-        assert len(kept.hashes) <= n / 10
+def test_whoever_has_the_model_only_finds_nobody(table: Any) -> None:
+    """Not even with the rows themselves, and with everything the sketch holds besides the key."""
+    X, y = table
+    kept, rows = sketch(X, y), hash_people(people(X, y))
+    with pytest.raises(ValueError, match="row_key is another key than that with which the model was trained"):
+        kept.hashes_of(rows, OTHER_KEY)
+    assert not set(rows.tolist()) & set(kept.hashes)
+    guessed = RowSketch(kept.hashes, kept.complete, kept.twins, kept.salt, sketch(X, y, OTHER_KEY).check)
+    for key in (kept.salt.encode(), kept.check.encode(), bytes(32)):
+        with pytest.raises(ValueError, match="another key"):
+            guessed.hashes_of(rows, key)
+    assert set(kept.hashes) <= set(kept.hashes_of(rows, KEY).tolist())
+
+
+def test_keys_from_files_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "0123456789abcdef-a-secret"
+    (tmp_path / "key").write_text(secret + "\n")
+    monkeypatch.setenv("PUCBOOST_TEST_KEY", secret)
+    monkeypatch.setenv("PUCBOOST_SHORT_KEY", "short")
+    key = read_row_key("env:PUCBOOST_TEST_KEY")
+    assert (len(key), key) == (32, read_row_key(tmp_path / "key"))
+    for where, message in (
+        ("env:PUCBOOST_SHORT_KEY", "row_key: the key has 5 bytes where it should be; it needs at least 16"),
+        ("env:PUCBOOST_NO_KEY", "row_key: there is no key where it should be"),
+        (secret, "row_key: no key can be read from a file of that name"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            read_row_key(where)
+        assert secret not in str(caught.value)  # somebody gave the key itself
+    with pytest.raises(TypeError, match="row_key must be the name of a file, or 'env:NAME', got 'bytes'"):
+        read_row_key(secret.encode())
 
 
 def test_rows_that_are_equal_to_a_model_have_equal_hashes() -> None:
@@ -118,12 +138,13 @@ def test_equal_rows_count_once_and_tell_how_common_twins_are() -> None:
     twice = np.r_[np.arange(400), np.arange(100)]
     found = sketch(X[twice], y[twice])
     number = (~np.isnan(X[:, OPTIONAL])).sum(axis=1)
-    assert found.people == tuple(np.bincount(number[twice], minlength=4).tolist())
-    assert found.unique == tuple(np.bincount(number[100:], minlength=4).tolist())
-    few = RowSketch.of(people(np.tile(X[:5], (100, 1)), np.tile(y[:5], 100)), 0, one_in=1)
+    everybody, unique = np.bincount(number[twice], minlength=4), np.bincount(number[100:], minlength=4)
+    assert found.twins == pytest.approx((everybody - unique + 1) / (everybody + 2), abs=0.001)
+    assert all(one == round(one, 3) for one in found.twins)
+    few = sketch(np.tile(X[:5], (100, 1)), np.tile(y[:5], 100))
     assert few.complete
     assert len(few.hashes) == 5
-    assert sum(few.unique) == 0
+    assert min(few.twins) >= 0.5
 
 
 def test_rows_of_weight_0_were_not_trained_on() -> None:
@@ -141,32 +162,32 @@ def test_plain_data_and_back(table: Any) -> None:
     assert all(isinstance(one, int) for one in found.hashes)
 
 
-def test_every_training_keeps_the_people_themselves() -> None:
+def test_every_training_keeps_the_people_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Merged or not, drawn or not, anchored or not."""
     X, y = make_table(500)
     X = np.nan_to_num(X.round(1), nan=np.nan)
     X = np.vstack([X, X[:50]])
     y = np.r_[y, 1 - y[:50]]  # merged with people of another label
     given = {"optional": OPTIONAL, "objective": "binary", "seed": 3, **QUIET}
-    expected = sketch(X, y, 3)
+    monkeypatch.setenv("PUCBOOST_TEST_KEY", "0123456789abcdef-a-secret")
+    where = "env:PUCBOOST_TEST_KEY"
+    expected = sketch(X, y, read_row_key(where))
     params: list[dict[str, Any]] = [{}, {"num_threads": 2}, {"compact": True}, {"augmentation": "fixed"}]
     params += [{"engine": "xgboost"}, {"anchor": "base"}, {"anchor": "base", "anchor_strength": 1.0}]
     for more in params:
-        model = puc.train({**given, **more}, puc.Dataset(X, y), 2)
-        assert model.puc_summary.training_sketch == expected, more
-    without = puc.train({**given, "keep_row_hashes": False}, puc.Dataset(X, y), 2)
-    assert without.puc_summary.training_sketch is None
-    with pytest.raises(ValueError, match="keep_row_hashes must be True or False, got 'no'"):
-        puc.train({**given, "keep_row_hashes": "no"}, puc.Dataset(X, y), 2)
+        model = puc.train({**given, **more, "row_key": where}, puc.Dataset(X, y), 2)
+        assert model.puc_summary.row_hashes == expected, more
+    with pytest.raises(ValueError, match="there is no key"):
+        puc.train({**given, "row_key": "env:PUCBOOST_NO_KEY"}, puc.Dataset(X, y), 2)
 
 
-def test_each_fold_keeps_its_own_people() -> None:
+def test_each_fold_keeps_its_own_people(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(bytes(range(65, 97)))
+    key = tmp_path / "key"
     X, y = make_table(300)
     folds = [(np.arange(100, 300), np.arange(100)), (np.arange(200), np.arange(200, 300))]
     for compact in (False, True):
-        params = {"optional": OPTIONAL, "objective": "binary", "compact": compact, **QUIET}
+        params = {"optional": OPTIONAL, "objective": "binary", "compact": compact, "row_key": key, **QUIET}
         result = puc.cv(params, puc.Dataset(X, y), 2, folds=folds, return_cvbooster=True)
         for booster, (train, _) in zip(result["cvbooster"].boosters, folds, strict=True):
-            kept = booster.puc_summary.training_sketch
-            assert kept == sketch(X[train], y[train], booster.puc_summary.seed)
-            assert sum(kept.people) == 200
+            assert booster.puc_summary.row_hashes == sketch(X[train], y[train], read_row_key(key))
