@@ -87,7 +87,7 @@ def read_training(
     target_class: Any,
     num_threads: int | None,
 ) -> tuple[TrainingData, list[str], list[str]]:
-    """Return what is known about the training data, a warning if the audited people are among them, and what is unknown.
+    """Return what is known of the training data, a warning if the audited people are among them, and what is unknown.
 
     Parameters
     ----------
