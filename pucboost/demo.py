@@ -1,4 +1,4 @@
-"""The main job on simulated data whose truth is known: ``python -m pucboost demo``."""
+"""The main job on simulated data whose truth is known (``python -m pucboost demo``), and the people of the guides."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._common import Array
 from .simulate import LogisticFamily, Sample, squared_puc_gap
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 OPTIONAL_NAMES = ["fitness app", "blood test", "medical history"]
 TEST_ROWS = 50_000
@@ -45,6 +49,33 @@ def insurance_family() -> LogisticFamily:
         tau1=np.array([-0.4, 0.3, 0.4]),
         sharing=0.7,
     )
+
+
+def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, Array]:
+    """Return a table of n simulated people, and who of them made a claim: the people of the guides.
+
+    Age and region are known of everybody. People may withhold the data of their fitness app (steps, pulse) and a blood
+    test (glucose), and do so more often the worse the values are.
+
+    >>> X, claim = people(4)
+    >>> X.columns.to_list()
+    ['age', 'region', 'steps', 'pulse', 'glucose']
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    age, glucose = rng.uniform(20, 80, n), rng.normal(105, 18, n)
+    steps = rng.gamma(4, 2_000, n)
+    pulse = 80 - steps / 800 + rng.normal(0, 5, n)
+    region = rng.choice(["north", "south", "west"], n)
+    score = 0.04 * (age - 50) + 0.06 * (glucose - 105) - (steps - 8_000) / 4_000
+    claim = rng.random(n) < 1 / (1 + np.exp(-score))
+    X = pd.DataFrame({"age": age, "region": region, "steps": steps, "pulse": pulse, "glucose": glucose})
+    no_blood_test = rng.random(n) < 1 / (1 + np.exp((110 - glucose) / 8))
+    no_fitness_app = rng.random(n) < 1 / (1 + np.exp((steps - 7_000) / 2_000))
+    X.loc[no_blood_test, "glucose"] = np.nan
+    X.loc[no_fitness_app, ["steps", "pulse"]] = np.nan
+    return X, claim.astype(int)
 
 
 def run(

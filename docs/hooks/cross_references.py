@@ -8,7 +8,9 @@ from typing import Any
 _ANY = r"<code><(?P<tag>\w+)[^>]*>Any</(?P=tag)></code>"
 _ONLY_ANY = re.compile(rf"\s*\({_ANY}\)")
 _ANY_BEFORE_DEFAULT = re.compile(rf"\({_ANY},\s*")
-_ROLE = re.compile(r":(?:func|class|meth|attr|mod):<code>(?P<name>[\w.]+)</code>")
+_ROLE = re.compile(
+    r":(?:func|class|meth|attr|mod):<code>(?P<name>[\w.]+)</code>"
+)
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -45,14 +45,29 @@ class Example:
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
     """Run all examples, two at a time, and add their pages."""
-    scripts = sorted((ROOT / "examples").glob("*.py"), key=lambda path: (_place(path.stem), path.stem))
+    scripts = sorted(
+        (ROOT / "examples").glob("*.py"),
+        key=lambda path: (_place(path.stem), path.stem),
+    )
     with ThreadPoolExecutor(2) as pool:
         examples = list(pool.map(run, scripts))
     for one in examples:
-        files.append(File.generated(config, f"examples/{one.name}.md", content=page(one)))
+        files.append(
+            File.generated(
+                config, f"examples/{one.name}.md", content=page(one)
+            )
+        )
         for name, content in one.saved.items():
-            files.append(File.generated(config, f"examples/{one.name}/{name}", content=content))
-    files.append(File.generated(config, "examples/index.md", content=gallery(examples)))
+            files.append(
+                File.generated(
+                    config, f"examples/{one.name}/{name}", content=content
+                )
+            )
+    files.append(
+        File.generated(
+            config, "examples/index.md", content=gallery(examples)
+        )
+    )
     return files
 
 
@@ -63,7 +78,9 @@ def _place(name: str) -> int:
 def run(script: Path) -> Example:
     """Run an example in an empty folder; return what it printed and saved."""
     source = script.read_text(encoding="utf-8")
-    title, _, description = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+    title, _, description = (
+        ast.get_docstring(ast.parse(source)) or ""
+    ).partition("\n\n")
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, str(script)],
@@ -71,12 +88,28 @@ def run(script: Path) -> Example:
             text=True,
             cwd=folder,
             # A folder without tables: what the page shows does not depend on the machine that builds it.
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PUCBOOST_DATA": folder, "PYTHONIOENCODING": "utf-8"},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PUCBOOST_DATA": folder,
+                "PYTHONIOENCODING": "utf-8",
+            },
         )
         if done.returncode:
             raise PluginError(f"{script.name} failed:\n{done.stderr}")
-        saved = {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir()) if path.is_file()}
-    return Example(script.stem, title.rstrip("."), description, source, done.stdout, saved)
+        saved = {
+            path.name: path.read_bytes()
+            for path in sorted(Path(folder).iterdir())
+            if path.is_file()
+        }
+    return Example(
+        script.stem,
+        title.rstrip("."),
+        description,
+        source,
+        done.stdout,
+        saved,
+    )
 
 
 def page(one: Example) -> str:
@@ -86,7 +119,9 @@ def page(one: Example) -> str:
         if name.endswith(".png"):
             parts.append(f"![{one.title}]({one.name}/{name})")
         elif name.endswith(".html"):
-            parts.append(f'[Open `{name}`]({one.name}/{name}){{target="_blank"}}')
+            parts.append(
+                f'[Open `{name}`]({one.name}/{name}){{target="_blank"}}'
+            )
     parts += [
         "It prints:",
         f"```text\n{one.printed.rstrip()}\n```",
@@ -98,8 +133,17 @@ def page(one: Example) -> str:
 
 def gallery(examples: list[Example]) -> str:
     """Return the page that lists the examples, each with its picture."""
-    parts = ["# Examples", "Each is a script of the repository that runs as it is; these pages show what it printed."]
+    parts = [
+        "# Examples",
+        "Each is a script of the repository that runs as it is; these pages show what it printed.",
+    ]
     for one in examples:
-        parts.append(f"## [{one.title}]({one.name}.md)\n\n{one.description}")
-        parts += [f"[![{one.title}]({one.name}/{name})]({one.name}.md)" for name in one.saved if name.endswith(".png")]
+        parts.append(
+            f"## [{one.title}]({one.name}.md)\n\n{one.description}"
+        )
+        parts += [
+            f"[![{one.title}]({one.name}/{name})]({one.name}.md)"
+            for name in one.saved
+            if name.endswith(".png")
+        ]
     return "\n\n".join(parts) + "\n"

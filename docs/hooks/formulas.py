@@ -9,7 +9,8 @@ from typing import Any
 from latex2mathml.converter import convert
 
 _FORMULA = re.compile(
-    r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<kind>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>', re.DOTALL
+    r'<(?P<tag>span|div) class="arithmatex">\s*\\(?P<kind>[(\[])(?P<latex>.*?)\\[)\]]\s*</(?P=tag)>',
+    re.DOTALL,
 )
 
 

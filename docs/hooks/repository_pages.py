@@ -25,7 +25,9 @@ SHOWN = {
     "LICENSE": "project/licence.md",
 }
 """Files of the repository, and where the site shows them."""
-_LINK = re.compile(r'(?P<before>\]\(|src="|srcset="|href=")(?P<target>[^)"#\s]*)(?P<anchor>#[^)"\s]*)?(?P<after>[)"])')
+_LINK = re.compile(
+    r'(?P<before>\]\(|src="|srcset="|href=")(?P<target>[^)"#\s]*)(?P<anchor>#[^)"\s]*)?(?P<after>[)"])'
+)
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
@@ -34,7 +36,9 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         text = (ROOT / path).read_text(encoding="utf-8")
         if path == "LICENSE":
             text = f"# Licence\n\n```text\n{text}```\n"
-        files.append(File.generated(config, page, content=relinked(text, path, page)))
+        files.append(
+            File.generated(config, page, content=relinked(text, path, page))
+        )
     return files
 
 
@@ -45,7 +49,9 @@ def relinked(text: str, path: str, page: str) -> str:
         target, anchor = found["target"], found["anchor"] or ""
         if not target or re.match(r"[a-z]+:", target):
             return found[0]
-        in_repository = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+        in_repository = posixpath.normpath(
+            posixpath.join(posixpath.dirname(path), target)
+        )
         return f"{found['before']}{_on_site(in_repository + anchor, page)}{found['after']}"
 
     return _LINK.sub(rewrite, text)
@@ -58,10 +64,18 @@ def _on_site(target: str, page: str) -> str:
     if file in SHOWN:
         place = SHOWN[file]
     elif file.startswith("examples"):
-        place = f"examples/{Path(file).stem}.md" if name.endswith(".py") else "examples/index.md"
+        place = (
+            f"examples/{Path(file).stem}.md"
+            if name.endswith(".py")
+            else "examples/index.md"
+        )
     elif file.startswith("docs/"):
         place = file.removeprefix("docs/")
     else:
-        raise ValueError(f"{page} links to {file}, which the site does not show.")
-    relative = os.path.relpath(place, Path(page).parent or ".").replace(os.sep, "/")
+        raise ValueError(
+            f"{page} links to {file}, which the site does not show."
+        )
+    relative = os.path.relpath(place, Path(page).parent or ".").replace(
+        os.sep, "/"
+    )
     return f"{relative}#{anchor}" if anchor else relative

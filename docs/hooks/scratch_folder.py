@@ -12,7 +12,9 @@ _folder = ExitStack()
 def on_page_markdown(markdown: str, **_: Any) -> None:
     """Enter a new folder before the blocks of the page are run."""
     if 'exec="on"' in markdown:
-        _folder.enter_context(chdir(_folder.enter_context(tempfile.TemporaryDirectory())))
+        _folder.enter_context(
+            chdir(_folder.enter_context(tempfile.TemporaryDirectory()))
+        )
 
 
 def on_page_content(html: str, **_: Any) -> None:

@@ -33,8 +33,20 @@ class Ink:
 
 
 INKS = {
-    "light": Ink(text="#24292f", faint="#c9ced6", plain="#b5532a", puc="#2a6f97", justified="#6b737d"),
-    "dark": Ink(text="#e6edf3", faint="#4a525c", plain="#f0905f", puc="#79b8e0", justified="#8a929c"),
+    "light": Ink(
+        text="#24292f",
+        faint="#c9ced6",
+        plain="#b5532a",
+        puc="#2a6f97",
+        justified="#6b737d",
+    ),
+    "dark": Ink(
+        text="#e6edf3",
+        faint="#4a525c",
+        plain="#f0905f",
+        puc="#79b8e0",
+        justified="#8a929c",
+    ),
 }
 
 
@@ -44,26 +56,56 @@ def silence(ink: Ink) -> Figure:
     people, test = family.sample(50_000, 0), family.sample(50_000, 1)
     params = {**PARAMS, "seed": 0, "num_threads": 1}
     plain = lgb.train(params, lgb.Dataset(people.X, people.y), ROUNDS)
-    protected = puc.train({**params, "optional": family.optional}, lgb.Dataset(people.X, people.y), ROUNDS)
+    protected = puc.train(
+        {**params, "optional": family.optional},
+        lgb.Dataset(people.X, people.y),
+        ROUNDS,
+    )
     silent = test.X[~test.available.any(axis=1)]
     told = {
         "plain": 100 * np.asarray(plain.predict(silent)),
         "puc": 100 * np.asarray(protected.predict(silent)),
         "justified": 100 * np.asarray(family.puc_prediction(silent)),
     }
-    figure, axes = plt.subplots(figsize=(7.6, 3.1), layout="constrained", label=in_words(told))
+    figure, axes = plt.subplots(
+        figsize=(7.6, 3.1), layout="constrained", label=in_words(told)
+    )
     bins = np.arange(0, 101, 2.5)
     axes.hist(told["justified"], bins, color=ink.justified, alpha=0.45)
     for name in ("plain", "puc"):
-        axes.hist(told[name], bins, histtype="step", linewidth=2.2, color=getattr(ink, name))
+        axes.hist(
+            told[name],
+            bins,
+            histtype="step",
+            linewidth=2.2,
+            color=getattr(ink, name),
+        )
     means = {name: float(values.mean()) for name, values in told.items()}
     top = axes.get_ylim()[1]
     axes.set_ylim(0, 1.3 * top)
-    _label(axes, 0.03, 0.94, f"justified by their other data: {means['justified']:.0f} %", ink.justified)
+    _label(
+        axes,
+        0.03,
+        0.94,
+        f"justified by their other data: {means['justified']:.0f} %",
+        ink.justified,
+    )
     _label(axes, 0.03, 0.83, f"pucboost: {means['puc']:.0f} %", ink.puc)
-    _label(axes, 0.97, 0.94, f"plain LightGBM: {means['plain']:.0f} %", ink.plain, align="right")
-    axes.set_xlabel("probability of a claim, as told to people who share nothing", color=ink.text)
-    axes.set_xticks(range(0, 101, 20), [f"{x} %" for x in range(0, 101, 20)])
+    _label(
+        axes,
+        0.97,
+        0.94,
+        f"plain LightGBM: {means['plain']:.0f} %",
+        ink.plain,
+        align="right",
+    )
+    axes.set_xlabel(
+        "probability of a claim, as told to people who share nothing",
+        color=ink.text,
+    )
+    axes.set_xticks(
+        range(0, 101, 20), [f"{x} %" for x in range(0, 101, 20)]
+    )
     axes.set_yticks([])
     axes.tick_params(colors=ink.text)
     axes.spines[["left", "top", "right"]].set_visible(False)
@@ -73,31 +115,61 @@ def silence(ink: Ink) -> Figure:
 
 def in_words(told: dict[str, np.ndarray]) -> str:
     """Return what the picture shows, for people who cannot see it."""
-    plain, protected, justified = (f"{told[name].mean():.0f} %" for name in ("plain", "puc", "justified"))
+    plain, protected, justified = (
+        f"{told[name].mean():.0f} %"
+        for name in ("plain", "puc", "justified")
+    )
     return (
         f"What people who share nothing are told on average: {plain} by plain LightGBM, {protected} by pucboost. "
         f"Their other data justify {justified}."
     )
 
 
-def _label(axes: Axes, x: float, y: float, text: str, colour: str, align: str = "left") -> None:
-    axes.text(x, y, text, color=colour, transform=axes.transAxes, ha=align, va="top", fontsize=11.5, fontweight="bold")
+def _label(
+    axes: Axes,
+    x: float,
+    y: float,
+    text: str,
+    colour: str,
+    align: str = "left",
+) -> None:
+    axes.text(
+        x,
+        y,
+        text,
+        color=colour,
+        transform=axes.transAxes,
+        ha=align,
+        va="top",
+        fontsize=11.5,
+        fontweight="bold",
+    )
 
 
-SHARES = np.array([[1, 1], [1, 1], [1, 0], [1, 0], [0, 1], [0, 0], [0, 0]], dtype=bool)
+SHARES = np.array(
+    [[1, 1], [1, 1], [1, 0], [1, 0], [0, 1], [0, 0], [0, 0]], dtype=bool
+)
 """Seven people: who shares the fitness app, who the blood test."""
 
 
 def comparison(ink: Ink) -> Figure:
     """Who is compared with whom: for three sets of shared data, the people and the data that count."""
     sets = [
-        ("If you share nothing", np.array([False, False]), "you are compared with everybody,\nby base data alone"),
+        (
+            "If you share nothing",
+            np.array([False, False]),
+            "you are compared with everybody,\nby base data alone",
+        ),
         (
             "If you share the app",
             np.array([True, False]),
             "with everybody who shares the app;\ntheir blood tests are erased",
         ),
-        ("If you share both", np.array([True, True]), "with everybody\nwho shares both"),
+        (
+            "If you share both",
+            np.array([True, True]),
+            "with everybody\nwho shares both",
+        ),
     ]
     figure, panels = plt.subplots(
         1, 3, figsize=(9.2, 4.0), layout="constrained",
@@ -111,12 +183,29 @@ def comparison(ink: Ink) -> Figure:
             used = [True, *(shares & shared)]
             present = [True, *shares]
             for j in range(3):
-                _cell(axes, j, y, ink, present=present[j], used=bool(counts[i] and used[j]), person=bool(counts[i]))
+                _cell(
+                    axes,
+                    j,
+                    y,
+                    ink,
+                    present=present[j],
+                    used=bool(counts[i] and used[j]),
+                    person=bool(counts[i]),
+                )
         axes.set_xlim(-0.65, 2.65)
         axes.set_ylim(-0.7, len(SHARES) + 0.1)
         for j, name in enumerate(("base", "app", "blood")):
-            axes.text(j, len(SHARES) - 0.32, name, ha="center", color=ink.text, fontsize=9.5)
-        axes.set_title(title, color=ink.text, fontsize=12, fontweight="bold")
+            axes.text(
+                j,
+                len(SHARES) - 0.32,
+                name,
+                ha="center",
+                color=ink.text,
+                fontsize=9.5,
+            )
+        axes.set_title(
+            title, color=ink.text, fontsize=12, fontweight="bold"
+        )
         axes.set_xlabel(caption, color=ink.text, fontsize=10.5)
         axes.set_xticks([])
         axes.set_yticks([])
@@ -124,10 +213,25 @@ def comparison(ink: Ink) -> Figure:
     return figure
 
 
-def _cell(axes: Axes, x: int, y: int, ink: Ink, *, present: bool, used: bool, person: bool) -> None:
+def _cell(
+    axes: Axes,
+    x: int,
+    y: int,
+    ink: Ink,
+    *,
+    present: bool,
+    used: bool,
+    person: bool,
+) -> None:
     """One value of one person: used (filled), there but not used (outline), or withheld (a dot)."""
     if not present:
-        axes.plot(x, y, ".", color=ink.justified if person else ink.faint, markersize=4)
+        axes.plot(
+            x,
+            y,
+            ".",
+            color=ink.justified if person else ink.faint,
+            markersize=4,
+        )
         return
     colour = ink.puc if used else ink.justified if person else ink.faint
     box = FancyBboxPatch(
@@ -149,25 +253,69 @@ def virtual_rows(ink: Ink) -> Figure:
     copies = [(True, True), (True, False), (False, True), (False, False)]
     _table(axes, 0.0, 1.5, columns, [person], ink, "one person")
     axes.annotate(
-        "", xy=(4.75, 1.75), xytext=(4.2, 1.75), arrowprops={"arrowstyle": "-|>", "color": ink.text, "linewidth": 1.6}
+        "",
+        xy=(4.75, 1.75),
+        xytext=(4.2, 1.75),
+        arrowprops={
+            "arrowstyle": "-|>",
+            "color": ink.text,
+            "linewidth": 1.6,
+        },
     )
-    rows = [["52", "4,100" if app else "–", "131" if blood else "–", "yes"] for app, blood in copies]
-    _table(axes, 5.0, 3.0, columns, rows, ink, "four virtual rows, of equal weight")
+    rows = [
+        ["52", "4,100" if app else "–", "131" if blood else "–", "yes"]
+        for app, blood in copies
+    ]
+    _table(
+        axes,
+        5.0,
+        3.0,
+        columns,
+        rows,
+        ink,
+        "four virtual rows, of equal weight",
+    )
     axes.set_xlim(-0.1, 9.1)
     axes.set_ylim(-0.6, 5.1)
     axes.axis("off")
     return figure
 
 
-def _table(axes: Axes, x: float, y: float, columns: list[str], rows: list[list[str]], ink: Ink, title: str) -> None:
-    axes.text(x, y + 1.65, title, color=ink.text, fontsize=11, fontweight="bold")
+def _table(
+    axes: Axes,
+    x: float,
+    y: float,
+    columns: list[str],
+    rows: list[list[str]],
+    ink: Ink,
+    title: str,
+) -> None:
+    axes.text(
+        x, y + 1.65, title, color=ink.text, fontsize=11, fontweight="bold"
+    )
     for j, name in enumerate(columns):
-        axes.text(x + j + 0.5, y + 1.05, name, color=ink.text, ha="center", fontsize=10)
+        axes.text(
+            x + j + 0.5,
+            y + 1.05,
+            name,
+            color=ink.text,
+            ha="center",
+            fontsize=10,
+        )
         for i, row in enumerate(rows):
             erased = row[j] == "–"
             optional = j in (1, 2)
             colour = ink.faint if erased or not optional else ink.puc
-            axes.add_patch(Rectangle((x + j + 0.04, y - i + 0.06), 0.92, 0.82, fill=False, edgecolor=colour, lw=1.2))
+            axes.add_patch(
+                Rectangle(
+                    (x + j + 0.04, y - i + 0.06),
+                    0.92,
+                    0.82,
+                    fill=False,
+                    edgecolor=colour,
+                    lw=1.2,
+                )
+            )
             text = "erased" if erased else row[j]
             axes.text(
                 x + j + 0.5, y - i + 0.46, text, ha="center", va="center",
@@ -175,7 +323,11 @@ def _table(axes: Axes, x: float, y: float, columns: list[str], rows: list[list[s
             )  # fmt: skip
 
 
-PICTURES = {"silence": silence, "comparison": comparison, "virtual-rows": virtual_rows}
+PICTURES = {
+    "silence": silence,
+    "comparison": comparison,
+    "virtual-rows": virtual_rows,
+}
 
 
 def main() -> None:
@@ -185,7 +337,11 @@ def main() -> None:
         for mode, ink in INKS.items():
             figure = draw(ink)
             metadata = {"Date": None, "Title": figure.get_label()}
-            figure.savefig(HERE / f"{name}-{mode}.svg", transparent=True, metadata=metadata)
+            figure.savefig(
+                HERE / f"{name}-{mode}.svg",
+                transparent=True,
+                metadata=metadata,
+            )
             plt.close(figure)
             print(f"saved {name}-{mode}.svg")
 
