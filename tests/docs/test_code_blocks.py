@@ -48,7 +48,7 @@ GIVEN: dict[str, dict[str, str]] = {
     "docs/evidence/anchored.md": {"12,000": "rows"},
     "docs/evidence/degradation.md": {"7,000": "people on whom forests are trained, at most"},
     "docs/evidence/scale.md": FOUR_COPIES,
-    "docs/guides/native.md": FOUR_COPIES,
+    "docs/guides/engines.md": FOUR_COPIES,
     "docs/guides/schemes.md": FOUR_COPIES,
 }
 """Numbers that are no results: conventions, thresholds, parameters. Page → number → what it is."""

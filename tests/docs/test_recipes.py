@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pages import ROOT, code_blocks
 
-GUIDE = ROOT / "docs/guides/distributed.md"
+GUIDE = ROOT / "docs/guides/scale.md"
 
 
 def recipe(word: str) -> str:
