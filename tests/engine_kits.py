@@ -21,6 +21,7 @@ import pucboost as puc
 from pucboost._consent import Consent
 from pucboost._engines import ENGINES, engine_named
 from pucboost._engines.base import Hooks
+from pucboost._engines.lightgbm_boosters import without_ranges
 from pucboost._engines.native import engine as beginning
 from pucboost._engines.native.pool import People
 from pucboost._tables.sources import ArraySource
@@ -195,11 +196,11 @@ class _LightGBM(EngineKit):
         return booster.predict(X, raw_score=raw)
 
     def trees(self, booster: Any) -> Any:
-        text: str = booster.model_to_string()
+        text = without_ranges(booster.model_to_string())  # models under consent have none
         return text[: text.index("\nparameters:")]
 
     def model(self, booster: Any) -> Any:
-        lines = booster.model_to_string().splitlines()
+        lines = without_ranges(booster.model_to_string()).splitlines()
         return "\n".join(line for line in lines if not line.startswith("[pucboost: ]"))  # LightGBM alone has no schema
 
     def rounds(self, booster: Any) -> int:

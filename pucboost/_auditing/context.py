@@ -47,7 +47,7 @@ from .nuisance import AVAILABILITY, EVENT, LIGHTGBM_PARAMS, View, outcome_loss
 from .penalty import MANY_RECOGNISED
 from .people import AuditedModel, AuditPeople, Loss
 from .scores import MaskScores, ratio_estimate
-from .settings import FittingOptions, NuisanceEstimators, counted
+from .settings import MIN_COUNT, FittingOptions, NuisanceEstimators, counted
 from .training_data import TrainingData
 
 
@@ -371,6 +371,7 @@ def book_balance(people: AuditPeople, model: Array, masks: list[int], level: flo
 
 N_CALIBRATION_BINS = 10
 MAX_SCATTER_POINTS = 400
+PEOPLE_PER_POINT = 5
 
 
 def calibration_curves(
@@ -389,7 +390,7 @@ def _curve(people: AuditPeople, prediction: Array, name: str, level: float) -> C
     edges = np.unique(np.quantile(prediction, np.linspace(0, 1, N_CALIBRATION_BINS + 1)))
     bins = np.clip(np.searchsorted(edges, prediction, side="right") - 1, 0, max(0, len(edges) - 2))
     found = []
-    for b in np.unique(bins):
+    for b in np.flatnonzero(np.bincount(bins) >= MIN_COUNT):  # fewer would tell somebody's outcome
         who = (bins == b).astype(np.float64) * people.weight
         outcome = ratio_estimate(who * people.y, who, level, people.cluster)
         found.append(
@@ -405,13 +406,16 @@ def _curve(people: AuditPeople, prediction: Array, name: str, level: float) -> C
 
 
 def scatter_of_silent(people: AuditPeople, model: Array, base: Array | None, seed: int) -> list[ScatterPoint]:
-    """Sample people who share nothing, with the predictions of the base-features model and of the audited model."""
+    """Return predictions of the base-features model and of the audited model for a sample of people who share nothing.
+
+    A point stands for five of them, neighbours in the first: from a single prediction a person could be found.
+    """
     if base is None:
         return []
-    who = np.flatnonzero(people.shared == 0)
-    if len(who) > MAX_SCATTER_POINTS:
-        who = np.sort(np.random.default_rng(seed).choice(who, MAX_SCATTER_POINTS, replace=False))
-    return [ScatterPoint(float(base[i]), float(model[i])) for i in who]
+    who = np.random.default_rng(seed).permutation(np.flatnonzero(people.shared == 0))
+    who = who[: min(MAX_SCATTER_POINTS, len(who) // PEOPLE_PER_POINT) * PEOPLE_PER_POINT]
+    some = who[np.argsort(base[who], kind="stable")].reshape(-1, PEOPLE_PER_POINT)
+    return [ScatterPoint(float(base[five].mean()), float(model[five].mean())) for five in some]
 
 
 # --------------------------------------------------------------------------------------------------

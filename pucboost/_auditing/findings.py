@@ -387,7 +387,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class ScatterPoint:
-    """One person who shares nothing: what base features justify, and what the model says."""
+    """Five people who share nothing: what base features justify on average, and what the model says."""
 
     base: float
     model: float

@@ -462,9 +462,9 @@ def agreement(findings: AuditReport) -> Blocks:
         "through no fault of the model: see the cost of consent."
     )
     silent = (
-        "People who share nothing. On the diagonal, they are told what a model with base features only tells them; "
-        "above it, more. Both models are estimates, so scatter is normal; a cloud that lies above or below the "
-        "diagonal as a whole is not."
+        "People who share nothing; a point is the mean of five who are alike. On the diagonal, they are told what a "
+        "model with base features only tells them; above it, more. Both models are estimates, so scatter is normal; a "
+        "cloud that lies above or below the diagonal as a whole is not."
     )
     return _figures(
         findings,

@@ -219,6 +219,14 @@ class ProtectedBooster(lgb.Booster):
         """Return LightGBM's text with the consent schema among the parameters."""
         return with_schema(super().model_to_string(*args, **kwargs), self.puc_schema)
 
+    def dump_model(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Return LightGBM's plain data, without the ranges of columns, as of a model that was read from the text."""
+        dumped: dict[str, Any] = super().dump_model(*args, **kwargs)
+        for column in dumped["feature_infos"].values():
+            if not column["values"]:
+                column |= {"min_value": -1e300, "max_value": 1e300}
+        return dumped
+
     def save_model(self, filename: Any, *args: Any, **kwargs: Any) -> ProtectedBooster:
         """Write LightGBM's model file, with the consent schema among the parameters."""
         write_whole(Path(filename), sealed(self.model_to_string(*args, **kwargs)).encode())
@@ -297,6 +305,7 @@ _OURS = re.compile(rf"^{re.escape(_LINE)}.*\n", re.MULTILINE)
 _END = "\nend of parameters\n"
 _END_OF_TREES = "\nend of trees"
 _LAST_LINE = "\npandas_categorical:"
+_RANGE = re.compile(r"\[[^]]*\]")
 _SEAL = f"\n{KEY}:"
 
 
@@ -311,12 +320,27 @@ def with_schema(text: str, schema: dict[str, Any]) -> str:
     (['[seed: 0]', '[pucboost: ]:{"format": 1}'], {'format': 1})
     """
     line = f"{_LINE}{json.dumps(schema)}\n"
-    text = _OURS.sub("", text)
+    text = without_ranges(_OURS.sub("", text))
     head, end, rest = text.rpartition(_END)
     if end:
         return f"{head}{line}{end}{rest}"
     head, last, rest = text.rpartition(_LAST_LINE)  # a model that was written without parameters
     return f"{head}\nparameters:\n{line}{_END}{last}{rest}"
+
+
+def without_ranges(text: str) -> str:
+    r"""Return a model's text without the smallest and largest value of columns, which are somebody's.
+
+    Nothing is predicted with them. That a column holds numbers, or which categories, stays: converters look there.
+
+    Examples
+    --------
+    >>> without_ranges("tree\nfeature_infos=[18:103] -1:0:2 none\ntree_sizes=9")
+    'tree\nfeature_infos=[-inf:inf] -1:0:2 none\ntree_sizes=9'
+    """
+    start = text.find("\nfeature_infos=")
+    end = text.find("\n", start + 1)
+    return text if min(start, end) < 0 else text[:start] + _RANGE.sub("[-inf:inf]", text[start:end]) + text[end:]
 
 
 def schema_in(text: str) -> dict[str, Any] | None:

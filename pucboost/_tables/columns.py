@@ -8,10 +8,11 @@ that was something else in training; :class:`Absent`. The last section warns of 
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cache, cached_property
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import narwhals as nw
     import pyarrow as pa
 
+logger = logging.getLogger("pucboost")
 
 NUMBERS, CATEGORIES, NOTHING = "numbers", "categories", "nothing"
 """What a column can hold; nothing if all its values are missing and its type says no more."""
@@ -726,20 +728,27 @@ MIN_PEOPLE = 5
 
 
 def warn_of_identifying_text(source: RowSource) -> None:
-    """Warn of columns of a training table whose categories identify single people, or are numbers in fact."""
+    """Warn of columns of a training table whose categories identify single people, or are numbers in fact.
+
+    Where only some categories are of a few people, a line in the log says so: that is common, and the names may matter
+    little, but they are in the model.
+    """
     said = []
-    for j, categories in source.categories.by_column(source.coded).items():
-        name = source.names[j]
+    columns = source.categories.by_column(source.coded)
+    for (j, categories), counts in zip(columns.items(), _people_per_category(source, columns), strict=True):
+        name, few = source.names[j], (counts > 0) & (counts < MIN_PEOPLE)
         if looks_like_numbers(categories):
             said.append(
                 f"Column {name!r} is text that looks like numbers with a decimal comma, and was read as "
                 f"{len(categories):,} categories, which the model keeps. Convert it to numbers"
             )
-        elif len(categories) >= MIN_CATEGORIES and _most_are_rare(source, j, len(categories)):
+        elif len(categories) >= MIN_CATEGORIES and 2 * counts[few].sum() >= max(1, counts.sum()):
             said.append(
                 f"Column {name!r} has {len(categories):,} categories, most of which fewer than {MIN_PEOPLE} people "
                 "have. The model keeps them, and so what these people wrote. Leave the column out, or make it coarser"
             )
+        elif few.any():
+            _log_few(name, int(few.sum()))
     if said:
         warn(f"{'. '.join(said)}.", IdentifyingTextWarning)
 
@@ -760,11 +769,24 @@ def looks_like_numbers(categories: Sequence[Any]) -> bool:
     return len(texts) == len(categories) and with_comma > 0 and all(one.strip().isdecimal() for one in others)
 
 
-def _most_are_rare(source: RowSource, column: int, n_categories: int) -> bool:
-    """Return whether at least half of the people with a value have one that fewer than MIN_PEOPLE people have."""
-    counts = np.zeros(n_categories, dtype=np.int64)
-    for lo, hi in source.blocks():
-        codes = source.window(lo, hi)[:, column]
-        codes = codes[~np.isnan(codes)].astype(np.int64)
-        counts += np.bincount(codes[(codes >= 0) & (codes < n_categories)], minlength=n_categories)
-    return bool(2 * counts[counts < MIN_PEOPLE].sum() >= max(1, counts.sum()))
+@cache
+def _log_few(name: str, number: int) -> None:
+    """Log once per process; a search trains many models."""
+    logger.warning(
+        "column %r: the model names %s that fewer than %d people have",
+        name,
+        "a category" if number == 1 else f"{number:,} categories",
+        MIN_PEOPLE,
+    )
+
+
+def _people_per_category(source: RowSource, columns: Mapping[int, Sequence[Any]]) -> list[Array]:
+    """Return how many people have each category of some columns."""
+    counted = [np.zeros(len(categories), dtype=np.int64) for categories in columns.values()]
+    for lo, hi in source.blocks() if columns else ():
+        window = source.window(lo, hi)
+        for j, counts in zip(columns, counted, strict=True):
+            codes = window[:, j]
+            codes = codes[(codes >= 0) & (codes < len(counts))]
+            counts += np.bincount(codes.astype(np.int64), minlength=len(counts))
+    return counted
