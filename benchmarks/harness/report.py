@@ -1,4 +1,4 @@
-"""Tables and figures of the studies, from their CSVs into the pages of docs/evidence and the README."""
+"""Tables and figures of the studies, from their CSVs into the pages of docs/evidence and into guides."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = ROOT / "docs" / "evidence"
 FIGURES = PAGES / "figures"
-QUOTING = (ROOT / "README.md", ROOT / "docs" / "guides" / "engines.md")
+QUOTING = (ROOT / "docs" / "guides" / "engines.md",)
 """Pages that show the table of a study beside its own page."""
 
 

@@ -24,8 +24,6 @@ def _people(n, seed):
 X, y = _people(4_000, 0)
 X_test, y_test = _people(8_000, 1)
 X_new = X_test[:5]
-X.assign(claim=y).to_csv("people.csv", index=False)
-X_test.assign(claim=y_test).to_csv("held_out.csv", index=False)
 """
 """The people that the README speaks of; pages of the site make their own."""
 
