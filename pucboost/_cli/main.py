@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
+from .._tables.files import ended_by_sigterm
 from . import audit, check, doctor, monitor, predict, train
 from .shared import EXIT_CODES, EXIT_ERROR, STANDARD_OUTPUT, complain, one_line, writing_output
 
@@ -25,7 +24,6 @@ COMMANDS = (check, train, predict, audit, monitor, doctor)
 """In the order of the help."""
 
 EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 EXIT_BROKEN_PIPE = 141
 _EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
 _ENGINE_ERRORS = {"LightGBMError", "XGBoostError"}
@@ -47,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.add_parsers(commands)
     given = parser.parse_args(arguments)
     try:
-        with _warnings_in_one_line(), _unwound_on_termination():
+        with _warnings_in_one_line(), ended_by_sigterm():
             code = int(given.run(given))
             with writing_output():
                 sys.stdout.flush()
@@ -116,20 +114,3 @@ def _warnings_in_one_line() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-@contextmanager
-def _unwound_on_termination() -> Iterator[None]:
-    """Clean up after SIGTERM as after Ctrl-C."""
-
-    def leave(*_: Any) -> None:
-        sys.exit(EXIT_TERMINATED)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from xgboost.collective import CommunicatorContext
 from xgboost.tracker import RabitTracker
 
 from .._common import Array
+from .._tables.files import scratch_folder
 from .._tables.sources import Categories
 from .._virtual.plan import BinSample
 from .._virtual.rows import VirtualTable
@@ -53,7 +53,10 @@ def virtual_matrix(
         ref = _bin_reference(virtual, virtual.bin_sample, given)
         given["max_bin"] = None
     kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
-    return kind(MaskedBatches(virtual, virtual if train is None else train, cache), ref=ref, **given)
+    matrix = kind(MaskedBatches(virtual, virtual if train is None else train, cache), ref=ref, **given)
+    for page in () if cache is None else cache.iterdir():
+        page.chmod(0o600)
+    return matrix
 
 
 def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, Any]) -> xgb.QuantileDMatrix:
@@ -167,9 +170,9 @@ def with_cache(folder: Path | None, fit: Callable[[Path | None], Any]) -> Any:
     """Call ``fit`` with a temporary folder inside ``folder``, or with None if there is none; always clean up."""
     if folder is None:
         return fit(None)
-    with tempfile.TemporaryDirectory(prefix="pucboost-", dir=folder) as cache:
+    with scratch_folder(folder) as cache:
         try:
-            return fit(Path(cache))
+            return fit(cache)
         except BaseException as error:
             # A matrix deletes its own files when it is freed, and warns if they are gone by then. The frames of an
             # error would keep it alive longer than the folder.

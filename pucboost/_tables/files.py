@@ -1,7 +1,8 @@
-"""Files: written whole or not at all, the formats of tables, and tables written block by block.
+"""Files: written whole or not at all, scratch folders, the formats of tables, and tables written block by block.
 
 A file is written to a new one beside the target, to the disk, then ``os.replace`` names it. If something fails, the new
-file is removed. Only a process that is killed leaves one behind, under a hidden name.
+file is removed, and so is a scratch folder. Only a process that is killed leaves them behind, under a hidden name, and
+who writes to the same folder next removes them.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import errno
 import gzip
 import io
 import os
+import re
 import secrets
 import shutil
+import signal
 import stat
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +27,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
@@ -44,12 +54,13 @@ def written_whole(path: Path) -> Iterator[IO[bytes]]:
     """Yield a file that gets its name when everything is written. It takes the permissions of the file it replaces."""
     path = Path(os.path.realpath(path))  # a link stays one, and its target is replaced
     temporary = path.parent / _hidden_name()
-    with _naming(path, temporary):
+    remove_abandoned(path.parent)
+    with _naming(path, temporary), ended_by_sigterm():
         before = _permissions(path)
         # The system takes the umask off the rights of a new file. What replaces a file must never be open to more.
         rights = 0o666 if before is None else 0o600
         try:
-            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, rights)) as out:
+            with open(temporary, "xb", opener=lambda name, flags: _claimed(name, flags, rights)) as out:
                 yield out
                 _to_disk(out, temporary)
             if before is not None:
@@ -68,12 +79,10 @@ def folder_written_whole(folder: Path) -> Iterator[Path]:
     ``folder`` is made if it does not exist. Files of the same name are replaced, others stay.
     """
     folder = Path(os.path.realpath(folder))
-    temporary = folder / _hidden_name()
     is_new = not folder.exists()
     try:
-        with _naming(folder, temporary):
-            folder.mkdir(exist_ok=True)
-            temporary.mkdir(0o700)
+        folder.mkdir(exist_ok=True)
+        with scratch_folder(folder) as temporary, _naming(folder, temporary):
             yield temporary
             for file in sorted(temporary.iterdir()):
                 before = _permissions(folder / file.name)
@@ -81,17 +90,96 @@ def folder_written_whole(folder: Path) -> Iterator[Path]:
                     file.chmod(before)
                 os.replace(file, folder / file.name)
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
         if is_new:
             with suppress(OSError):  # some files may have been moved
                 folder.rmdir()
         raise
-    shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Yield an empty folder that only its owner can read; at the end it goes with all that is in it.
+
+    None stands for the system's folder of temporary files.
+    """
+    parent = Path(tempfile.gettempdir()) if parent is None else parent
+    remove_abandoned(parent)
+    folder = parent / _hidden_name()
+    with ended_by_sigterm():
+        try:
+            claim = _claimed(folder)
+            try:
+                yield folder
+            finally:
+                _close(claim)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _hidden_name() -> str:
     """Return a new name; it is short, because the name of the target may be as long as the system allows."""
     return f".pucboost-{secrets.token_hex(8)}.unfinished"
+
+
+_UNFINISHED = re.compile(r"\.pucboost-[0-9a-f]{16}\.unfinished")
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Clean up after SIGTERM as after Ctrl-C, unless somebody else handles it."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a generator may be closed in another thread
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+# Who writes holds a lock, which the system takes away when the process ends, however it does. Numbers of processes
+# would not tell: they are given again, and containers that share a folder have the same. Where there are no locks, as
+# in some shared file systems, nothing counts as abandoned.
+
+
+def _claimed(path: Any, flags: int | None = None, rights: int = 0o600) -> int:
+    """Make a new file, or a folder without ``flags``; return a descriptor that holds its lock until it is closed."""
+    while True:
+        if flags is None:
+            Path(path).mkdir(0o700)
+            if fcntl is None:
+                return -1
+        descriptor = os.open(path, os.O_RDONLY if flags is None else flags, rights)
+        if fcntl is None:
+            return descriptor
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if Path(path).exists():  # else somebody took it for abandoned before it was locked
+            return descriptor
+        os.close(descriptor)
+
+
+def _close(claim: int) -> None:
+    if claim >= 0:
+        os.close(claim)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what processes that were killed have left in a folder: it may be people's data."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        left = [Path(entry) for entry in entries if _UNFINISHED.fullmatch(entry.name)]
+        for path in left:
+            with suppress(OSError):  # somebody else's, or gone
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+                finally:
+                    os.close(descriptor)
 
 
 @contextmanager

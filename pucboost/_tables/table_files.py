@@ -45,7 +45,7 @@ from .columns import (
     warn_of_unknown_values,
     without_missing,
 )
-from .files import DELIMITERS, PARQUET, DataError, check_can_be_read, ending_of
+from .files import DELIMITERS, PARQUET, DataError, check_can_be_read, ending_of, scratch_folder
 from .sources import ArraySource, Categories, ColumnTypes
 
 if TYPE_CHECKING:
@@ -511,8 +511,9 @@ class LazyTable(_TypedTable):
         return self._frame.collect()
 
     def _contents(self, columns: list[str]) -> Generator[tuple[pa.RecordBatch, float], None, None]:
-        with tempfile.TemporaryDirectory(prefix="pucboost-") as folder:
-            file = Path(folder, "query.parquet")
+        with scratch_folder() as folder:
+            file = folder / "query.parquet"
+            file.touch(0o600)
             self._frame.select(columns).sink_parquet(file)
             yield from ParquetTable(file)._contents(columns)
 

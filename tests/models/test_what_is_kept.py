@@ -304,7 +304,7 @@ def test_shared_plans() -> None:
     assert struct.pack("<d", X.age[0]) in pickle.dumps(plan)
 
 
-@line("`external_memory`")
+@line("`external_memory`, queries of lazy frames")
 def test_external_memory(tmp_path: Path) -> None:
     X, y = people()
     seen = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._tables import files
-from pucboost._tables.files import check_can_be_written, folder_written_whole, table_writer, write_whole
+from pucboost._tables.files import check_can_be_written, folder_written_whole, scratch_folder, table_writer, write_whole
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has other permissions")
 
@@ -211,9 +212,68 @@ def test_a_killed_process_leaves_nothing_half_written_under_a_name_asked_for(tmp
     writing.communicate()
     assert (tmp_path / "a.csv").read_bytes() == b"old"
     assert not (tmp_path / "a.html").exists()
+    assert len(list(tmp_path.iterdir())) == 3  # what was begun, under hidden names
     write_whole(tmp_path / "a.csv", b"new")
     write_folder(tmp_path / "a.html")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "a.html"}
     assert ((tmp_path / "a.csv").read_bytes(), (tmp_path / "a.html").read_bytes()) == (b"new", b"new")
+
+
+@posix
+def test_sigterm_removes_what_was_begun(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    writing: Any = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], cwd=root, **pipes)
+    assert writing.stdout.readline() == "writing\n"
+    writing.terminate()
+    writing.communicate()
+    assert writing.returncode == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+def test_a_handler_of_somebody_else_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with files.ended_by_sigterm():
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with files.ended_by_sigterm():
+            assert callable(signal.getsignal(signal.SIGTERM))
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@posix
+def test_only_what_is_abandoned_is_removed(tmp_path: Path) -> None:
+    name = ".pucboost-0123456789abcde{}.unfinished"
+    for place, digit in (("file", 1), ("folder", 2)):
+        path = tmp_path / name.format(digit)
+        path.write_bytes(b"people") if place == "file" else path.mkdir()
+    others = [tmp_path / one for one in ("a.csv", ".pucboost-other.unfinished", "pucboost-0123456789abcdef")]
+    for path in others:
+        path.mkdir()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / name.format(3)).symlink_to(outside)
+    with scratch_folder(tmp_path) as mine, scratch_folder(tmp_path) as another:
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {*(path.name for path in others), "outside", name.format(3), mine.name, another.name}
+        assert permissions(mine) == 0o700
+        write_whole(tmp_path / "a.txt", b"new")
+        assert mine.exists()
+    assert not mine.exists()
+
+
+@posix
+def test_where_there_are_no_locks_nothing_counts_as_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files.fcntl, "flock", Mock(side_effect=OSError(errno.ENOSYS, "no locks")))
+    with scratch_folder(tmp_path) as mine, scratch_folder(tmp_path):
+        write_whole(tmp_path / "a.txt", b"new")
+        assert mine.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_long_names(tmp_path: Path) -> None:

@@ -268,3 +268,19 @@ def test_numbers_are_float32_until_one_would_be_rounded(monkeypatch: Any) -> Non
             assert wide.dtype == np.float64
             np.testing.assert_array_equal(wide, [*EXACT, *EXACT, [number, 1.0], *EXACT])
             assert np.signbit(wide[2, 1])
+
+
+def test_the_answer_of_a_query_is_on_the_disk_for_its_owner_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed process has left goes first."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    abandoned = tmp_path / ".pucboost-0123456789abcdef.unfinished"
+    abandoned.mkdir()
+    (abandoned / "query.parquet").write_bytes(b"people")
+    contents = stored_table(pl.LazyFrame({"a": [1.0, 2.0]}))._contents(["a"])
+    next(contents)
+    (found,) = tmp_path.rglob("*.parquet")
+    assert (found.stat().st_mode & 0o777, found.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    contents.close()
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import gc
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -227,7 +228,9 @@ class Listing(xgb.callback.TrainingCallback):
         self.folder, self.found = folder, set[str]()
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self.found |= {str(file) for file in self.folder.rglob("*.page")}
+        pages = list(self.folder.rglob("*.page"))
+        self.found |= {str(file) for file in pages}
+        assert {file.stat().st_mode & 0o777 for file in pages} == {0o600}
         return False
 
 
@@ -289,6 +292,35 @@ def test_nothing_is_left_after_an_error(method: Any, tmp_path: Path) -> None:
         method({**ON_DISK, "external_memory": tmp_path}, (X, Y), 3, feval=fail, **valid)
     assert list(tmp_path.iterdir()) == []
     gc.collect()  # XGBoost would warn of files that are gone
+
+
+KILLED = """
+import sys
+import numpy as np, xgboost as xgb, pucboost as puc
+class Waiting(xgb.callback.TrainingCallback):
+    def after_iteration(self, *_):
+        print("training", flush=True)
+        sys.stdin.readline()
+X = np.random.default_rng(0).normal(size=(500, 3))
+X[::2, 2] = np.nan
+params = {"engine": "xgboost", "nthread": 1, "verbosity": 0, "optional": [2], "external_memory": sys.argv[1]}
+puc.train(params, (X, X[:, 0]), 3, callbacks=[Waiting()])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+def test_nothing_is_left_after_a_signal_and_the_next_training_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    for end, left, code in ((signal.SIGTERM, 0, 143), (signal.SIGINT, 0, -2), (signal.SIGKILL, 1, -9)):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "encoding": "utf-8"}
+        training: Any = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], **pipes)
+        assert training.stdout.readline() == "training\n"
+        assert list(tmp_path.rglob("*.page"))
+        training.send_signal(end)
+        training.communicate()
+        assert (training.returncode, len(list(tmp_path.iterdir()))) == (code, left)
+    puc.train({**ON_DISK, "external_memory": tmp_path}, (X, Y), 1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_leaves_that_are_set_afterwards_are_refused(tmp_path: Path) -> None:
