@@ -36,7 +36,7 @@ def is_stale(study: harness.Study, page: Path) -> bool:
 
 
 def test_results_and_pages_belong_to_studies() -> None:
-    assert {path.stem for path in harness.PAGES.glob("*.md")} == {"index", "about", *STUDIES}
+    assert {path.stem for path in harness.PAGES.glob("*.md")} == {"index", "about", "studies", *STUDIES}
     assert {path.stem for path in harness.RESULTS.glob("*.csv") if ".partial" not in path.name} == set(STUDIES)
 
 

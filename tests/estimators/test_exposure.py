@@ -151,9 +151,11 @@ def test_scores_on_virtual_rows() -> None:
     assert weighted == model.score(V, V_TOTAL / V_EXPOSURE, V_TOTAL * V_EXPOSURE)
 
 
-def test_audit_by_the_estimator() -> None:
-    model = regressor(n_estimators=20).fit(X, TOTAL, exposure=EXPOSURE)
-    given: dict[str, Any] = {"margin": 0.2, "relative": True, "num_threads": 1, "min_count": 50}
+def test_audit_by_the_estimator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUCBOOST_EXPOSURE_KEY", "0123456789abcdef-a-secret")
+    key = "env:PUCBOOST_EXPOSURE_KEY"
+    model = regressor(n_estimators=20, row_key=key).fit(X, TOTAL, exposure=EXPOSURE)
+    given: dict[str, Any] = {"margin": 0.2, "relative": True, "num_threads": 1, "min_count": 50, "row_key": key}
     report = model.audit(V, V_TOTAL, exposure=V_EXPOSURE, **given)
     assert report.exposure == pytest.approx(V_EXPOSURE.sum())
     assert report.support.trained_on.found == 0
