@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._auditing.run import audit
     from ._consent import Consent, Levels, Needs
     from ._estimators.estimators import PUCClassifier, PUCRegressor
+    from ._intervals import intervals
     from ._letter.letters import letter
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.predictor import predict, quote
@@ -41,6 +42,7 @@ _HOME = {
     "check": "_auditing.check",
     "consent_of": "_models.files",
     "cv": "_training.train",
+    "intervals": "_intervals",
     "letter": "_letter.letters",
     "load_model": "_models.files",
     "load_to_balance": "_prediction.sharing",
@@ -71,6 +73,7 @@ __all__ = [
     "consent_of",
     "cv",
     "distributed",
+    "intervals",
     "letter",
     "letters",
     "load_model",

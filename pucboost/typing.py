@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._auditing.check import Suitability
     from ._auditing.findings import AuditReport
     from ._auditing.monitor import MonitorReport
+    from ._intervals import Intervals
     from ._letter.letters import Letter
     from ._models.anchored import AnchoredModel
     from ._models.files import TrainedModel
@@ -35,6 +36,7 @@ else:
 _RESULTS = {
     "AnchoredModel": "_models.anchored",
     "AuditReport": "_auditing.findings",
+    "Intervals": "_intervals",
     "Letter": "_letter.letters",
     "MonitorReport": "_auditing.monitor",
     "SharingEffects": "_prediction.sharing",
@@ -48,6 +50,7 @@ __all__ = [
     "Augmentation",
     "EngineName",
     "Favourable",
+    "Intervals",
     "Letter",
     "MonitorReport",
     "OptionalColumns",

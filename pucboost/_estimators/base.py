@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from .._auditing.findings import AuditReport
     from .._auditing.settings import AuditKeywords
+    from .._intervals import Intervals
     from .._models.files import TrainedModel
 
 
@@ -494,6 +495,25 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
             options["train_data"] = (train_X, self._encode(train_y), *rest)
         options["target_class"] = target
         return audit(self.booster_, X, outcome, margin=margin, **options)
+
+    def intervals(self, X_cal: Any, y_cal: Any, **options: Any) -> Intervals:
+        """Return intervals, or sets of classes, that cover outcomes with a given probability, whatever people share.
+
+        Parameters
+        ----------
+        X_cal, y_cal
+            People whom the model was not trained on, and their outcomes, for a classifier its own labels.
+        **options
+            As in :func:`pucboost.intervals`.
+
+        Returns
+        -------
+        Intervals
+        """
+        from .._intervals import intervals
+
+        self._check_something_optional("there is nobody whose silence could matter; use any conformal predictor")
+        return intervals(self, X_cal, y_cal, **options)
 
     def _target_class(self, label: Any) -> int | None:
         if label is not None:

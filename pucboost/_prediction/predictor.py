@@ -206,7 +206,15 @@ def favourable_sign(favourable: Any) -> float:
     return 1.0 if check_favourable(favourable) == "lower" else -1.0
 
 
-def quote(booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False, num_threads: int | None = None) -> Any:
+def quote(
+    booster: Any,
+    X: Any,
+    *,
+    subsets: Any = None,
+    raw_score: bool = False,
+    intervals: Any = None,
+    num_threads: int | None = None,
+) -> Any:
     """Return what each person would be told for every subset of the groups they share.
 
     The tests in a tree are made once per person, and further subsets then cost little more than additions. Every number
@@ -224,6 +232,10 @@ def quote(booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False,
         :class:`Needs`) there are only the subsets that can be shared, up to 64 without being asked for.
     raw_score
         Return raw scores instead of predictions.
+    intervals
+        What :func:`pucboost.intervals` found for this model, or for two quantile models beside it: how sure is each
+        quote? Two more columns per subset, such as ``app: lower`` and ``app: upper``, missing where too few people
+        share the subset. With an exposure they are for one unit of it.
     num_threads
         Threads for kernels and engine; None means all cores, and one for the engine where values are few.
 
@@ -250,7 +262,11 @@ def quote(booster: Any, X: Any, *, subsets: Any = None, raw_score: bool = False,
     >>> puc.quote(booster, X[:2]).notna().to_numpy().tolist()
     [[True, True, False, False], [True, True, True, True]]
     """
+    if intervals is not None and raw_score:
+        raise ValueError("intervals are of outcomes, not of raw scores; leave raw_score out.")
     with engine_threads_for(num_threads, X):
+        if intervals is not None:
+            return intervals.beside_quotes(booster, X, subsets, num_threads)
         predictor = MaskedPredictor(booster, X, raw_score=raw_score, num_threads=num_threads)
         return in_container_of(X, quote_subsets(predictor, subsets))
 

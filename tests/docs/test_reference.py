@@ -13,6 +13,7 @@ RESULTS = {
     "typing",
     "typing.AnchoredModel",
     "typing.AuditReport",
+    "typing.Intervals",
     "typing.MonitorReport",
     "typing.Suitability",
 }  # except for results that have methods

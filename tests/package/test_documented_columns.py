@@ -37,6 +37,10 @@ def test_results_have_the_documented_columns() -> None:
     effects = puc.sharing_effects(booster, X, favourable="lower")
     assert [field.name for field in fields(effects)] == listed(puc.sharing_effects)
 
+    found = puc.intervals(puc.train({**params, "objective": "regression"}, (X, y), 5), X, y, level=0.8)
+    assert list(found.predict_interval(X).columns) == listed(puc.typing.Intervals.predict_interval)
+    assert list(found.coverage(X, y).columns) == listed(puc.typing.Intervals.coverage)
+
     quotes, values = puc.quote(booster, X), puc.sharing_value(booster, X)
     _, used = puc.predict(booster, X, sharing="best", favourable="lower", return_subset=True)
     assert listed(puc.quote) == [quotes.columns[0]]

@@ -1,0 +1,703 @@
+"""``puc.intervals``: intervals and sets of classes that hold for everybody who shares at least the same.
+
+For each set S of groups, the calibration people with A ⊇ S are masked to S, and their scores s(x_S, y) say how far
+outcomes lie from predictions. With n of them and k = ⌈(n + 1)·level⌉, the threshold is the k-th smallest score, and a
+person is told C_S(x) = {y : s(x_S, y) ≤ threshold}.
+
+**Why it holds.** Given n, the n scores and that of a new person with A ⊇ S, masked to S, are independent and of one
+distribution, so each of the n + 1 is equally likely to be the one with rank k or less: P(Y ∈ C_S) ≥ k / (n + 1) ≥
+level. The model, the score and whatever decides who shares may be anything. Only the count n decides whether S has a
+threshold at all, so this is no choice among scores.
+
+Where n is too small, people get C_T of the largest T ⊂ S that has a threshold, with predictions from T alone; it holds
+for A ⊇ T. Nothing is learned from silence: those who share exactly S are never looked at alone, and where silence is
+informative their coverage differs from the level. :meth:`Intervals.coverage` says by how much.
+
+Scores of numbers have one form, with a lower and an upper prediction l ≤ u and a spread v:
+
+    s(x, y) = max(l(x) − y, y − u(x)) / v(x),   C(x) = [l(x) − t·v(x), u(x) + t·v(x)].
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from decimal import ROUND_CEILING, Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ._common import Array, progress_bar, quoted
+from ._consent import Consent
+from ._engines import boosters_of
+from ._kernels.masks import STREAM_CALIBRATION, STREAM_PREDICTION, hash_pairs
+from ._losses import Logistic, Quantile
+from ._models.anchored import loss_of, trees_of
+from ._models.files import consent_of, model_hash, summary_of
+from ._models.schema import rounded_people
+from ._pages import deliver
+from ._persistence import NotValidError, entries
+from ._prediction.people import predicts_per_exposure
+from ._prediction.predictor import MAX_SUBSETS, MaskedPredictor, subset_masks, subset_name
+from ._tables.sources import as_exposure, as_vector, check_no_mask, engine_threads_for, in_container_of
+from ._virtual.plan import seed_bits
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+
+BEYOND = 5
+"""A set has a threshold if at least so many people's scores are expected to lie beyond it. With fewer the largest of
+them would decide, which varies much, and is one person's secret."""
+
+DIGITS = 3
+"""Thresholds are kept with so many digits, rounded up: they hold all the same, and nobody's residual is in a file."""
+
+SETS_AT_ONCE = 16
+"""How many sets the calibration people are predicted for at a time."""
+
+RESIDUAL = "absolute residual"
+SCALED = "residual over the model of its scale"
+PEARSON = "residual over the standard deviation of the loss"
+QUANTILES = "distance to two quantiles"
+CLASSES = "probability of likelier classes"
+RANDOMISED = "probability of likelier classes, randomised"
+SCORES = (RESIDUAL, SCALED, PEARSON, QUANTILES, CLASSES, RANDOMISED)
+
+
+def intervals(
+    model: Any,
+    X_cal: Any,
+    y_cal: Any,
+    *,
+    level: float = 0.9,
+    scale: Any = None,
+    exposure: Any = None,
+    subsets: Any = None,
+    seed: int | None = None,
+    num_threads: int | None = None,
+) -> Intervals:
+    """Return intervals, or sets of classes, that cover outcomes with probability ``level``, whatever people share.
+
+    For each set S of groups, everybody in the calibration data who shares at least S, masked to S, says how far
+    outcomes lie from predictions (split conformal prediction). Then P(Y ∈ C_S | A ⊇ S) ≥ ``level`` for a new person of
+    the same population, in finite samples, whatever the model and whatever decides who shares. Where too few people
+    share S, people get the interval of the largest part of it that enough people share, as if they shared only that.
+
+    Parameters
+    ----------
+    model
+        As in :func:`predict`. Probabilities give sets of classes; counts and amounts (``poisson``, ``gamma``,
+        ``tweedie``) intervals that do not go below 0 and grow with the standard deviation that the loss stands for;
+        everything else intervals of one width. Or a pair ``(low, high)`` of quantile models.
+    X_cal, y_cal
+        Calibration people and their outcomes: drawn like those to come, and **not used to train the model**, not for
+        early stopping either. Otherwise nothing is guaranteed, and intervals are too narrow.
+    level
+        The probability to cover. Sets that fewer than 5 / (1 − level) − 1 people share (49 for 0.9) have no interval of
+        their own.
+    scale
+        A model of the distance between outcome and prediction, with objective ``"poisson"``, ``"gamma"`` or
+        ``"tweedie"``, on the same columns: intervals are wide where it is large.
+    exposure
+        What the outcomes add up over, as in :class:`Dataset`; needed if the model was trained with one.
+    subsets
+        The sets to calibrate, as in :func:`quote`; nothing is always one of them. By default all, and of more than 64
+        those that the model has seen in training.
+    seed
+        Sets of classes only: with a seed they are randomised by (seed, row number), and so smaller.
+    num_threads
+        As in :func:`predict`.
+
+    Returns
+    -------
+    Intervals
+        ``predict_interval``, ``coverage``, ``to_frame``, ``plot``, ``to_json``, ``from_json``.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(900, 2)); y = X[:, 0] + 3 * X[:, 1]
+    >>> X[rng.random(900) < 0.4, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, puc.Dataset(X[:300], y[:300]), 50)
+    >>> found = puc.intervals(booster, X[300:600], y[300:600], level=0.8)
+    >>> told = found.predict_interval(X[600:])
+    >>> told.columns.to_list(), sorted(set(told["based_on"]))
+    (['lower', 'upper', 'based_on'], ['Column_1', 'nothing'])
+    >>> bool(np.mean((told["lower"] <= y[600:]) & (y[600:] <= told["upper"])) > 0.75)
+    True
+    """
+    level = _checked_level(level)
+    models = _Models.of(model, scale, seed)
+    with engine_threads_for(num_threads, X_cal):
+        people = _People(models, X_cal, num_threads, exposure, STREAM_CALIBRATION, with_outcomes=True)
+        outcome = people.outcomes(y_cal, "y_cal")
+        masks = _sets_to_calibrate(people.predictors[0], subsets)
+        found: list[CalibratedSet] = []
+        with progress_bar("calibrating") as report:
+            for lo in range(0, len(masks), SETS_AT_ONCE):
+                some = np.array(masks[lo : lo + SETS_AT_ONCE], dtype=np.uint64)
+                told = [predictor.quotes(some) for predictor in people.predictors]
+                for number, mask in enumerate(some.tolist()):
+                    rows = people.at_least(mask)
+                    shape = people.shape([one[rows, number] for one in told], rows)
+                    one = _calibrated(mask, shape, outcome[rows], level, models.consent)
+                    found += [] if one is None else [one]
+                report((lo + len(some)) / len(masks))
+    if not found or found[0].mask:
+        raise ValueError(
+            f"There are {people.n_rows} calibration people, but level={level:g} needs {least_people(level)}: at least "
+            f"{BEYOND} should lie outside. Give more people, or a lower level."
+        )
+    classes = people.classes
+    names = None if classes is None else tuple(str(label) for label in classes)
+    return Intervals(level, models.score, tuple(found), names, seed, models.hashes, models)
+
+
+def least_people(level: float) -> int:
+    """Return how many people must share a set for a threshold: (n + 1)(1 − level) ≥ 5."""
+    return math.ceil(round(BEYOND / (1 - level) - 1, 9))
+
+
+def _checked_level(level: Any) -> float:
+    if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, such as 0.9; got {level!r}.")
+    return float(level)
+
+
+def _sets_to_calibrate(predictor: MaskedPredictor, subsets: Any) -> list[int]:
+    """Return masks, the empty one first. They do not depend on who shares what in the calibration data."""
+    consent = predictor.consent
+    if subsets is None and consent.nesting.count((1 << consent.n_groups) - 1) > MAX_SUBSETS:
+        summary = summary_of(predictor.model)
+        seen = None if summary is None else summary.masks_seen
+        if seen is None:
+            raise ValueError(
+                f"There are too many sets of {consent.n_groups} groups, and the model keeps no list of those it has "
+                "seen. Choose some: subsets=['nothing', 'alone', 'all'], or lists of group names."
+            )
+        masks = list(seen)
+    else:
+        masks = subset_masks(consent, subsets)
+    return sorted({0, *masks})
+
+
+def _calibrated(
+    mask: int, shape: _Band | _Ranking, outcome: Array, level: float, consent: Consent
+) -> CalibratedSet | None:
+    """Return the threshold of a set; None if too few people share it."""
+    n = len(outcome)
+    if n < least_people(level):
+        return None
+    rank = math.ceil(round((n + 1) * level, 9))
+    threshold = _rounded_up(float(np.partition(shape.scores(outcome), rank - 1)[rank - 1]))
+    width = float(f"{shape.width(threshold).mean():.{DIGITS}g}")
+    return CalibratedSet(subset_name(mask, consent), mask, rounded_people([n])[0], threshold, width)
+
+
+def _rounded_up(value: float) -> float:
+    exact = Decimal(value)
+    return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - DIGITS + 1), ROUND_CEILING))
+
+
+# ----- the models, and the people as they see them
+
+
+@dataclass(frozen=True)
+class _Models:
+    """The models whose predictions make a score: one, the low and the high one, or one and that of its scale."""
+
+    score: str
+    parts: tuple[Any, ...]
+    consent: Consent
+    per_exposure: bool
+    n_classes: int
+    seed: int | None
+
+    @classmethod
+    def of(cls, model: Any, scale: Any, seed: int | None) -> _Models:
+        pair = isinstance(model, (tuple, list))
+        if pair and (len(model) != 2 or scale is not None):
+            raise ValueError(
+                "model must be one model, or a pair (low, high) of quantile models without scale; got "
+                f"{len(model)} models{'' if scale is None else ' and a scale'}."
+            )
+        parts = tuple(model) if pair else (model,) if scale is None else (model, scale)
+        trees = [_trees_within(part) for part in parts]
+        consents = [_consent(one) for one in trees]
+        losses = [loss_of(one) for one in trees]
+        if pair:
+            levels = [loss.alpha if isinstance(loss, Quantile) else None for loss in losses]
+            if None in levels or not levels[0] < levels[1]:  # type: ignore[operator]
+                raise ValueError(
+                    "The pair must be two quantile models, the lower one first: objective='quantile' with "
+                    f"alpha=0.05 and alpha=0.95, say. These have {levels[0]} and {levels[1]}."
+                )
+        if scale is not None and (losses[1] is None or losses[1].link_name != "log"):
+            raise ValueError(
+                "scale must be a model whose predictions are above 0: train it on |y − prediction| with objective "
+                "'poisson', 'gamma' or 'tweedie'."
+            )
+        if any(consent != consents[0] for consent in consents):
+            raise ValueError("The two models must have the same columns and consent groups.")
+        loss, n_classes = losses[0], _n_classes(trees[0])
+        if n_classes and scale is not None:
+            raise ValueError("scale is about numbers; leave it out for a model of classes.")
+        if seed is not None and not n_classes:
+            raise ValueError("seed randomises sets of classes; leave it out for a model of numbers.")
+        per_exposure = [predicts_per_exposure(part) for part in parts]
+        if len(parts) > 1 and any(per_exposure):
+            raise ValueError(
+                "A model that was trained with an exposure knows how spread grows with it; leave scale out, and give "
+                "one model."
+            )
+        if n_classes:
+            score = CLASSES if seed is None else RANDOMISED
+        elif pair:
+            score = QUANTILES
+        elif scale is not None:
+            score = SCALED
+        else:
+            score = PEARSON if loss is not None and loss.link_name == "log" else RESIDUAL
+        return cls(score, parts, consents[0], per_exposure[0], n_classes, seed)
+
+    @cached_property
+    def hashes(self) -> tuple[str | None, ...]:
+        return tuple(_hash(part) for part in self.parts)
+
+
+def _trees_within(model: Any) -> Any:
+    """Return the booster or anchored model in an estimator, a search or a pipeline."""
+    steps = getattr(model, "steps", None)
+    inner = steps[-1][1] if isinstance(steps, list) and steps else getattr(model, "best_estimator_", None)
+    if inner is not None:
+        return _trees_within(inner)
+    return getattr(model, "booster_", model)
+
+
+def _hash(model: Any) -> str | None:
+    trees = _trees_within(model)
+    return model_hash(trees) or model_hash(trees_of(trees))  # an anchor may have no hash
+
+
+def _n_classes(trees: Any) -> int:
+    """Return the number of classes, 0 for a model of numbers."""
+    loss = loss_of(trees)
+    if isinstance(loss, Logistic):
+        return 2
+    if loss is not None:
+        scores = loss.n_scores
+    else:
+        boosters = boosters_of(trees)
+        nobody = np.full((1, boosters.facts(trees).n_columns), np.nan)
+        scores = boosters.predict(trees, nobody, raw_score=True).size
+    return scores if scores > 1 else 0
+
+
+def _consent(trees: Any) -> Consent:
+    consent = consent_of(trees)
+    if consent is None:
+        raise ValueError(
+            "The model has no consent schema, so it is not known what is optional. Train it with pucboost.train, or "
+            "load it with pucboost.load_model."
+        )
+    facts = boosters_of(trees_of(trees)).facts(trees_of(trees))
+    if len(facts.quantile_levels) > 1:
+        raise ValueError("The model predicts several quantiles at once. Give a pair of models, (low, high).")
+    return consent
+
+
+class _People:
+    """A table of people before the models: who shares what, and the shape that predictions give their scores."""
+
+    def __init__(
+        self, models: _Models, X: Any, num_threads: int | None, exposure: Any, stream: Any, *, with_outcomes: bool
+    ) -> None:
+        self.models = models
+        self.predictors = [MaskedPredictor(part, X, num_threads=num_threads) for part in models.parts]
+        self.n_rows, self.shared = self.predictors[0].n_rows, self.predictors[0].shared
+        if exposure is not None and not models.per_exposure:
+            raise ValueError("The model was trained without an exposure; leave exposure out.")
+        if with_outcomes and models.per_exposure and exposure is None:
+            raise ValueError("The model predicts per unit of exposure, so outcomes need their exposure.")
+        self.units = np.ones(self.n_rows) if exposure is None else as_exposure(exposure, "exposure", self.n_rows)
+        self.loss = loss_of(self.predictors[0].model)
+        self.uniform = None if models.seed is None else _uniforms(models.seed, stream, self.n_rows)
+
+    def at_least(self, mask: int) -> Array:
+        return np.flatnonzero((self.shared & np.uint64(mask)) == np.uint64(mask))
+
+    def shape(self, told: Sequence[Array], rows: Array) -> _Band | _Ranking:
+        """Return the shape of the scores of some rows, from what each model predicts for them."""
+        values = [np.asarray(one, dtype=np.float64) for one in told]
+        if self.models.n_classes:
+            chances = values[0] if values[0].ndim == 2 else np.column_stack([1 - values[0], values[0]])
+            return _Ranking(chances, None if self.uniform is None else self.uniform[rows])
+        if self.models.score == QUANTILES:  # where the models cross, they are exchanged
+            return _Band(np.minimum(*values), np.maximum(*values), np.ones(len(rows)))
+        lowest = 0.0 if self.loss is not None and self.loss.link_name == "log" else -math.inf
+        spread = np.ones(len(rows))
+        if self.models.score == SCALED:
+            spread = values[1]
+        elif self.models.score == PEARSON:
+            assert self.loss is not None
+            # Over e units the mean is e·f, and the variance is proportional to e·V(f).
+            spread = np.sqrt(self.units[rows] * self.loss.variance(values[0]))
+        middle = self.units[rows] * values[0]
+        return _Band(middle, middle, np.maximum(spread, np.finfo(np.float64).tiny), lowest)
+
+    @cached_property
+    def classes(self) -> list[Any] | None:
+        """The labels of the classes, in the order of the model's probabilities; None for numbers."""
+        if not self.models.n_classes:
+            return None
+        labels = getattr(self.models.parts[0], "classes_", None)
+        return np.arange(self.models.n_classes).tolist() if labels is None else list(labels)
+
+    def outcomes(self, y: Any, name: str) -> Array:
+        """Return outcomes: numbers, or numbers of classes."""
+        if self.classes is not None:
+            check_no_mask(y, name)
+            given = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+            if given.shape != (self.n_rows,):
+                raise ValueError(f"{name} must have one class for each of the {self.n_rows} rows, got {given.shape}.")
+            number = np.full(self.n_rows, -1)
+            for place, label in enumerate(self.classes):
+                number[given == label] = place
+            strange = np.flatnonzero(number < 0)
+            if len(strange):
+                value = quoted(given.tolist()[strange[0]])
+                raise ValueError(
+                    f"{name} is {value} in row {strange[0]}, which is none of the classes of the model: {self.classes}."
+                )
+            return number
+        outcome = as_vector(y, name, self.n_rows, np.float64)
+        log_link = self.loss is not None and self.loss.link_name == "log"
+        bad = np.flatnonzero(~np.isfinite(outcome) | ((outcome < 0) & log_link))
+        if len(bad):
+            needs = "finite and not negative" if log_link else "finite"
+            raise ValueError(f"{name} is {outcome[bad[0]]} in row {bad[0]} ({len(bad)} such rows); it must be {needs}.")
+        return outcome
+
+
+class _Band(NamedTuple):
+    """Scores of numbers: how far an outcome lies outside [low, high], in units of the spread."""
+
+    low: Array
+    high: Array
+    spread: Array
+    lowest: float = -math.inf
+
+    def scores(self, outcome: Array) -> Array:
+        return np.asarray(np.maximum(self.low - outcome, outcome - self.high) / self.spread)
+
+    def bounds(self, threshold: Array | float) -> tuple[Array, Array]:
+        lower, upper = self.low - threshold * self.spread, self.high + threshold * self.spread
+        middle = (lower + upper) / 2  # quantiles that are too far apart may be moved past each other
+        return np.maximum(np.minimum(lower, middle), self.lowest), np.maximum(upper, middle)
+
+    def covers(self, outcome: Array, threshold: Array | float) -> Array:
+        lower, upper = self.bounds(threshold)
+        return np.asarray((lower <= outcome) & (outcome <= upper))
+
+    def width(self, threshold: Array | float) -> Array:
+        lower, upper = self.bounds(threshold)
+        return np.asarray(upper - lower)
+
+
+class _Ranking(NamedTuple):
+    """Scores of classes (Romano, Sesia and Candès 2020): the probability of all classes that are likelier.
+
+    Randomised scores add U times the probability of the class itself, U uniform on [0, 1). Adding all of it would be
+    no use with two classes: the less likely one would always have the score 1, and be in every set or in none.
+    """
+
+    chances: Array
+    uniform: Array | None
+
+    def of_classes(self) -> Array:
+        """Return the score that each class would have, people × classes."""
+        chances = self.chances / self.chances.sum(axis=1, keepdims=True)
+        order = np.argsort(-chances, axis=1, kind="stable")
+        ranked = np.take_along_axis(chances, order, axis=1)
+        own = 0.0 if self.uniform is None else self.uniform[:, None] * ranked
+        scores: Array = np.zeros_like(chances)
+        likelier = np.cumsum(ranked, axis=1)[:, :-1]
+        np.put_along_axis(scores, order, own + np.pad(likelier, ((0, 0), (1, 0))), axis=1)
+        return scores
+
+    def scores(self, outcome: Array) -> Array:
+        return np.asarray(self.of_classes()[np.arange(len(outcome)), outcome])
+
+    def members(self, threshold: Array | float) -> Array:
+        """Return which classes are in the set of each person; the likeliest always is."""
+        within = self.of_classes() <= np.reshape(threshold, (-1, 1))
+        within[np.arange(len(within)), np.argmax(self.chances, axis=1)] = True
+        return np.asarray(within)
+
+    def covers(self, outcome: Array, threshold: Array | float) -> Array:
+        return np.asarray(self.members(threshold)[np.arange(len(outcome)), outcome])
+
+    def width(self, threshold: Array | float) -> Array:
+        return np.asarray(self.members(threshold).sum(axis=1))
+
+
+def _uniforms(seed: int, stream: Any, n: int) -> Array:
+    """Return numbers in [0, 1), a pure function of seed and row."""
+    rows, bits = np.arange(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
+    hash_pairs(np.uint64(seed_bits(seed)), stream, rows, np.zeros(n, dtype=np.uint64), 0, n, bits)
+    return np.asarray((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+
+
+# ----- the result
+
+
+@dataclass(frozen=True)
+class CalibratedSet:
+    """A set of groups, and the threshold that everybody gives it who shares at least the set."""
+
+    shared: str
+    """Its name, as in quotes."""
+    mask: int
+    people: int
+    """How many calibration people share at least the set, to the nearest multiple of five."""
+    threshold: float
+    """Of scores, rounded up to three digits."""
+    width: float
+    """How wide their intervals are, or how many classes their sets have, on average."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Intervals with a guarantee, as :func:`pucboost.intervals` returns them.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2)); y = rng.random(1000) < 1 / (1 + np.exp(-2 * X.sum(axis=1)))
+    >>> X[rng.random(1000) < 0.4, 1] = np.nan
+    >>> params = {"objective": "binary", "optional": [1], "verbosity": -1}
+    >>> booster = puc.train(params, puc.Dataset(X[:500], y[:500]), 20)
+    >>> found = puc.intervals(booster, X[500:], y[500:])
+    >>> found
+    <Intervals: level 0.9, 2 sets, probability of likelier classes>
+    >>> found.predict_interval(X[:2]).columns.to_list()
+    ['0', '1', 'based_on']
+    """
+
+    level: float
+    score: str
+    """What the thresholds are thresholds of."""
+    sets: tuple[CalibratedSet, ...]
+    classes: tuple[str, ...] | None
+    """Names of the classes; None for intervals of numbers."""
+    seed: int | None
+    model_hashes: tuple[str | None, ...]
+    _models: _Models = field(repr=False, compare=False)
+
+    def predict_interval(self, X: Any, *, exposure: Any = None, num_threads: int | None = None) -> Any:
+        """Return what holds for each person, from what they share.
+
+        Parameters
+        ----------
+        X
+            A table with the columns of training.
+        exposure
+            What outcomes will add up over, for a model that was trained with an exposure; one unit without it.
+        num_threads
+            As in :func:`predict`.
+
+        Returns
+        -------
+        DataFrame
+            Of the kind of ``X``, as :func:`quote` returns it, with one row per person.
+
+            - ``lower``, ``upper``: the interval, ends included; for classes, one column each, whether it is in the set
+            - ``based_on``: the groups that were used, the largest set that enough people share
+        """
+        with engine_threads_for(num_threads, X):
+            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION, with_outcomes=False)
+            number = self._set_of_each(people.shared)
+            masks = np.array([one.mask for one in self.sets], dtype=np.uint64)[number]
+            threshold = np.array([one.threshold for one in self.sets])[number]
+            told = [predictor.everybody(masks) for predictor in people.predictors]
+            shape = people.shape(told, np.arange(people.n_rows))
+        frame = people.predictors[0].frame(np.empty((people.n_rows, 0)), [])
+        if isinstance(shape, _Band):
+            frame["lower"], frame["upper"] = shape.bounds(threshold)
+        else:
+            frame[list(self.classes or ())] = shape.members(threshold)
+        frame["based_on"] = np.array([one.shared for one in self.sets], dtype=object)[number]
+        return in_container_of(X, frame)
+
+    def _set_of_each(self, shared: Array) -> Array:
+        """Return the number of the set each person gets: the largest that they share, then that of most people."""
+        order = sorted(range(len(self.sets)), key=lambda j: (-self.sets[j].mask.bit_count(), -self.sets[j].people, j))
+        masks, owner = np.unique(shared, return_inverse=True)
+        best = [next(j for j in order if self.sets[j].mask & ~mask == 0) for mask in masks.tolist()]
+        return np.array(best, dtype=np.int64)[owner]
+
+    def coverage(self, X: Any, y: Any, *, exposure: Any = None, num_threads: int | None = None) -> pd.DataFrame:
+        """Return how often outcomes of other people are covered, set by set, with standard errors.
+
+        The guarantee is about everybody who shares at least a set, masked to it. Those who share exactly the set get
+        the same interval, but where silence is informative they are covered more or less often. No interval may learn
+        that from their silence; this tells it.
+
+        Parameters
+        ----------
+        X, y
+            People who are in neither training nor calibration, and their outcomes.
+        exposure, num_threads
+            As in :func:`pucboost.intervals`.
+
+        Returns
+        -------
+        DataFrame
+            One row for each set that has a threshold, or that somebody shares exactly.
+
+            - ``shared``, ``based_on``: the set, and the one whose threshold is used
+            - ``people``, ``coverage``, ``se``: of all who share at least the set, masked to it
+            - ``people_exactly``, ``coverage_exactly``, ``se_exactly``: of those who share this set and no more
+
+            A standard error is that of a share with two more successes and failures, which is never 0.
+        """
+        import pandas as pd
+
+        rows = []
+        with engine_threads_for(num_threads, X):
+            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION, with_outcomes=True)
+            outcome = people.outcomes(y, "y")
+            masks = sorted({*(one.mask for one in self.sets), *np.unique(people.shared).tolist()})
+            used = self._set_of_each(np.array(masks, dtype=np.uint64))
+            for mask, number in zip(masks, used.tolist(), strict=True):
+                one, some = self.sets[number], people.at_least(mask)
+                covered = np.zeros(0, dtype=bool)
+                if len(some):
+                    shape = people.shape([part.people(some, one.mask) for part in people.predictors], some)
+                    covered = shape.covers(outcome[some], one.threshold)
+                exactly = covered[people.shared[some] == np.uint64(mask)]
+                name = subset_name(mask, self._models.consent)
+                rows.append((name, one.shared, *_share(covered), *_share(exactly)))
+        columns = ["people", "coverage", "se", "people_exactly", "coverage_exactly", "se_exactly"]
+        return pd.DataFrame(rows, columns=["shared", "based_on", *columns])
+
+    def beside_quotes(self, model: Any, X: Any, subsets: Any, num_threads: int | None) -> Any:
+        """Return quotes with the intervals of the same subsets, for :func:`quote`."""
+        if self.classes is not None:
+            raise ValueError(
+                "Quotes show intervals of numbers. This model's quotes are probabilities; predict_interval gives sets."
+            )
+        self._check_is_about(model)
+        people = _People(self._models, X, num_threads, None, STREAM_PREDICTION, with_outcomes=False)
+        predictor = MaskedPredictor(model, X, num_threads=num_threads)
+        masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
+        thresholds = {one.mask: one.threshold for one in self.sets}
+        quotes = predictor.quotes(masks)
+        told = [part.quotes(masks) for part in people.predictors]
+        columns: dict[str, Array] = {}
+        for number, mask in enumerate(masks.tolist()):
+            name = subset_name(mask, predictor.consent)
+            shape = people.shape([one[:, number] for one in told], np.arange(people.n_rows))
+            assert isinstance(shape, _Band)
+            columns[name] = quotes[:, number]
+            bounds = shape.bounds(thresholds.get(mask, math.nan))
+            columns |= dict(zip((f"{name}: lower", f"{name}: upper"), bounds, strict=True))
+        return in_container_of(X, predictor.frame(np.column_stack(list(columns.values())), list(columns)))
+
+    def _check_is_about(self, model: Any) -> None:
+        consent = _consent(_trees_within(model))
+        is_own = model is self._models.parts[0] or _hash(model) == self.model_hashes[0]
+        # The middle between two quantiles is no prediction, so quotes beside these come from a third model.
+        if (not is_own and self.score != QUANTILES) or consent != self._models.consent:
+            raise ValueError("intervals are of another model. Calibrate them with puc.intervals and this model.")
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the sets with their people, thresholds and widths."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(one) for one in self.sets]).drop(columns="mask")
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how wide intervals are, or how many classes sets have, by what is shared; needs matplotlib."""
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            ax = plt.subplots(figsize=(6, 0.8 + 0.32 * len(self.sets)), layout="constrained")[1]
+        shown = sorted(self.sets, key=lambda one: one.width)
+        bars = ax.barh([one.shared for one in shown], [one.width for one in shown], color="#4c78a8")
+        ax.bar_label(bars, [f"{one.width:g}" for one in shown], padding=3)
+        ax.margins(x=0.12)
+        ax.set_xlabel(f"{'Mean width' if self.classes is None else 'Mean number of classes'}, level {self.level:g}")
+        ax.spines[["top", "right"]].set_visible(False)
+        return ax
+
+    def __repr__(self) -> str:
+        return f"<Intervals: level {self.level:g}, {len(self.sets)} sets, {self.score}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>Level {self.level:g}, {self.score}</p>{self.to_frame().to_html(index=False)}"
+
+    # ----- files
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Return everything but the models as JSON, and write it to ``path`` (whole or not at all) if one is given.
+
+        It holds a few rounded numbers for each set, and nothing else about the calibration people.
+        """
+        kept = {"level": self.level, "score": self.score, "classes": self.classes, "seed": self.seed}
+        sets = [asdict(one) for one in self.sets]
+        return deliver(
+            json.dumps({"format": FORMAT, **kept, "model_hashes": self.model_hashes, "sets": sets}, indent=1), path
+        )
+
+    @classmethod
+    def from_json(cls, source: str | Path, model: Any, *, scale: Any = None) -> Intervals:
+        """Return the intervals in a file that ``to_json`` wrote, or in its text.
+
+        Parameters
+        ----------
+        source
+            The file or text.
+        model, scale
+            The models they were calibrated with; others are refused.
+        """
+        is_text = isinstance(source, str) and source.lstrip().startswith("{")
+        text, where = (str(source), "the text") if is_text else (Path(source).read_text("utf-8"), f"{str(source)!r}")
+        try:
+            given = entries(text)
+            if given.pop("format", None) != FORMAT:
+                raise NotValidError(f"it has another format than {FORMAT}")
+            if given["score"] not in SCORES:
+                raise NotValidError(f"its score is {given['score']!r:.60}")
+            seed, hashes = given["seed"], tuple(given["model_hashes"])
+            sets = tuple(CalibratedSet(**one) for one in given["sets"])
+            level, classes = _checked_level(given["level"]), given["classes"]
+            for one in sets:
+                if not math.isfinite(one.threshold) or not isinstance(one.mask, int) or one.mask < 0:
+                    raise NotValidError(f"its set {one.shared!r:.60} has no threshold that can be used")
+            if not sets or sets[0].mask:
+                raise NotValidError("it has no threshold for people who share nothing")
+        except (NotValidError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{where} does not hold intervals of pucboost: {error}.") from error
+        models = _Models.of(model, scale, seed)
+        if models.hashes != hashes or models.score != given["score"]:
+            raise ValueError(
+                f"{where} holds intervals of other models ({given['score']}). Give the models they were calibrated "
+                "with, or calibrate these."
+            )
+        return cls(level, models.score, sets, None if classes is None else tuple(classes), seed, hashes, models)
+
+
+def _share(flags: Array) -> tuple[int, float, float]:
+    """Return the number of flags, the share that is set, and its standard error."""
+    n, hits = len(flags), int(flags.sum())
+    shrunk = (hits + 2) / (n + 4)
+    return n, hits / n if n else math.nan, math.sqrt(shrunk * (1 - shrunk) / (n + 4)) if n else math.nan
