@@ -254,7 +254,7 @@ def _add(term: Array, sum_out: Array) -> None:
 
 
 @kernel
-def _and_part(values: Array, nodes: Any, goes_left: Array, first: int, last: int, i: int, set_out: Array) -> None:
+def and_part(values: Array, nodes: Any, goes_left: Array, first: int, last: int, i: int, set_out: Array) -> None:
     """AND ``keep`` of all nodes first … last − 1 that fail into the sets of the people i, i + 1, …."""
     slot, kind, threshold, keep, category_start, category_end, missing_left = nodes
     n, every_leaf = set_out.size, keep.dtype.type(_EVERY_LEAF)
@@ -279,7 +279,7 @@ def _sets_of_plane(
     part = plane_start[plane]
     every_leaf = sets_out.dtype.type(_EVERY_LEAF)
     _fill(sets_out[0, :n], every_leaf)
-    _and_part(values, nodes, goes_left, node_start[part], node_start[part + 1], i, sets_out[0, :n])
+    and_part(values, nodes, goes_left, node_start[part], node_start[part + 1], i, sets_out[0, :n])
     n_slots, at = 1, step_start[plane]
     for part in range(plane_start[plane] + 1, plane_start[plane + 1]):
         before = n_slots
@@ -288,7 +288,7 @@ def _sets_of_plane(
             anybody_shares |= steps[at + slot] != STEP_WITHHELD
         if anybody_shares:
             _fill(shared[:n], every_leaf)
-            _and_part(values, nodes, goes_left, node_start[part], node_start[part + 1], i, shared[:n])
+            and_part(values, nodes, goes_left, node_start[part], node_start[part + 1], i, shared[:n])
         for slot in range(before):
             step = steps[at + slot]
             if step == STEP_BOTH:

@@ -56,20 +56,25 @@ class Block:
     start: AnchorScores | None
 
 
+def forest_of(model: Any, consent: Consent) -> Forest | None:
+    """Return the trees of a booster or an anchored model; None if they cannot be read, or are not about this schema."""
+    anchored, booster = isinstance(model, AnchoredModel), trees_of(model)
+    forest = boosters_of(booster).trees(booster, best_rounds=not anchored)
+    if forest is None or forest.n_columns != len(consent.feature_names) or (anchored and model.consent != consent):
+        return None
+    return forest
+
+
 def subset_scores(
     model: Any, consent: Consent, *, raw_score: bool, target_class: int | None, threads: int
 ) -> SubsetScores | None:
     """Return a model of trees, ready to predict; None if only its engine can."""
-    anchored = isinstance(model, AnchoredModel)
-    booster = trees_of(model)
-    forest = boosters_of(booster).trees(booster, best_rounds=not anchored)
-    if forest is None or forest.n_columns != len(consent.feature_names):
+    forest = forest_of(model, consent)
+    if forest is None:
         return None
     if target_class is not None and not (len(forest.start) > 1 and 0 <= target_class < len(forest.start)):
         return None  # the engine's predictions show what is wrong
-    if anchored and model.consent != consent:
-        return None
-    if not anchored and not raw_score and forest.response is None:
+    if not isinstance(model, AnchoredModel) and not raw_score and forest.response is None:
         return None
     return SubsetScores(model, forest, consent, raw_score, target_class, threads)
 
@@ -179,7 +184,7 @@ class _Planes(NamedTuple):
     leaf_value: Array
 
 
-class _Nodes(NamedTuple):
+class Nodes(NamedTuple):
     """Inner nodes by plane and part: what each tests, and which leaves survive if the test fails."""
 
     slot: Array
@@ -224,7 +229,7 @@ class LeafSets:
         group = np.asarray(groups, dtype=np.int64)[forest.column[inner[which]]]
         in_order = np.lexsort((slot[which], group, plane))
         which, plane, keep, group = which[in_order], plane[in_order], keep[in_order], group[in_order]
-        self._nodes = _nodes_of(forest, inner[which], slot[which], keep)
+        self._nodes = nodes_of(forest, inner[which], slot[which], keep)
 
         # Every plane begins with a part for base columns, even an empty one.
         n_planes, r = len(self._planes.leaf_value), int(group.max(initial=-1)) + 2
@@ -333,10 +338,10 @@ def _bits_below(n: Array) -> Array:
     return np.where(n > 0, np.uint64(2**64 - 1) >> shift, np.uint64(0))
 
 
-def _nodes_of(forest: Forest, node: Array, slot: Array, keep: Array) -> _Nodes:
+def nodes_of(forest: Forest, node: Array, slot: Array, keep: Array) -> Nodes:
     kind = np.where(forest.missing_left[node], NODE_MISSING_LEFT, NODE_MISSING_RIGHT)
     kind[np.isin(forest.reading[node], (READ_CATEGORY, READ_CATEGORY_FROM_ZERO))] = NODE_CATEGORY
-    return _Nodes(
+    return Nodes(
         slot=slot.astype(np.int64),
         kind=kind.astype(np.uint8),
         threshold=forest.threshold[node].astype(forest.start.dtype),

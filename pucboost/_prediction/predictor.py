@@ -538,7 +538,7 @@ class MaskedPredictor:
         output: Output | None = None,
     ) -> None:
         given = X if container is None else container
-        self._index = given.index if hasattr(given, "index") and hasattr(given, "columns") else None
+        self.index = given.index if hasattr(given, "index") and hasattr(given, "columns") else None
         model, X, classes = unwrap(model, X)
         self.model: Any = model
         summary, from_model = getattr(model, "puc_summary", None), consent is None
@@ -553,11 +553,11 @@ class MaskedPredictor:
         categories = categories_of(model)
         # An anchor gets the whole table, in the user's container.
         in_memory = hasattr(X, "shape") or isinstance(model, AnchoredModel) or not is_stored(X)
-        self._table = in_order_of(consent, X) if in_memory else read_stored(consent, X, categories)
-        self.source: RowSource = row_source(self._table, categories)
+        self.table = in_order_of(consent, X) if in_memory else read_stored(consent, X, categories)
+        self.source: RowSource = row_source(self.table, categories)
         consent.check_table(self.source)
         if container is not None:
-            self._table = container
+            self.table = container
         if from_model and summary is not None and summary.unstored_withheld and self._leaves_out_optional():
             warn(
                 "In training, available= said which values that the sparse matrix does not store were withheld. Here "
@@ -566,8 +566,8 @@ class MaskedPredictor:
         self._raw_score, self._num_threads = raw_score, num_threads
         self._output = None if output is None or output.is_plain else output
         self._threads = thread_count(threads_for(num_threads))
-        self._target_class = class_number(target_class, classes)
-        self._favourable: Favourable | None = None if summary is None else summary.favourable
+        self.target_class = class_number(target_class, classes)
+        self.kept_favourable: Favourable | None = None if summary is None else summary.favourable
         self._n_predictions, self._trees_were_read = 0, False
         self._scores: SubsetScores | None = None
 
@@ -596,13 +596,19 @@ class MaskedPredictor:
         other._output = replace(self._output, pred_leaf=False, pred_contrib=False)
         return other
 
+    def of_raw_scores(self) -> MaskedPredictor:
+        """Return a predictor of the same people whose output is raw scores."""
+        other = copy.copy(self)
+        other._raw_score, other._n_predictions, other._trees_were_read, other._scores = True, 0, False, None
+        return other
+
     def sign_of(self, favourable: Favourable | None, needed_by: str, what: str = "prediction") -> float:
         """Return :func:`favourable_sign` of what the call gives, else of what the model keeps; raise if neither does.
 
         Nobody guesses: the wrong direction would give everybody their worst quote.
         """
-        if favourable is None and self._target_class is None:  # of one class among several the model keeps nothing
-            favourable = self._favourable
+        if favourable is None and self.target_class is None:  # of one class among several the model keeps nothing
+            favourable = self.kept_favourable
         if favourable is None:
             raise ValueError(
                 f"{needed_by} needs favourable='lower' (a price) or favourable='higher' (an approval): do people "
@@ -614,7 +620,7 @@ class MaskedPredictor:
         """Return values of all people as a DataFrame with the index of their table; the values are not copied."""
         import pandas as pd
 
-        return pd.DataFrame(values, columns=columns, index=self._index, copy=False)
+        return pd.DataFrame(values, columns=columns, index=self.index, copy=False)
 
     def everybody(self, masks: Array) -> Array:
         """Return predictions for everybody, each with the mask given for them."""
@@ -679,14 +685,14 @@ class MaskedPredictor:
         parts = []
         for lo in range(0, n, step):
             rows = np.repeat(np.arange(lo, min(lo + step, n)), len(masks))
-            values = self._by_engine(self._masked(block, rows, np.tile(masks, len(rows) // len(masks))))
+            values = self._by_engine(self.masked(block, rows, np.tile(masks, len(rows) // len(masks))))
             parts.append(values.reshape(-1, len(masks), *values.shape[1:]))
         return np.concatenate(parts)
 
     def predict(self, block: Block, rows: Array, masks: Array) -> Array:
         """Return predictions for rows of a block, each with its mask."""
         scores = self._scores_for(block, len(rows), 1)
-        return (self._by_engine if scores is None else scores.rows)(self._masked(block, rows, masks))
+        return (self._by_engine if scores is None else scores.rows)(self.masked(block, rows, masks))
 
     def block(self, people: Array | slice) -> Block:
         """Return some people, in the given order; a slice of them is not copied."""
@@ -703,7 +709,7 @@ class MaskedPredictor:
         """
         if not isinstance(self.model, AnchoredModel):
             return None
-        return self.model.anchor.scores(self._table, categories_of(self.model))
+        return self.model.anchor.scores(self.table, categories_of(self.model))
 
     def _batches(self, per_person: int) -> Iterator[slice]:
         """Yield ranges of people whose masked rows fit into a batch, ``per_person`` rows each."""
@@ -715,7 +721,7 @@ class MaskedPredictor:
         row_bytes = self.source.n_columns * self.source.dtype.itemsize
         return max(1, 4 * BATCH_BYTES // (row_bytes * max(1, per_person)))
 
-    def _masked(self, block: Block, rows: Array, masks: Array) -> Block:
+    def masked(self, block: Block, rows: Array, masks: Array) -> Block:
         """Return rows of a block, each with the groups outside its mask erased."""
         out = np.empty((len(rows), self.source.n_columns), dtype=self.source.dtype)
         self.consent.gather(block.rows, rows, masks, out, threads=self._threads)
@@ -730,7 +736,7 @@ class MaskedPredictor:
                 values = boosters_of(self.model).predict(self.model, block.rows, raw_score=self._raw_score)
             else:
                 values = self.model.add_trees(block.start, block.rows, raw_score=self._raw_score)
-        target = self._target_class
+        target = self.target_class
         if target is None:
             return values
         if values.ndim != 2 or not 0 <= target < values.shape[1]:
@@ -773,7 +779,7 @@ class MaskedPredictor:
             self.model,
             self.consent,
             raw_score=self._raw_score,
-            target_class=self._target_class,
+            target_class=self.target_class,
             threads=self._threads,
         )
         if scores is None:
@@ -783,7 +789,7 @@ class MaskedPredictor:
         masks = np.unique(self.consent.nesting.largest(np.array([0, everything, *halves], dtype=np.uint64)))
         block = self.block(np.linspace(0, self.n_rows - 1, COMPARED_ROWS).astype(np.int64))
         rows = np.repeat(np.arange(COMPARED_ROWS), len(masks))
-        wanted = self._by_engine(self._masked(block, rows, np.tile(masks, COMPARED_ROWS)))
+        wanted = self._by_engine(self.masked(block, rows, np.tile(masks, COMPARED_ROWS)))
         found = scores.subsets(block, masks).reshape(wanted.shape)
         same = found.dtype == wanted.dtype and np.array_equal(found, wanted, equal_nan=True)
         return scores if same else None
