@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._auditing.run import audit
     from ._consent import Consent, Levels, Needs
     from ._estimators.estimators import PUCClassifier, PUCRegressor
+    from ._explaining.explanation import explain
     from ._intervals import intervals
     from ._letter.letters import letter
     from ._models.files import consent_of, load_model, save_model
@@ -42,6 +43,7 @@ _HOME = {
     "check": "_auditing.check",
     "consent_of": "_models.files",
     "cv": "_training.train",
+    "explain": "_explaining.explanation",
     "intervals": "_intervals",
     "letter": "_letter.letters",
     "load_model": "_models.files",
@@ -73,6 +75,7 @@ __all__ = [
     "consent_of",
     "cv",
     "distributed",
+    "explain",
     "intervals",
     "letter",
     "letters",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._auditing.check import Suitability
     from ._auditing.findings import AuditReport
     from ._auditing.monitor import MonitorReport
+    from ._explaining.explanation import Explanation
     from ._intervals import Intervals
     from ._letter.letters import Letter
     from ._models.anchored import AnchoredModel
@@ -36,6 +37,7 @@ else:
 _RESULTS = {
     "AnchoredModel": "_models.anchored",
     "AuditReport": "_auditing.findings",
+    "Explanation": "_explaining.explanation",
     "Intervals": "_intervals",
     "Letter": "_letter.letters",
     "MonitorReport": "_auditing.monitor",
@@ -49,6 +51,7 @@ __all__ = [
     "AuditReport",
     "Augmentation",
     "EngineName",
+    "Explanation",
     "Favourable",
     "Intervals",
     "Letter",

@@ -353,8 +353,10 @@ def _small_model(
 
 
 def _predict_all(model: Any, X: Any, threads: int | None) -> None:
+    from .._explaining.explanation import explain
     from .._prediction.predictor import predict, quote
 
     predict(model, X, num_threads=threads)
     predict(model, X, sharing="withheld", num_threads=threads)
     quote(model, X, num_threads=threads)
+    explain(model, X[:20], X, num_threads=threads)

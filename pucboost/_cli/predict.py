@@ -1,7 +1,7 @@
 """``pucboost predict``, ``quote`` and ``letter``: a model and a table file, read in batches, to a table or to pages.
 
-All three read people as the model knows them. ``predict`` and ``quote`` write one row per person; ``letter`` writes one
-page per person.
+All three read people as the model knows them. ``predict`` and ``quote`` write one row per person, as ``explain`` does;
+``letter`` writes one page per person.
 """
 
 from __future__ import annotations
@@ -92,12 +92,13 @@ def _add_predict(commands: Commands) -> None:
     parser = add_command(
         commands,
         "predict",
-        partial(_write_rows, _predictions, "predicting"),
+        partial(write_rows, _predictions, "predicting"),
         help="predict for the people in a table file",
         description="Predict for the people in a table file, from what they share.",
         epilog=_PREDICT_EPILOG,
     )
-    _add_rows(parser)
+    add_rows(parser)
+    _add_raw_score(parser)
     parser.add_argument(
         "--sharing",
         choices=("as_given", "withheld", "best"),
@@ -127,12 +128,13 @@ def _add_quote(commands: Commands) -> None:
     parser = add_command(
         commands,
         "quote",
-        partial(_write_rows, _quotes, "quoting"),
+        partial(write_rows, _quotes, "quoting"),
         help="predict for every subset of what people share",
         description="Say what each person in a table file would be told for every subset of\nwhat they share.",
         epilog=_QUOTE_EPILOG,
     )
-    _add_rows(parser)
+    add_rows(parser)
+    _add_raw_score(parser)
     parser.add_argument(
         "--subsets",
         type=names,
@@ -143,7 +145,7 @@ def _add_quote(commands: Commands) -> None:
     )
 
 
-def _add_rows(parser: argparse.ArgumentParser) -> None:
+def add_rows(parser: argparse.ArgumentParser) -> None:
     _add_inputs(parser)
     parser.add_argument(
         "--out", required=True, metavar="FILE", help="table file to write; - writes CSV to standard output"
@@ -151,10 +153,13 @@ def _add_rows(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", type=names, action="append", metavar="COL,COL", help="columns of DATA to copy, such as an id"
     )
+
+
+def _add_raw_score(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--raw-score", action="store_true", help="raw scores instead of predictions")
 
 
-def _write_rows(
+def write_rows(
     compute: Callable[[argparse.Namespace, Any, ArraySource, int], dict[str, Any]], what: str, given: argparse.Namespace
 ) -> int:
     """Write the kept columns and the computed ones, batch by batch.

@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from .._auditing.findings import AuditReport
     from .._auditing.settings import AuditKeywords
+    from .._explaining.explanation import Explanation
     from .._intervals import Intervals
     from .._models.files import TrainedModel
 
@@ -450,6 +451,40 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
         predictor = self._predictor(X, target_class=target_class)
         self._check_something_optional("nobody can share less")
         return compare_with_less(predictor, predictor.sign_of(favourable, "sharing_effects", self._predicted()))
+
+    def explain(
+        self,
+        X: Any,
+        background: Any,
+        *,
+        sharing: Sharing = "as_given",
+        favourable: Favourable | None = None,
+        together: Any = None,
+        target_class: Any = None,
+        max_samples: int | None = 1_000,
+    ) -> Explanation:
+        """Return how much each column moved each person's score, compared with people who share at least as much.
+
+        Parameters
+        ----------
+        X, background, sharing, favourable, together, max_samples
+            As in :func:`pucboost.explain`.
+        target_class
+            For a classifier with more than two classes, the one to explain, of ``classes_``; None explains all of them.
+            With two, scores are log-odds of ``classes_[1]``.
+
+        Returns
+        -------
+        Explanation
+            As :func:`pucboost.explain` returns it.
+        """
+        from .._explaining.explanation import explained
+        from .._explaining.game import Background
+
+        predictor = self._predictor(X, target_class=target_class)
+        compared = Background(self._predictor(background, target_class=target_class), max_samples)
+        labels = getattr(self, "classes_", None)
+        return explained(predictor, compared, X, sharing, favourable, together, self._threads(), labels)
 
     def save_model(self, filename: Any, **kwargs: Any) -> None:
         """Write the booster and its consent schema into a model file; labels of classes are not kept.

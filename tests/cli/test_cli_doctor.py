@@ -113,6 +113,7 @@ for engine in ("native", "lightgbm"):
     params = {"objective": "binary", "engine": engine, "verbosity": -1, "optional": ["c", "d", "e"]}
     model = puc.train(params, puc.Dataset(X, people.y), 3)
     puc.quote(model, X)
+    puc.explain(model, X[:50], X)
 print(compiling.counts["kept"], compiling.counts["lost"], compiling.counts["found"] > 10)
 """
 

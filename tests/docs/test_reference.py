@@ -13,6 +13,7 @@ RESULTS = {
     "typing",
     "typing.AnchoredModel",
     "typing.AuditReport",
+    "typing.Explanation",
     "typing.Intervals",
     "typing.MonitorReport",
     "typing.Suitability",

@@ -18,7 +18,7 @@ LAYERS = [
     "warnings",
     "_common", "_persistence", "_kernels", "_tables",
     "_consent", "_not_applicable", "_silence", "_losses", "_virtual", "_engines", "_models", "_training", "_prediction",
-    "_pages", "_intervals", "_letter",
+    "_pages", "_intervals", "_explaining", "_letter",
     "letters",
     "distributed", "objectives", "simulate", "_auditing", "testing", "_estimators", "_dask", "dask",
     "typing", "metrics", "demo", "_cli", "__main__",
