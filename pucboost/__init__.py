@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._models.files import consent_of, load_model, save_model
     from ._prediction.predictor import predict, quote
     from ._prediction.sharing import load_to_balance, sharing_effects, sharing_value
+    from ._questions.asking import questions
     from ._tables.sources import NOT_APPLICABLE
     from ._training.datasets import Dataset
     from ._training.train import cv, refit, train
@@ -50,6 +51,7 @@ _HOME = {
     "load_to_balance": "_prediction.sharing",
     "monitor": "_auditing.monitor",
     "predict": "_prediction.predictor",
+    "questions": "_questions.asking",
     "quote": "_prediction.predictor",
     "refit": "_training.train",
     "save_model": "_models.files",
@@ -85,6 +87,7 @@ __all__ = [
     "monitor",
     "objectives",
     "predict",
+    "questions",
     "quote",
     "refit",
     "save_model",

@@ -182,6 +182,11 @@ class Objective(ABC):
         scores, labels, weights = self._arrays(score, label, weight)
         return float(weighted_mean(self._losses(scores, labels), weights))
 
+    def losses(self, score: Any, label: Any) -> Array:
+        """Return ℓ(s, y) for every row."""
+        scores, labels, _ = self._arrays(score, label, None)
+        return self._losses(scores, labels)
+
     def _arrays(self, score: Any, label: Any, weight: Any) -> tuple[Array, Array, Array]:
         scores = np.asarray(score, dtype=np.float64)
         if scores.ndim == 1:

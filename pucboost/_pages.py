@@ -27,7 +27,8 @@ def printable(value: T) -> T:
 
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
-        return _UNPRINTABLE.sub(" ", value)
+        cleaned = _UNPRINTABLE.sub(" ", value)
+        return type(value)(cleaned) if hasattr(value, "__html__") else cleaned  # figures stay figures
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{field.name: _printable(getattr(value, field.name)) for field in fields(value)})
     if isinstance(value, (tuple, list)):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._models.anchored import AnchoredModel
     from ._models.files import TrainedModel
     from ._prediction.sharing import SharingEffects
+    from ._questions.findings import Questions
 else:
     TrainedModel = Any  # only checkers see the class
 
@@ -41,6 +42,7 @@ _RESULTS = {
     "Intervals": "_intervals",
     "Letter": "_letter.letters",
     "MonitorReport": "_auditing.monitor",
+    "Questions": "_questions.findings",
     "SharingEffects": "_prediction.sharing",
     "Suitability": "_auditing.check",
 }
@@ -57,6 +59,7 @@ __all__ = [
     "Letter",
     "MonitorReport",
     "OptionalColumns",
+    "Questions",
     "Search",
     "Sharing",
     "SharingEffects",

@@ -53,15 +53,15 @@ _SEVERITY = {VIOLATED: 0, INCONCLUSIVE: 1, CERTIFIED: 2}
 class Plot:
     """How to draw one aspect of the findings, how high (inches), and why there may be nothing to draw."""
 
-    draw: Callable[[AuditReport, Axes], None]
-    height: Callable[[AuditReport], float]
-    missing: Callable[[AuditReport], str]
+    draw: Callable[[Any, Axes], None]
+    height: Callable[[Any], float]
+    missing: Callable[[Any], str]
     """A sentence if there is nothing to draw, else empty."""
 
-    def size(self, findings: AuditReport) -> tuple[float, float]:
+    def size(self, findings: Any) -> tuple[float, float]:
         return WIDTH, self.height(findings)
 
-    def on(self, findings: AuditReport, ax: Axes) -> Axes:
+    def on(self, findings: Any, ax: Axes) -> Axes:
         """Draw on the axes; if there is nothing to draw, write why."""
         findings = printable(findings)
         sentence = self.missing(findings)
@@ -396,7 +396,12 @@ _FONT = re.compile(r"font:\s*([\d.]+px)[^;]*")  # the short form in earlier vers
 
 def inline_svg(name: str, findings: AuditReport, label: str) -> str:
     """Return one of :data:`PLOTS` as an ``<svg>`` element; ``label`` describes it in words."""
-    drawn = _draw(name, findings)
+    return as_svg(PLOTS[name], findings, name, label)
+
+
+def as_svg(plot: Plot, findings: Any, name: str, label: str) -> str:
+    """Return any plot as an ``<svg>`` element, whose ids begin with ``name``."""
+    drawn = _draw(plot, findings)
     root, used = ElementTree.fromstring(drawn), set(_REFERENCE.findall(drawn))
     for parent in [*root.iter()]:
         for child in [*parent]:
@@ -408,12 +413,11 @@ def inline_svg(name: str, findings: AuditReport, label: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _draw(name: str, findings: AuditReport) -> str:
+def _draw(plot: Plot, findings: Any) -> str:
     """Draw with matplotlib, whatever style and backend the user has chosen, and without pyplot."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    plot = PLOTS[name]
     out = io.StringIO()
     with matplotlib.rc_context(), warnings.catch_warnings():
         # Names may have letters that matplotlib's own font lacks; the browser's fonts have them.

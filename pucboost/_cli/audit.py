@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._tables.files import DataError, check_can_be_written, write_whole
-from .shared import Commands, add_command, features_of, flat, load, names, note, read_people, roles_of, say
+from .._tables.files import DataError
+from .shared import Commands, add_command, check_pages, features_of, flat, load, names, read_people, roles_of, show
 from .train import NOT_APPLICABLE_FORM, NOT_APPLICABLE_HELP, declaration, not_applicable, read_groups
 
 if TYPE_CHECKING:
@@ -131,20 +131,10 @@ def run(given: argparse.Namespace) -> int:
     from ..testing import OUTCOMES, check_fail_on
 
     failing = check_fail_on(flat(given.fail_on) or OUTCOMES)
-    outputs = [path for path in (given.html, given.json, given.markdown) if path is not None]
-    if len({path.resolve() for path in outputs}) < len(outputs):
-        raise DataError("two reports would be written to the same file; choose different names")
-    for path in outputs:
-        check_can_be_written(path, given.model, given.data)
+    check_pages(given, given.model, given.data)
     file = open_table(given.data)
     report = _audit(given, _load(given, file), file)
-    # Render all before writing any: if one report cannot be made, none is left behind.
-    renderers = ((given.html, report.to_html), (given.json, report.to_json), (given.markdown, report.to_markdown))
-    for path, text in [(path, render()) for path, render in renderers if path is not None]:
-        write_whole(path, text.encode("utf-8"))
-        note(f"wrote {path}", given.quiet)
-    if not given.quiet:
-        say(str(report))
+    show(given, report)
     return EXIT_BY_VERDICT[report.verdict] if report.verdict in failing and not report.passed else 0
 
 

@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from .._engines import DEFAULT_ENGINE
-from .._tables.files import DataError, check_can_be_written, write_whole
-from .shared import Commands, add_command, names, note, read_people, say
+from .shared import Commands, add_command, check_pages, names, read_people, show
 from .train import NOT_APPLICABLE_FORM, NOT_APPLICABLE_HELP, not_applicable, read_columns
 
 _EPILOG = """\
@@ -65,11 +64,7 @@ def run(given: argparse.Namespace) -> int:
     from .._auditing.check import check
     from .._tables.table_files import open_table
 
-    outputs = [path for path in (given.html, given.json, given.markdown) if path is not None]
-    if len({path.resolve() for path in outputs}) < len(outputs):
-        raise DataError("two pages would be written to the same file; choose different names")
-    for path in outputs:
-        check_can_be_written(path, given.data)
+    check_pages(given, given.data)
     file = open_table(given.data)
     features, optional = read_columns(given, file)
     table = read_people(given, file, features)
@@ -83,11 +78,5 @@ def run(given: argparse.Namespace) -> int:
         num_threads=given.threads,
         seed=given.seed,
     )
-    # Render all before writing any: if one page cannot be made, none is left behind.
-    renderers = ((given.html, found.to_html), (given.json, found.to_json), (given.markdown, found.to_markdown))
-    for path, text in [(path, render()) for path, render in renderers if path is not None]:
-        write_whole(path, text.encode("utf-8"))
-        note(f"wrote {path}", given.quiet)
-    if not given.quiet:
-        say(str(found))
+    show(given, found)
     return 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._common import similar
 from .._pages import printable
-from .._tables.files import DataError, check_can_be_read
+from .._tables.files import DataError, check_can_be_read, check_can_be_written, write_whole
 
 if TYPE_CHECKING:
     from .._tables.columns import Column
@@ -223,3 +223,26 @@ def read_people(given: argparse.Namespace, file: TableFile, features: Sequence[C
 
     with progress(f"reading {file.path}", given.quiet) as report:
         return load_table(file, features, roles_of(given), report)
+
+
+# Pages of findings ----------------------------------------------------------------------------------------------------
+
+
+def check_pages(given: argparse.Namespace, *inputs: Path) -> None:
+    """Raise before the work begins if the pages that are asked for cannot be written, or would replace each other."""
+    outputs = [path for path in (given.html, given.json, given.markdown) if path is not None]
+    if len({path.resolve() for path in outputs}) < len(outputs):
+        raise DataError("two pages would be written to the same file; choose different names")
+    for path in outputs:
+        check_can_be_written(path, *inputs)
+
+
+def show(given: argparse.Namespace, found: Any) -> None:
+    """Write the pages that are asked for, and print what was found."""
+    # Render all before writing any: if one page cannot be made, none is left behind.
+    renderers = ((given.html, found.to_html), (given.json, found.to_json), (given.markdown, found.to_markdown))
+    for path, text in [(path, render()) for path, render in renderers if path is not None]:
+        write_whole(path, text.encode("utf-8"))
+        note(f"wrote {path}", given.quiet)
+    if not given.quiet:
+        say(str(found))

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from .._explaining.explanation import Explanation
     from .._intervals import Intervals
     from .._models.files import TrainedModel
+    from .._questions.findings import Questions
 
 
 NAMED = {
@@ -549,6 +550,25 @@ class PUCModel(BaseEstimator):  # type: ignore[misc]
 
         self._check_something_optional("there is nobody whose silence could matter; use any conformal predictor")
         return intervals(self, X_cal, y_cal, **options)
+
+    def questions(self, X: Any, y: Any, **options: Any) -> Questions:
+        """Return what each question adds to the predictions, and how few questions carry most of it.
+
+        Parameters
+        ----------
+        X, y
+            Held-out people and their outcomes, for a classifier its own labels.
+        **options
+            As in :func:`pucboost.questions`.
+
+        Returns
+        -------
+        Questions
+        """
+        from .._questions.asking import questions
+
+        self._check_something_optional("there is no question to look at")
+        return questions(self, X, y, **{"num_threads": self._threads(), **options})
 
     def _target_class(self, label: Any) -> int | None:
         if label is not None:

@@ -16,6 +16,7 @@ RESULTS = {
     "typing.Explanation",
     "typing.Intervals",
     "typing.MonitorReport",
+    "typing.Questions",
     "typing.Suitability",
 }  # except for results that have methods
 

@@ -20,7 +20,7 @@ LAYERS = [
     "_consent", "_not_applicable", "_silence", "_losses", "_virtual", "_engines", "_models", "_training", "_prediction",
     "_pages", "_intervals", "_explaining", "_letter",
     "letters",
-    "distributed", "objectives", "simulate", "_auditing", "testing", "_estimators", "_dask", "dask",
+    "distributed", "objectives", "simulate", "_auditing", "_questions", "testing", "_estimators", "_dask", "dask",
     "typing", "metrics", "demo", "_cli", "__main__",
 ]  # fmt: skip
 

@@ -34,6 +34,8 @@ def test_results_have_the_documented_columns() -> None:
     assert list(report.penalty.columns) == listed(puc.typing.AuditReport.penalty)
     checked = puc.check(X, optional=params["optional"])
     assert list(checked.to_frame().columns) == listed(puc.typing.Suitability.to_frame)
+    asked = puc.questions(booster, X, y)
+    assert list(asked.to_frame().columns) == listed(puc.typing.Questions.to_frame)
     effects = puc.sharing_effects(booster, X, favourable="lower")
     assert [field.name for field in fields(effects)] == listed(puc.sharing_effects)
 

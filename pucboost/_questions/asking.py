@@ -1,0 +1,354 @@
+"""``puc.questions``: whose losses are compared, and how f_S is made comparable on them.
+
+Everybody here shares all groups G that are asked about, and is told f_S for every set S ⊆ G. But f_S is meant for all
+who share *at least* S, and those who share G are only some of them. Where sharing goes along with the outcome, f_∅ is
+wrong for them on average, and any question would seem to help merely because those who answer it are others. That is
+no property of the answers, and no reason to ask. So one constant c_S on the scale of raw scores puts each f_S right for
+these people, Σ w·(h(s + c_S) − y) = 0, before losses are compared. It minimises the loss of a canonical link, so that
+its own error has no part in the error of a value, to first order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._auditing.blocks import count, listing
+from .._auditing.drift import holm
+from .._common import Array, progress_bar
+from .._consent import Consent
+from .._losses import Objective, Quantile, Softmax, per_unit
+from .._models.anchored import loss_of
+from .._models.schema import kept_of
+from .._prediction.predictor import MaskedPredictor, mask_of, subset_names
+from .._prediction.sharing import shapley_weights
+from .._tables.sources import as_exposure, as_vector, as_weight, check_no_mask, engine_threads_for
+from .._training.calibration import ScoredRows, mask_constants
+from .._training.request import check_both_or_neither
+from .._virtual.plan import child_seed
+from .findings import NEEDED, NOT_KNOWN, NOT_NEEDED, Form, Question, Questions, SetValue
+from .values import SetValues, by_value, curve, keeps, p_positive
+
+MAX_SETS = 1_024
+"""All sets of 10 questions."""
+MIN_PEOPLE = 100
+MOST_PREDICTIONS = 2**25
+"""More people are not looked at than have so many predictions together, which are held in memory."""
+_CLIP = 1e-9
+_TITLES = {
+    "binary": "log loss", "cross_entropy": "log loss", "multiclass": "log loss", "regression": "squared error",
+    "poisson": "Poisson deviance", "gamma": "gamma deviance", "tweedie": "Tweedie deviance", "quantile": "pinball loss",
+}  # fmt: skip
+
+
+def questions(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    groups: Any = None,
+    sample_weight: Any = None,
+    exposure: Any = None,
+    share: float = 0.95,
+    level: float = 0.95,
+    seed: int = 0,
+    num_threads: int | None = None,
+    progress: bool | None = None,
+) -> Questions:
+    """Measure what each question adds to the predictions, and how few questions carry most of what all of them add.
+
+    Among held-out people who share all groups G, every set S ⊆ G of questions is worth
+
+        v(S) = mean of L(f_∅, Y) − L(f_S, Y),
+
+    by how much its answers lower the loss of the model, each f_S being right on average for these people. A question
+    gets its Shapley value, the average of v(S ∪ g) − v(S) over all orders of asking, and what it adds to all others.
+    A shorter form is recommended only if it is proven to keep ``share`` of v(G), all statements together with
+    confidence ``level``: "not significant" is no proof that a question is not needed.
+
+    Parameters
+    ----------
+    model
+        As returned by :func:`pucboost.train`, one of pucboost's estimators, or a pipeline that ends in one.
+    X, y
+        People and their outcomes; not those that the model was trained on.
+    groups
+        The questions to look at, by name; None for all, at most 10 (1,024 sets). Others count as not asked. Fewer
+        questions are shared by more people.
+    sample_weight, exposure
+        Weights of people, and what the outcomes add up over, as in :class:`Dataset`.
+    share
+        A shorter form is good enough if it keeps this share of what all questions add.
+    level
+        Confidence of each kind of statement: which questions are useful, needed and not needed.
+    seed
+        Seed of the folds in which the curve is measured.
+    num_threads
+        As in :func:`predict`.
+    progress
+        Show a progress bar; by default on a terminal and in notebooks.
+
+    Returns
+    -------
+    Questions
+        ``conclusion``, ``enough``, ``to_frame`` (a row per question), ``plot``, ``to_html``, ``to_json``. It is about
+        people who share all that is asked about; those who do not may differ.
+
+    Examples
+    --------
+    >>> import numpy as np, pucboost as puc
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(6000, 4)); y = X[:, 0] + X[:, 1] + rng.normal(size=6000)   # the last two say nothing
+    >>> X[rng.random((6000, 4)) < [0, 0.3, 0.3, 0.3]] = np.nan
+    >>> params = {"optional": {"blood": [1], "app": [2], "diary": [3]}, "verbosity": -1}
+    >>> booster = puc.train(params, puc.Dataset(X[:3000], y[:3000]), 50)
+    >>> found = puc.questions(booster, X[3000:], y[3000:])
+    >>> found.enough
+    ('blood',)
+    >>> print(found.conclusion)
+    One of your three questions, blood, carries at least 95% of what all three add; the other two are not needed.
+    """
+    _check_share("share", share)
+    _check_share("level", level)
+    with engine_threads_for(num_threads, X):
+        predictor = MaskedPredictor(model, X, num_threads=num_threads)
+        classes = getattr(model, "classes_", None)
+        sharers = _read(predictor, y, classes, groups, sample_weight, exposure, seed)
+        losses = _losses(predictor, sharers, progress)
+    return _findings(sharers, losses, share, level, seed)
+
+
+@dataclass(frozen=True)
+class Sharers:
+    """The people who share all that is asked about, or as many of them as are looked at."""
+
+    everybody: int
+    sharing: int
+    rows: Array
+    outcome: Array
+    weight: Array
+    objective: Objective
+    consent: Consent
+    target: int
+    """The mask of all questions."""
+
+    @property
+    def masks(self) -> Array:
+        """All admissible sets of questions, ascending."""
+        return self.consent.nesting.submasks(self.target)
+
+
+def _findings(sharers: Sharers, losses: Array, share: float, level: float, seed: int) -> Questions:
+    """Return all that is said about losses, people × sets, which are overwritten."""
+    consent, objective, masks = sharers.consent, sharers.objective, sharers.masks
+    names, nesting, target = consent.group_names, consent.nesting, sharers.target
+    without, with_all = np.average(losses[:, [0, -1]], axis=0, weights=sharers.weight).tolist()
+    values = SetValues.of(losses, sharers.weight, masks)
+    groups = [g for g in range(consent.n_groups) if target >> g & 1]
+    shapley, shapley_error = values.linear(shapley_weights(target, nesting))
+    p_values = holm(p_positive(shapley, shapley_error).tolist())
+    rest = [values.place(target & ~nesting.below[g]) for g in groups]
+    last, last_error = values.linear(np.eye(len(masks))[:, [-1]] - np.eye(len(masks))[:, rest])
+    kept = keeps(values, share, level, seed)
+    lacking = holm(kept.p_lacking[rest].tolist())
+    needed = [
+        NOT_NEEDED if proven else NEEDED if p <= 1 - level else NOT_KNOWN
+        for proven, p in zip(kept.proven[rest].tolist(), lacking, strict=True)
+    ]
+    errors = np.sqrt(np.diag(values.covariance))
+    total, total_error = float(values.value[-1]), float(errors[-1])
+    short = _shortest(values, kept.proven)
+    loss = _TITLES[objective.name] + (f" at {objective.alpha:g}" if isinstance(objective, Quantile) else "")
+    return Questions(
+        people=len(sharers.rows),
+        sharing=sharers.sharing,
+        everybody=sharers.everybody,
+        loss=loss,
+        loss_without=without,
+        loss_with=with_all,
+        value=total,
+        error=total_error,
+        helps=bool(p_positive(values.value, errors)[-1] <= 1 - level),
+        share=share,
+        level=level,
+        questions=tuple(
+            Question(name, value, error, p, p <= 1 - level, at_last, its_error, verdict)
+            for name, value, error, p, at_last, its_error, verdict in zip(
+                (names[g] for g in groups),
+                shapley.tolist(),
+                shapley_error.tolist(),
+                p_values,
+                last.tolist(),
+                last_error.tolist(),
+                needed,
+                strict=True,
+            )
+        ),
+        forms=tuple(
+            Form(j, consent.groups_of(int(masks[best])), value, error, _share_of(value, total), bool(kept.proven[best]))
+            for j, (best, value, error) in enumerate(curve(values, seed))
+        ),
+        enough=None if short is None else consent.groups_of(short),
+        order=tuple(names[g] for g in by_value(values, nesting)),
+        sets=tuple(map(SetValue, subset_names(masks.tolist(), consent), values.value.tolist(), errors.tolist())),
+    )
+
+
+def _share_of(value: float, total: float) -> float | None:
+    return value / total if total > 0 else None
+
+
+def _shortest(values: SetValues, proven: Array) -> int | None:
+    """Return the best of the smallest sets that are proven to keep their share, if they are fewer than all."""
+    found = np.flatnonzero(proven[:-1])
+    if not len(found):
+        return None
+    best = min(found.tolist(), key=lambda place: (int(values.masks[place]).bit_count(), -values.value[place]))
+    return int(values.masks[best])
+
+
+# ----- who is compared
+
+
+def _read(
+    predictor: MaskedPredictor, y: Any, classes: Any, groups: Any, sample_weight: Any, exposure: Any, seed: int
+) -> Sharers:
+    """Return the people to compare; raise if they are too few, or their losses are not known."""
+    objective = loss_of(predictor.model)
+    if objective is None:
+        raise ValueError(
+            "The loss of the model is not known here, so neither is what an answer is worth. Known are those of "
+            f"objectives {', '.join(map(repr, _TITLES))}."
+        )
+    outcome, weight = _outcomes(predictor, y, classes, sample_weight, exposure, objective)
+    target = _target(predictor.consent, groups)
+    rows = np.flatnonzero(((predictor.shared & np.uint64(target)) == np.uint64(target)) & (weight > 0))
+    _check_people(predictor, target, weight, len(rows))
+    sharing = len(rows)
+    most = max(MIN_PEOPLE, MOST_PREDICTIONS // (predictor.consent.nesting.count(target) * objective.n_scores))
+    if sharing > most:
+        rows = np.sort(np.random.default_rng(child_seed(seed, 22)).choice(rows, most, replace=False))
+    outcome, weight = outcome[rows], weight[rows]
+    if (outcome == outcome[0]).all():
+        raise ValueError(
+            f"y is {outcome[0]:g} for all {count(len(rows))} people who share everything that is asked about, so there "
+            "is nothing to predict."
+        )
+    return Sharers(predictor.n_rows, sharing, rows, outcome, weight, objective, predictor.consent, target)
+
+
+def _check_share(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, such as 0.95; got {value!r}.")
+
+
+def _outcomes(
+    predictor: MaskedPredictor, y: Any, classes: Any, sample_weight: Any, exposure: Any, objective: Objective
+) -> tuple[Array, Array]:
+    """Return outcomes and weights of everybody; totals over an exposure become rates."""
+    n = predictor.n_rows
+    if classes is not None:
+        check_no_mask(y, "y")
+        given = np.ravel(np.asarray(y))
+        strange = np.flatnonzero(~np.isin(given, classes))
+        if len(strange):
+            raise ValueError(
+                f"y is {given[strange[0]].tolist()!r} in row {strange[0]}, which is none of the classes of the model: "
+                f"{np.asarray(classes).tolist()}."
+            )
+        y = np.searchsorted(classes, given)
+    outcome = as_vector(y, "y", n, np.float64)
+    weight = np.ones(n) if sample_weight is None else as_weight(sample_weight, "sample_weight", n)
+    summary = kept_of(predictor.model)[1]
+    if summary is not None:
+        check_both_or_neither(summary.per_exposure, exposure is not None, "this table", "the model")
+    if exposure is not None:
+        outcome, weight = per_unit(outcome, weight, as_exposure(exposure, "exposure", n))
+    objective.check_labels(outcome, "y")
+    return outcome, weight
+
+
+def _target(consent: Consent, groups: Any) -> int:
+    """Return the mask of all questions to look at, with all that they need."""
+    target = mask_of(
+        consent.group_names if groups is None else [groups] if isinstance(groups, str) else groups, consent
+    )
+    if target == 0:
+        raise ValueError("There is no question to look at: the model has nothing optional, or groups is empty.")
+    n_sets = consent.nesting.count(target)
+    if n_sets > MAX_SETS:
+        raise ValueError(
+            f"{target.bit_count()} questions have {n_sets:,} sets, and all are compared, up to {MAX_SETS:,}, those of "
+            "10 questions. Choose some with groups=, or make one group of columns that are asked together."
+        )
+    return target
+
+
+def _check_people(predictor: MaskedPredictor, target: int, weight: Array, found: int) -> None:
+    """Raise if too few people share all questions, and say without which enough would."""
+    if found >= MIN_PEOPLE:
+        return
+    consent, some = predictor.consent, predictor.shared[weight > 0]
+
+    def sharing(mask: int) -> int:
+        return int(np.count_nonzero((some & np.uint64(mask)) == np.uint64(mask)))
+
+    fewer = target
+    while fewer and sharing(fewer) < MIN_PEOPLE:
+        smaller = [fewer & ~consent.nesting.below[g] for g in range(consent.n_groups) if fewer >> g & 1]
+        fewer = max(smaller, key=sharing)
+    hint = f"groups={list(consent.groups_of(fewer))} are shared by {count(sharing(fewer))}. " if fewer else ""
+    raise ValueError(
+        f"{count(found)} people share all of {listing(map(repr, consent.groups_of(target)))}, and values are compared "
+        f"on the same people; at least {MIN_PEOPLE} are needed. {hint}Give more people, or fewer groups."
+    )
+
+
+# ----- what they lose
+
+
+def _losses(predictor: MaskedPredictor, sharers: Sharers, progress: bool | None) -> Array:
+    """Return the loss of each person under each set, f_S being right on average."""
+    objective, masks, n, k = sharers.objective, sharers.masks, len(sharers.rows), sharers.objective.n_scores
+    told, done = np.empty((n, len(masks), k)), 0
+    with progress_bar("comparing questions", progress) as report:
+        for some, values in predictor.subsets(sharers.rows, masks):
+            told[done : done + len(some)] = values.reshape(len(some), len(masks), k)
+            done += len(some)
+            report(0.5 * done / n)
+        losses = told[:, :, 0] if k == 1 else np.empty(told.shape[:2])
+        for place in range(len(masks)):
+            scores = objective.link(_within(told[:, place, 0] if k == 1 else told[:, place], objective))
+            scores = scores + _constant(objective, scores, sharers.outcome, sharers.weight)
+            losses[:, place] = _deviance(objective, scores, sharers.outcome)
+            report(0.5 + 0.5 * (place + 1) / len(masks))
+    return losses
+
+
+def _within(told: Array, objective: Objective) -> Array:
+    """Return predictions a little inside the range of the link: certainty would cost infinitely much."""
+    if objective.link_name == "identity":
+        return told
+    return np.clip(told, _CLIP, 1 - _CLIP if objective.link_name == "log-odds" else None)
+
+
+def _constant(objective: Objective, scores: Array, outcome: Array, weight: Array) -> Any:
+    """Return c with Σ w·(h(s + c) − y) = 0; for a quantile, the one with the lowest loss."""
+    if isinstance(objective, Quantile):
+        return objective.initial_score(outcome - scores, weight)
+    n = len(outcome)
+    target = np.eye(objective.n_scores)[outcome.astype(np.intp)] if isinstance(objective, Softmax) else outcome
+    rows = ScoredRows(scores.reshape(n, -1), target.reshape(n, -1), weight, np.zeros(n, dtype=np.uint64), np.arange(n))
+    constant = mask_constants(rows, objective, 0).depths[0].constant[0]
+    return constant if objective.n_scores > 1 else constant[0]
+
+
+def _deviance(objective: Objective, scores: Array, outcome: Array) -> Array:
+    """Return the loss as people know it: losses of amounts become deviances, 0 for a perfect prediction."""
+    found = objective.losses(scores, outcome)
+    if objective.n_scores > 1 or objective.link_name == "log-odds" or isinstance(objective, Quantile):
+        return found
+    perfect = outcome if objective.link_name == "identity" else np.log(np.maximum(outcome, np.finfo(float).tiny))
+    return 2 * (found - objective.losses(perfect, outcome))
