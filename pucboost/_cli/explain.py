@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._tables.files import DataError, check_can_be_read
-from .predict import add_rows, write_rows
-from .shared import Commands, add_command, features_of, progress, whole_number
+from .predict import add_rows, read_background, write_rows
+from .shared import Commands, add_command, whole_number
 
 if TYPE_CHECKING:
     from .._explaining.game import Background
@@ -81,24 +81,8 @@ def _reasons(
     if given.favourable is None and kept is None:
         raise DataError("explain needs --favourable lower (a price) or --favourable higher (an approval)")
     if not read:
-        read.append(_background(given, model))
+        read.append(read_background(given, model))
     predictor = MaskedPredictor(model, people, target_class=given.target_class, num_threads=given.threads)
     found = explained(predictor, read[0], people, given.sharing, given.favourable, num_threads=given.threads)
     reasons = found.reasons(given.top)
     return {name: reasons[name].to_numpy() for name in reasons.columns}
-
-
-def _background(given: argparse.Namespace, model: Any) -> Background:
-    from .._explaining.game import Background
-    from .._prediction.predictor import MaskedPredictor
-    from .._tables.sources import ArraySource, ColumnTypes
-    from .._tables.table_files import load_table, open_table
-
-    file = open_table(given.background)
-    columns = features_of(model, file, given.quiet)
-    with progress(f"reading {file.path}", given.quiet) as report:
-        matrix = load_table(file, columns, {}, report).source.array
-    people = ArraySource(matrix, ColumnTypes(names=tuple(column.name for column in columns)))
-    return Background(
-        MaskedPredictor(model, people, target_class=given.target_class, num_threads=given.threads), max_samples=1_000
-    )

@@ -37,6 +37,7 @@ from .shared import (
 )
 
 if TYPE_CHECKING:
+    from .._explaining.game import Background
     from .._letter.letters import Letter
     from .._letter.text import LetterText
     from .._tables.columns import Column
@@ -332,6 +333,12 @@ def _add_letter(commands: Commands) -> None:
     parser.add_argument(
         "--target-class", type=int, metavar="N", help="number of the class to tell people about, if there are several"
     )
+    parser.add_argument(
+        "--background",
+        type=Path,
+        metavar="FILE",
+        help="table file of people to compare with: pages then name the columns that moved the number most",
+    )
 
 
 def _write_letters(given: argparse.Namespace) -> int:
@@ -385,6 +392,7 @@ def _letters(
     from .._letter.letters import each_letter
     from .._prediction.predictor import MaskedPredictor
 
+    background = None if given.background is None else read_background(given, model)
     for block, people in blocks:
         first = block.first_row
         if given.name_by is None and (first > 1 or len(block) > 1):
@@ -399,6 +407,7 @@ def _letters(
             audit=audit,
             sharing=given.sharing,
             favourable=given.favourable,
+            background=background,
             person=lambda row, first=first: f"{given.data}, row {first + row}: this person",  # type: ignore[misc]
         )
         for row, letter in letters:
@@ -456,3 +465,20 @@ def people_in_batches(
                 f"{feature.first_unknown}; they were read as missing",
                 quiet,
             )
+
+
+def read_background(given: argparse.Namespace, model: Any) -> Background:
+    """Return the people of ``--background``."""
+    from .._explaining.game import Background
+    from .._prediction.predictor import MaskedPredictor
+    from .._tables.sources import ArraySource, ColumnTypes
+    from .._tables.table_files import load_table, open_table
+
+    file = open_table(given.background)
+    columns = features_of(model, file, given.quiet)
+    with progress(f"reading {file.path}", given.quiet) as report:
+        matrix = load_table(file, columns, {}, report).source.array
+    people = ArraySource(matrix, ColumnTypes(names=tuple(column.name for column in columns)))
+    return Background(
+        MaskedPredictor(model, people, target_class=given.target_class, num_threads=given.threads), max_samples=1_000
+    )

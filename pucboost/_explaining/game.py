@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -166,12 +166,6 @@ class TreeGame:
             )
         return int(depth.max(initial=0))
 
-    @cached_property
-    def _share(self) -> Array:
-        """(p − 1)! q! / (p + q)! for p, q = 0 … 64; the row p = 0 is never used."""
-        n = range(MOST_PLAYERS + 1)
-        return np.array([[1 / (p * math.comb(p + q, p)) if p else 0.0 for q in n] for p in n])
-
     def solve(self, people: Array, background: Array) -> tuple[Array, Array]:
         """Return what each player adds (people × players × outputs), and the mean score of the background."""
         forest = self._forest
@@ -191,7 +185,7 @@ class TreeGame:
                 self._value,
                 self._nodes,
                 forest.goes_left,
-                self._share,
+                _shares(),
                 self._deepest,
                 _PEOPLE_PER_BLOCK,
                 lo,
@@ -208,6 +202,13 @@ class TreeGame:
         out = np.empty((len(self._columns), len(rows)), dtype=self._forest.start.dtype)
         read_values(rows, self._columns, self._readings, self._forest.zero, 0, len(rows), out)
         return out
+
+
+@cache
+def _shares() -> Array:
+    """Return (p − 1)! q! / (p + q)! for p, q = 0 … 64; the row p = 0 is never used."""
+    n = range(MOST_PLAYERS + 1)
+    return np.array([[1 / (p * math.comb(p + q, p)) if p else 0.0 for q in n] for p in n])
 
 
 def solve(

@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +32,8 @@ import numpy as np
 from .._common import Array, did_you_mean
 from .._consent import Consent
 from .._engines import boosters_of
+from .._explaining.explanation import explained
+from .._explaining.game import Background
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.files import model_hash
 from .._models.schema import TrainingSummary, kept_of
@@ -42,6 +45,9 @@ from .text import PERCENT, LetterNumber, LetterText, amount_like, worded
 
 MAX_SHARED = 10
 """A page with 2^10 choices has 0.2 MB, 0.5 MB if the groups have long names."""
+
+REASONS, REASONS_COMPARED = 4, 1_000
+"""How many columns a letter names, and with how many people at most it compares."""
 
 LONGEST = 200
 """Bytes in the name of a file. Systems allow 255, the ending included."""
@@ -63,6 +69,7 @@ def letter(
     sharing: str = "as_given",
     favourable: str | None = None,
     target_class: Any = None,
+    background: Any = None,
 ) -> Letter:
     """Return a letter to one person: what they would be told for every choice among the data they share.
 
@@ -97,6 +104,9 @@ def letter(
         ``"lower"`` or ``"higher"``; needed for, and only used by, ``sharing="best"``.
     target_class
         The class whose probability the letter is about, for a model with several, as in :func:`predict`.
+    background
+        People to compare with, as in :func:`explain`: the letter then names the columns that moved the number most, in
+        either direction.
 
     Examples
     --------
@@ -117,7 +127,10 @@ def letter(
             "puc.letters.for_each for a letter to each."
         )
     words = worded(text, quantity)
-    made = each_letter(model, predictor, [reference], words, audit=audit, sharing=sharing, favourable=favourable)
+    others = _background(model, background, target_class)
+    made = each_letter(
+        model, predictor, [reference], words, audit=audit, sharing=sharing, favourable=favourable, background=others
+    )
     return next(made)[1]
 
 
@@ -132,12 +145,13 @@ def for_each(
     sharing: str = "as_given",
     favourable: str | None = None,
     target_class: Any = None,
+    background: Any = None,
 ) -> list[Letter]:
     """Return a letter to each person in a table, see :func:`letter`.
 
     Parameters
     ----------
-    model, quantity, text, audit, sharing, favourable, target_class
+    model, quantity, text, audit, sharing, favourable, target_class, background
         As in :func:`letter`.
     X
         A table with the columns of training, one row per person.
@@ -159,7 +173,12 @@ def for_each(
     if len(names) != predictor.n_rows:
         raise ValueError(f"references must have one entry per row of X, {predictor.n_rows}; got {len(names)}.")
     words = worded(text, quantity)
-    made = dict(each_letter(model, predictor, names, words, audit=audit, sharing=sharing, favourable=favourable))
+    others = _background(model, background, target_class)
+    made = dict(
+        each_letter(
+            model, predictor, names, words, audit=audit, sharing=sharing, favourable=favourable, background=others
+        )
+    )
     return [made[row] for row in range(predictor.n_rows)]
 
 
@@ -172,6 +191,12 @@ def _predictor(model: Any, X: Any, target_class: Any) -> MaskedPredictor:
     return MaskedPredictor(model, X, target_class=target_class)
 
 
+def _background(model: Any, people: Any, target_class: Any) -> Background | None:
+    if people is None:
+        return None
+    return Background(MaskedPredictor(model, people, target_class=target_class), REASONS_COMPARED)
+
+
 def each_letter(
     model: Any,
     predictor: MaskedPredictor,
@@ -181,6 +206,7 @@ def each_letter(
     audit: Any,
     sharing: str,
     favourable: str | None,
+    background: Background | None = None,
     person: Callable[[int], str] = "Row {}".format,
 ) -> Iterator[tuple[int, Letter]]:
     """Yield row and letter of each person, those who share the same together; errors call them ``person(row)``.
@@ -201,6 +227,7 @@ def each_letter(
             f"{f'{MAX_SHARED} groups' if nesting.is_free else f'{1 << MAX_SHARED:,}'}. Train with larger groups, or "
             "choose some subsets and use puc.quote."
         )
+    reasons = {} if background is None else _reasons(predictor, background, text, sharing, favourable, person)
     for mask, people in people_by_mask(predictor.shared):
         shared = consent.groups_of(mask)
         if not _was_seen(mask, summary):
@@ -220,7 +247,40 @@ def each_letter(
             for row, own, moved in zip(some.tolist(), quotes.tolist(), (quotes @ weights).tolist(), strict=True):
                 number = text.number or (PERCENT if loss in _PROBABILITIES else amount_like(own))
                 values, bonus = tuple(moved), sign is not None
-                yield row, Letter(shared, withheld, subsets, tuple(own), values, bonus, number, about, references[row])
+                one = Letter(shared, withheld, subsets, tuple(own), values, bonus, number, about, references[row])
+                yield row, replace(one, **reasons.get(row, {}))
+
+
+def _reasons(
+    predictor: MaskedPredictor,
+    background: Background,
+    text: LetterText,
+    sharing: Any,
+    favourable: Any,
+    person: Callable[[int], str],
+) -> dict[int, dict[str, Any]]:
+    """Return for each row what moved the score that is told most, and how many people it is compared with."""
+    found = explained(predictor, background, None, sharing, favourable)
+    if found.classes:
+        return {}  # there is no letter about several
+    for column in text.columns:
+        if column not in found.feature_names:
+            raise ValueError(
+                f"columns of LetterText names the column {column!r}, but the model has none of that name."
+                f"{did_you_mean(str(column), found.feature_names)}"
+            )
+    compared = {one.shared: one for one in found.compared_with}
+    reasons: dict[int, dict[str, Any]] = {}
+    for row, (values, shared) in enumerate(zip(found.values, found.shared, strict=True)):
+        if not compared[shared].used:
+            raise ValueError(
+                f"{person(row)} shares {shared!r}, as {compared[shared].people} people of the background do: too few "
+                "to compare this person with. Give more people, or no background."
+            )
+        most = np.argsort(-np.abs(values), kind="stable")[:REASONS]
+        moved = [(found.feature_names[j], float(values[j])) for j in most if values[j]]
+        reasons[row] = {"reasons": tuple(moved), "compared_with": compared[shared].used}
+    return reasons
 
 
 def _sign_of_best(predictor: MaskedPredictor, sharing: str, favourable: Any) -> float | None:
@@ -370,6 +430,10 @@ class Letter:
     """The words, and what is known about the model."""
     reference: str | None = None
     """What identifies the letter."""
+    reasons: tuple[tuple[str, float], ...] = ()
+    """The columns that moved the score most, and by how much on the scale of raw scores."""
+    compared_with: int = 0
+    """How many people the reasons compare with."""
 
     def told(self, groups: Sequence[str] | None = None) -> float:
         """Return what the person would be told if they shared these of their groups; None for all of them.
@@ -434,6 +498,8 @@ def render_html(letter: Letter) -> str:
         now=rows[-1],
         rows=rows,
         values=_values(letter, names),
+        reasons=_bars([(text.columns.get(column, column), value) for column, value in letter.reasons], text, number),
+        people=f"{letter.compared_with:,}",
         without=number.show(letter.quotes[0]),
         with_all=number.show(letter.quotes[-1]),
         policy=Markup(policy),
@@ -492,6 +558,19 @@ def _values(letter: Letter, names: dict[str, str]) -> list[dict[str, Any]]:
         length = round(100 * value / largest, 2) if direction else 0.0
         values.append({"group": names[group], "sentence": sentence, "length": length})
     return values
+
+
+def _bars(moved: Sequence[tuple[str, float]], text: LetterText, number: LetterNumber) -> list[dict[str, Any]]:
+    """Return in which direction each column moved the number, and a bar in percent of the largest."""
+    largest, turned = max((abs(value) for _, value in moved), default=0.0), math.copysign(1.0, number.factor)
+    return [
+        {
+            "group": name,
+            "sentence": text.fill("reason_raises" if turned * value > 0 else "reason_lowers"),
+            "length": round(100 * turned * value / largest, 2),
+        }
+        for name, value in moved
+    ]
 
 
 @cache

@@ -125,6 +125,8 @@ class LetterText:
         stand in ``number`` instead. Needed here or in :func:`pucboost.letter`.
     groups
         What people call the groups: ``{"blood": "your blood test"}``.
+    columns
+        What people call the columns, where a letter names reasons.
     number
         How numbers look. None shows probabilities as percentages, and everything else with four digits.
     title, intro, promise, …
@@ -226,6 +228,15 @@ class LetterText:
     value_raises: str = _text("raises it by {difference}", "difference")
     value_nothing: str = _text("makes no difference that would show")
 
+    reasons_heading: str = _text("What moved it most")
+    reasons: str = _text(
+        "Your {quantity} is compared with what it is on average for {people} people who share at least what yours was "
+        "worked out from. Everything else is left out for all of them, too. This moved it most:",
+        "people",
+    )
+    reason_lowers: str = _text("lowers it")
+    reason_raises: str = _text("raises it")
+
     withheld_heading: str = _text("What you have not shared")
     withheld: str = _text("We do not know what this would tell us, so we cannot work out what sharing it would change:")
 
@@ -250,11 +261,12 @@ class LetterText:
     contact: str = _text("")
 
     groups: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
     number: LetterNumber | None = None
 
     def __post_init__(self) -> None:
         for one in fields(self):
-            if one.name not in ("groups", "number") and not isinstance(getattr(self, one.name), str):
+            if one.name not in ("groups", "columns", "number") and not isinstance(getattr(self, one.name), str):
                 raise ValueError(f"{one.name} of LetterText must be text, got {getattr(self, one.name)!r}.")
         if not _LANGUAGE_TAG.fullmatch(self.lang):
             raise ValueError(f"lang of LetterText must be a language such as 'en' or 'de-AT', got {self.lang!r}.")
@@ -262,11 +274,12 @@ class LetterText:
             raise ValueError(f"direction of LetterText must be 'ltr' or 'rtl', got {self.direction!r}.")
         if self.number is not None and not isinstance(self.number, LetterNumber):
             raise ValueError(f"number of LetterText must be a LetterNumber, got {self.number!r}.")
-        if not isinstance(self.groups, Mapping):
-            raise ValueError(f"groups of LetterText must map groups to what people call them, got {self.groups!r}.")
-        for group, name in self.groups.items():
-            if not isinstance(name, str) or not name.strip():
-                raise ValueError(f"groups of LetterText: the name of group {group!r} must be text, got {name!r}.")
+        for what, named in (("group", self.groups), ("column", self.columns)):
+            if not isinstance(named, Mapping):
+                raise ValueError(f"{what}s of LetterText must map {what}s to what people call them, got {named!r}.")
+            for key, name in named.items():
+                if not isinstance(name, str) or not name.strip():
+                    raise ValueError(f"{what}s of LetterText: the name of {what} {key!r} must be text, got {name!r}.")
         for name, known in _placeholders().items():
             _check_placeholders(name, getattr(self, name), needs=known["needs"], known=known["known"])
         self._check_translated()
@@ -302,8 +315,9 @@ class LetterText:
             shown = {one.name: getattr(self.number, one.name) for one in fields(self.number)}
             lines += ["", "[number]"]
             lines += [f"{name} = {_quoted(value)}" for name, value in shown.items() if value is not None]
-        if self.groups:
-            lines += ["", "[groups]", *(f"{_quoted(group)} = {_quoted(name)}" for group, name in self.groups.items())]
+        for what, named in (("groups", self.groups), ("columns", self.columns)):
+            if named:
+                lines += ["", f"[{what}]", *(f"{_quoted(one)} = {_quoted(name)}" for one, name in named.items())]
         return deliver("\n".join(lines) + "\n", path)
 
     @classmethod

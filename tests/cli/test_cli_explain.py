@@ -41,3 +41,14 @@ def test_what_is_missing_is_said_before_anything_is_written(
         with unchanged(tmp_path):
             assert run("explain", models["lightgbm"], people, *options, "--out", tmp_path / "out.csv") == 3
         assert message in capsys.readouterr().err
+
+
+def test_letters_name_reasons(tmp_path: Path, people: Path, models: dict[str, Path]) -> None:
+    new = write_table(PEOPLE.iloc[:3], tmp_path / "new.csv")
+    options = ["--quantity", "price", "--name-by", "id", "--background", people, "--out", tmp_path / "letters"]
+    assert run("letter", models["lightgbm"], new, *options, "--quiet") == 0
+    wanted = puc.letters.for_each(by_hand(), features()[:3], quantity="price", background=features())
+    for one, name in zip(wanted, PEOPLE["id"], strict=False):
+        page = (tmp_path / "letters" / f"{name}.html").read_text(encoding="utf-8")
+        assert [column for column, _ in one.reasons]
+        assert all(f'<span class="group">{column}</span>' in page for column, _ in one.reasons)

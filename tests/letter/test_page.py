@@ -144,10 +144,11 @@ def test_every_text_can_be_replaced() -> None:
         for one in fields(TEXT)
         if one.metadata
     }
-    text = puc.letters.LetterText(quantity="Q", number=EUROS, groups=NAMES, **own)
+    text = puc.letters.LetterText(quantity="Q", number=EUROS, groups=NAMES, columns={"age": "A", "steps": "S"}, **own)
     made = letter("app", "blood", text=text, reference="C-17")
     telling = replace(made.about, checked="2026-01-01", verdict="violated for some", telling=True)
     pages = [made, replace(made, bonus=True), replace(made, quotes=(1.0,) * 4, values=(0.0, 0.0))]
+    pages += [replace(made, reasons=(("age", 1.0), ("steps", -1.0)), compared_with=20)]
     pages += [letter(*groups, text=text) for groups in PAGES]
     verdicts = ("certified", "certified in part", "violated", "inconclusive")
     about = [telling, *(replace(made.about, checked="2026-01-01", verdict=verdict) for verdict in verdicts)]
