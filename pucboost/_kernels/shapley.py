@@ -69,15 +69,10 @@ def measure_paths(
 
 
 @kernel
-def _pass_left(passed: Array, left: Array, others: Any, passed_out: Array) -> None:
+def _go_on(passed: Array, is_left: Array, turned: Any, others: Any, passed_out: Array) -> None:
+    """Take the bit from rows that go the other way; ``turned`` is 0 on the way to the left, else all bits."""
     for i in range(passed_out.size):
-        passed_out[i] = passed[i] & (left[i] | others)
-
-
-@kernel
-def _pass_right(passed: Array, left: Array, others: Any, passed_out: Array) -> None:
-    for i in range(passed_out.size):
-        passed_out[i] = passed[i] & (~left[i] | others)
+        passed_out[i] = passed[i] & ((is_left[i] ^ turned) | others)
 
 
 @kernel
@@ -179,7 +174,7 @@ def add_shapley_values(
                         player_of_bit[known] = player[at]
                         known += 1
                     others = ~(_1 << np.uint64(bit))
-                    _pass_left(passed[depth, : b + n], is_left[depth, : b + n], others, passed[depth + 1, : b + n])
+                    _go_on(passed[depth, : b + n], is_left[depth, : b + n], _0, others, passed[depth + 1, : b + n])
                     depth += 1
                     node = left[at]
                     continue
@@ -226,6 +221,6 @@ def add_shapley_values(
                 goes_right[depth] = True
                 known = max(known_before[depth], bit_of[depth] + 1)
                 others = ~(_1 << np.uint64(bit_of[depth]))
-                _pass_right(passed[depth, : b + n], is_left[depth, : b + n], others, passed[depth + 1, : b + n])
+                _go_on(passed[depth, : b + n], is_left[depth, : b + n], _EVERY_BIT, others, passed[depth + 1, : b + n])
                 node = right[root + path[depth]]
                 depth += 1
