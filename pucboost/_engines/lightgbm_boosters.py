@@ -42,7 +42,7 @@ from .._losses import Objective
 from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
 from .._tables.files import write_whole
 from .._tables.sources import Categories, column_names, is_frame, row_source, without_mask
-from .._virtual.rare_categories import LARGEST_WRITTEN, RareCategories
+from .._virtual.rare_categories import RareCategories
 from .base import BoosterFacts, Boosters, Output, described
 from .lightgbm_data import VirtualDataset
 from .names import main_objective, value_of
@@ -647,8 +647,7 @@ def with_rare(chosen: Array, column: int, rare: RareCategories) -> Array:
     pooled = rare.columns.get(column)
     if pooled is None or pooled.stands_for_all not in chosen:
         return chosen
-    largest = max(LARGEST_WRITTEN, int(chosen.max()))
-    return np.union1d(chosen, pooled.members[pooled.members <= largest])
+    return np.union1d(chosen, pooled.members)
 
 
 def words_of(categories: Array) -> list[int]:

@@ -37,8 +37,7 @@ LARGEST_CATEGORY = 2**31 - 1
 """LightGBM's models hold categories in 32 bits."""
 
 LARGEST_WRITTEN = 1 << 17
-"""Models hold a set of categories as a row of bits. Rare ones with larger numbers are left out of it, and a model reads
-them as missing."""
+"""Models hold a set of categories as a row of bits, so rare ones must not have larger numbers."""
 
 
 def are_categories(values: Array) -> Array:
@@ -52,8 +51,11 @@ class PooledColumn:
 
     members: Array
     """In rising order (int64), at least two."""
-    stands_for_all: int
-    """The first of them; if that is too large to be written, a number that is nobody's."""
+
+    @property
+    def stands_for_all(self) -> int:
+        """The number that all of them have while trees grow."""
+        return int(self.members[0])
 
     @classmethod
     def of(cls, categories: Array, counts: Array, least: float, most: int | None = None) -> PooledColumn | None:
@@ -68,11 +70,18 @@ class PooledColumn:
         rare = order[frequent:]
         if len(rare) < 2 or counts[rare].sum() < least:
             return None
-        members = np.sort(categories[rare])
-        first = int(members[0])
-        if first > LARGEST_WRITTEN:
-            first = int(np.setdiff1d(np.arange(1, len(categories) + 2), categories)[0])  # 0 may be missing
-        return cls(members, first)
+        return cls(np.sort(categories[rare]))
+
+    def check_can_be_written(self, name: str) -> None:
+        """Raise if a model cannot name them all: it would take who shares the others for somebody who is silent."""
+        beyond = self.members[self.members > LARGEST_WRITTEN]
+        if len(beyond):
+            raise ValueError(
+                f"Column {name!r} has categories that few people share and whose numbers are above "
+                f"{LARGEST_WRITTEN:,} ({len(beyond):,} of them, such as {beyond[0]}). A model cannot name these. Give "
+                f"the column as text or pandas categories, whose numbers begin at 0, and write one word for rare ones "
+                f"if it has more than {LARGEST_WRITTEN:,}."
+            )
 
     def pool(self, values: Array) -> None:
         whole = np.where(are_categories(values), values, -1).astype(np.int64)
@@ -96,7 +105,8 @@ class RareCategories:
     ) -> RareCategories:
         """Find them in what the people of a virtual table share, in those ``categorical`` columns that are optional.
 
-        In base columns nobody is silent, so their categories are rare only where there are more than ``most``.
+        In base columns nobody is silent, so their categories are rare only where there are more than ``most``, and
+        those with too large numbers are left to the engine, which reads what has no bin as missing.
 
         Parameters
         ----------
@@ -118,8 +128,10 @@ class RareCategories:
         needed = {group: least(group) for group in {groups[j] for j in columns if j in groups}}
         found = {}
         for j, (categories, counts) in _counted(virtual.people_as_given(), columns).items():
-            column = PooledColumn.of(categories, counts, needed[groups[j]] if j in groups else 0.0, most)
+            here = slice(None) if j in groups else categories <= LARGEST_WRITTEN
+            column = PooledColumn.of(categories[here], counts[here], needed[groups[j]] if j in groups else 0.0, most)
             if column is not None:
+                column.check_can_be_written(virtual.table.names[j])
                 found[j] = column
                 logger.info(
                     "column %r: %d categories that few people have are one to the trees (%d people)",
@@ -151,6 +163,7 @@ class RareCategories:
             enough = np.minimum(rows / in_sample, weights * of_tree / in_tree)
             column = PooledColumn.of(np.arange(len(names)), enough, 1.0)
             if column is not None:
+                column.check_can_be_written(virtual.table.names[j])
                 found[j] = column
         return cls(found)
 

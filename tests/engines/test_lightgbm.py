@@ -303,7 +303,7 @@ def test_rare_categories_are_read_like_the_one_that_stands_for_all(params: Any) 
     model = with_categories(**params)
     text = model.model_to_string()
     assert spelt_out(text, RareCategories({})) == text
-    rare = RareCategories({0: PooledColumn(np.array([3, 40, 77]), 3)})
+    rare = RareCategories({0: PooledColumn(np.array([3, 40, 77]))})
     spelt = lgb.Booster(model_str=spelt_out(text, rare))
     rows = np.column_stack([np.tile(np.arange(12.0), 8), np.linspace(-1, 1, 96), np.repeat(np.arange(8.0), 12)])
     assert np.array_equal(spelt.predict(rows), model.predict(rows))

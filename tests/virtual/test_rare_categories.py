@@ -43,11 +43,15 @@ def test_which_are_rare(counts: dict[int, int], least: float, most: int | None) 
             assert len(counts) - len(wanted) + 1 <= most
 
 
-def test_a_number_that_can_be_written_stands_for_large_ones() -> None:
-    large = LARGEST_WRITTEN + 1
-    found = PooledColumn.of(np.array([0, 1, large, large + 1]), np.array([50, 50, 6, 6]), 10.0, None)
-    assert found is not None
-    assert (found.members.tolist(), found.stands_for_all) == ([large, large + 1], 2)
+def test_rare_numbers_that_no_model_can_name() -> None:
+    """Refused where people may be silent; of a base column they are not pooled."""
+    large = np.array([1.0] * 20 + [2.0, 3.0, LARGEST_WRITTEN, LARGEST_WRITTEN + 1, 1e9] * 2)
+    X = np.column_stack([np.arange(30.0), large])
+    words = r"'Column_1' has categories that few people share and .* above 131,072 \(2 of them, such as 131073\)"
+    with pytest.raises(ValueError, match=words):
+        RareCategories.of(virtual_table(X, [1]), [1], least=lambda _: 3.0)
+    rare = RareCategories.of(virtual_table(X, [0]), [1], least=lambda _: 3.0, most=3)
+    assert rare.columns[1].members.tolist() == [3, LARGEST_WRITTEN]
 
 
 @given(
@@ -55,7 +59,7 @@ def test_a_number_that_can_be_written_stands_for_large_ones() -> None:
 )
 def test_values_are_read_as_lightgbm_reads_them(values: list[float]) -> None:
     """Without the fraction; what is no category stays as it is."""
-    pooled, out = PooledColumn(np.array([2, 5, 7]), 2), np.array(values, dtype=np.float64)
+    pooled, out = PooledColumn(np.array([2, 5, 7])), np.array(values, dtype=np.float64)
     pooled.pool(out)
     for value, now in zip(values, out.tolist(), strict=True):
         is_rare = np.isfinite(value) and value > -1 and int(value) in (2, 5, 7)
