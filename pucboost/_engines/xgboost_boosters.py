@@ -25,6 +25,7 @@ from .._tables.sources import Categories, without_mask
 from .base import BoosterFacts, Boosters, Output, described
 from .translation import loss_name
 from .trees import Forest, MaskTree, elementwise, same_rounds, written
+from .xgboost_data import unreadable_named
 
 SCHEMA_KEY, CATEGORIES_KEY, LEAVES_KEY, MARKS_KEY = (
     "pucboost", "pucboost_categories", "pucboost_leaves", "pucboost_trees"
@@ -190,7 +191,9 @@ def _range(booster: Any, rounds: int | None) -> tuple[int, int]:
 
 
 def _matrix(booster: Any, rows: Array, **info: Any) -> Any:
-    return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **info)
+    names = booster.feature_names or [f"Column_{j}" for j in range(rows.shape[1])]
+    with unreadable_named(lambda: [(None, rows)], names):  # a block of a table, which may be larger
+        return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **info)
 
 
 def keep_categories(booster: Any, categories: Any) -> None:

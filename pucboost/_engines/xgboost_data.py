@@ -9,7 +9,7 @@ import gc
 import itertools
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -53,10 +53,56 @@ def virtual_matrix(
         ref = _bin_reference(virtual, virtual.bin_sample, given)
         given["max_bin"] = None
     kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
-    matrix = kind(MaskedBatches(virtual, virtual if train is None else train, cache), ref=ref, **given)
+    batches = MaskedBatches(virtual, virtual if train is None else train, cache)
+    with unreadable_named(lambda: _people(virtual), virtual.table.names, feature_types(train or virtual)):
+        matrix = kind(batches, ref=ref, **given)
     for page in () if cache is None else cache.iterdir():
         page.chmod(0o600)
     return matrix
+
+
+def _people(virtual: VirtualTable) -> Iterator[tuple[int, Array]]:
+    source = virtual.rows.source
+    return ((lo, source.window(lo, hi)) for lo, hi in source.blocks())
+
+
+CATEGORIES = 1 << 24
+"""XGBoost's numbers of categories are below this one."""
+
+
+@contextmanager
+def unreadable_named(
+    blocks: Callable[[], Iterable[tuple[int | None, Array]]], names: Sequence[str], types: Sequence[str] | None = None
+) -> Iterator[None]:
+    """Name column and row of the first value that XGBoost does not take, where it refuses a table.
+
+    Parameters
+    ----------
+    blocks
+        Return the rows of the table in blocks, each with the number of its first row, if that is known.
+    names, types
+        The columns, and "c" for each column of categories, which XGBoost looks at when it makes bins.
+    """
+    try:
+        yield
+    except xgb.core.XGBoostError:
+        coded = np.array([kind == "c" for kind in types or ()] or [False] * len(names))
+        for first, block in blocks():
+            with np.errstate(over="ignore"):
+                bad = np.isinf(block.astype(np.float32))
+            kinds = block[:, coded]
+            whole = (kinds >= 0) & (kinds < CATEGORIES) & (kinds == np.trunc(kinds))
+            bad[:, coded] = ~(whole | np.isnan(kinds))
+            if bad.any():
+                row, column = np.argwhere(bad)[0].tolist()
+                where = "" if first is None else f" in row {first + row}"
+                takes = f"categories that are whole numbers from 0 to {CATEGORIES - 1:,}. Give the column as text"
+                if not coded[column]:
+                    takes = "numbers up to 3.4e38 in size. Leave what is not known missing, and cap what is too large"
+                raise ValueError(
+                    f"Column {names[column]!r} has {block[row, column]:g}{where}; XGBoost takes {takes}."
+                ) from None
+        raise
 
 
 def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, Any]) -> xgb.QuantileDMatrix:
@@ -158,12 +204,15 @@ def refit_matrix(booster: xgb.Booster, virtual: VirtualTable, categories: Catego
 
     XGBoost's updater that refreshes leaves cannot read a ``QuantileDMatrix``.
     """
-    rows: Array = np.asarray(virtual.rows.materialise(), dtype=np.float32)
+    with np.errstate(over="ignore"):  # XGBoost refuses what becomes infinite
+        rows: Array = np.asarray(virtual.rows.materialise(), dtype=np.float32)
     given: dict[str, Any] = {"label": virtual.label(), "weight": virtual.weight(virtual.share_per_tree)}
     known = {} if categories is None or not categories.values else categories.by_column(())
-    if known:
-        return xgb.DMatrix(with_categories(rows, booster.feature_names or [], known), enable_categorical=True, **given)
-    return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **given)
+    with unreadable_named(lambda: _people(virtual), virtual.table.names):
+        if known:
+            columns = with_categories(rows, booster.feature_names or [], known)
+            return xgb.DMatrix(columns, enable_categorical=True, **given)
+        return xgb.DMatrix(rows, feature_names=booster.feature_names, feature_types=booster.feature_types, **given)
 
 
 def with_cache(folder: Path | None, fit: Callable[[Path | None], Any]) -> Any:

@@ -285,3 +285,28 @@ def test_verbosity_of_one_call_is_not_that_of_the_next() -> None:
         assert xgb.get_config() == before
         puc.cv(params, puc.Dataset(X, y), 2, nfold=2)
         assert xgb.get_config() == before
+
+
+def test_values_that_xgboost_does_not_take_are_named() -> None:
+    """Infinite ones, also once they are in single precision, and numbers that are no categories."""
+    X, y = make_table(200)
+    booster = puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1)
+    for value in (np.inf, -np.inf, 1e39):
+        strange = X.copy()
+        strange[7, 1] = value
+        words = rf"Column 'Column_1' has {value:g} in row 7; XGBoost takes numbers up to 3.4e38".replace("+", r"\+")
+        for optional in (OPTIONAL, []):
+            with pytest.raises(ValueError, match=words):
+                puc.train({**XGBOOST.params, "optional": optional}, puc.Dataset(strange, y), 1)
+        with pytest.raises(ValueError, match=words):
+            puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1, valid_sets=[(strange, y)])
+        with pytest.raises(ValueError, match=words):
+            puc.refit(booster, strange, y)
+        with pytest.raises(ValueError, match=words.replace(" in row 7", "")):
+            puc.predict(booster, strange)
+    for value in (-1.0, 2.0**24, np.inf):
+        strange = np.column_stack([X, np.arange(200.0) % 3])
+        strange[5, 6] = value
+        data = puc.Dataset(strange, y, categorical_feature=[6])
+        with pytest.raises(ValueError, match=r"'Column_6' has \S+ in row 5; XGBoost takes categories that are whole"):
+            puc.train({**XGBOOST.params, "optional": OPTIONAL}, data, 1)
