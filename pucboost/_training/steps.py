@@ -440,6 +440,41 @@ def params_of(training: Training, values: dict[str, Any] | None = None) -> Engin
 # ----- from a booster to a model
 
 
+LARGEST_SCORE = math.log(float(np.finfo(np.float32).max))
+"""Of a loss whose predictions are eˢ. Beyond are no labels, and in single precision infinity."""
+
+
+def refuse_infinite_amounts(training: Training) -> Training:
+    """Raise if a loss of amounts has run off.
+
+    Poisson's steps are larger the further labels are above predictions: from 0 in place of the mean, with a rate of 1,
+    one step leads to a score of several hundred. Rows are scored only where the largest leaves could add up to that.
+    """
+    objective, virtual = training.request.objective, training.virtual
+    if objective is None or objective.link_name != "log" or objective.n_scores > 1:
+        return training
+    boosters, begin = training.request.engine.boosters, virtual.init_score()
+    forest = boosters.trees(training.model)
+    if forest is not None:
+        leaves = np.where(forest.left < 0, forest.value, -np.inf)
+        most = np.maximum.reduceat(leaves, forest.tree_start[:-1]).sum() if len(forest.output) else 0.0
+        start = forest.start if begin is None else begin
+        if float(most) + float(start.max()) <= LARGEST_SCORE:
+            return training
+    for first, batch in virtual.rows.batches():
+        if begin is None:
+            score = boosters.predict(training.model, batch, raw_score=True)
+        else:
+            score = boosters.add_trees(training.model, batch, begin[first : first + len(batch), 0])
+        if not score.max() <= LARGEST_SCORE:
+            raise ValueError(
+                f"Training with objective {objective.name!r} has run off: some people would be told "
+                f"e^{score.max():.0f}, while the mean label is {training.table.label.mean():.3g}. Let it start from "
+                "the mean (boost_from_average=True, or no base_score), lower the learning rate, or cap large labels."
+            )
+    return training
+
+
 CALIBRATION_COPIES, CALIBRATION_ROWS = 16.0, 4e6
 """Constants per mask are made from so many virtual rows per person, as long as these are no more than so many."""
 CALIBRATION_SEED = 1 << 33
@@ -527,7 +562,7 @@ TABLE_STEPS: tuple[Step, ...] = (rates_from_exposure, scores_of_the_anchor, merg
 VIRTUAL_STEPS: tuple[Step, ...] = (merge_equal_rows, leave_out_who_shares_nothing)
 # Rare categories of optional columns become one, and are spelled out again in the model, inside the engines that need
 # it (LightGBM, native), so that sketches and anchors see what people gave.
-FINISHERS: tuple[Step, ...] = (cut_at_best_round, calibrate_masks, keep_schema)
+FINISHERS: tuple[Step, ...] = (refuse_infinite_amounts, cut_at_best_round, calibrate_masks, keep_schema)
 
 
 def run(training: Training, *steps: Step) -> Training:

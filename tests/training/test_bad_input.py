@@ -13,11 +13,12 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from engine_kits import KITS, LIGHTGBM, OPTIONAL, XGBOOST, EngineKit, every_engine
+from engine_kits import KITS, LIGHTGBM, NATIVE, OPTIONAL, XGBOOST, EngineKit, every_engine
 from tools import QUIET, make_table
 
 import pucboost as puc
 from pucboost._models import schema
+from pucboost._training import steps
 
 PARAMS: dict[str, Any] = {**QUIET, "objective": "binary", "optional": OPTIONAL}
 
@@ -382,3 +383,21 @@ def test_one_label_that_has_most_of_the_gradient(kit: EngineKit) -> None:
     puc.train({**params, "objective": kit.objectives["quantile"], **alpha}, puc.Dataset(X, label), 1)
     rates = {"label": 1.0 + label, "exposure": 1.0 + label}
     puc.train(params, puc.Dataset(X, **rates), 1)
+
+
+@pytest.mark.parametrize("kit", [LIGHTGBM, NATIVE], ids=str)
+def test_amounts_that_run_off_to_infinity(kit: EngineKit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 0 one step for a label of 1,000 leads to e^498. XGBoost limits Poisson's steps."""
+    X, y = make_table(300)
+    amounts = np.where(X[:, 0] > 1, 1_000.0, 1.0) + y
+    params = {**kit.params, "optional": OPTIONAL, "objective": "poisson", "learning_rate": 1.0, "seed": 1}
+    words = r"objective 'poisson' has run off: some people would be told e\^\d{3,4}, while the mean label is 1\d\d\."
+    with pytest.raises(ValueError, match=words):
+        puc.train({**params, "boost_from_average": False}, puc.Dataset(X, amounts), 1)
+    data = puc.Dataset(X, amounts, init_score=np.full(300, -1.0))
+    with pytest.raises(ValueError, match=words):
+        puc.train(params, data, 1)
+    # The largest leaves of all trees add up to more than anybody has.
+    monkeypatch.setattr(steps, "LARGEST_SCORE", 8.0)
+    booster = puc.train({**params, "learning_rate": 0.5}, puc.Dataset(X, amounts), 60)
+    assert puc.predict(booster, X, raw_score=True).max() < 8.0
