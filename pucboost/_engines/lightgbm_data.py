@@ -187,7 +187,11 @@ class FoldRows(lgb.Dataset):
 
 
 def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Array], list[Array]]:
-    """Return, for each column, the non-zero values among the sampled virtual rows and their places in the sample."""
+    """Return, for each column, the non-zero values among the sampled virtual rows and their places in the sample.
+
+    An optional column that all of them happen to share lacks its first one. LightGBM would read what others withhold as
+    the number 0.
+    """
     blocks = [(start, sampled[start : start + rows.batch_rows]) for start in range(0, len(sampled), rows.batch_rows)]
     counts = np.zeros(rows.source.n_columns, dtype=np.int64)
     for _, index in blocks:
@@ -198,7 +202,13 @@ def _nonzero_sample_columns(rows: MaskedRows, sampled: Array) -> tuple[list[Arra
     for start, index in blocks:
         append_nonzero_columns(rows.take(index), start, next_slot, values, positions)
     cut = [slice(lo, hi) for lo, hi in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
-    return [values[part] for part in cut], [positions[part] for part in cut]
+    of_column, places = [values[part] for part in cut], [positions[part] for part in cut]
+    for j in rows.consent.group_columns.tolist():
+        if not np.isnan(of_column[j]).any():
+            others = places[j] > 0
+            of_column[j] = np.append(np.nan, of_column[j][others])
+            places[j] = np.append(np.int32(0), places[j][others])
+    return of_column, places
 
 
 # ----- rare categories
