@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ ANCHOR = "anchor"
 _SEED_OF_BACKGROUND = 1_000_003
 _READINGS = 8
 """More than there are ways to read a column."""
-_PEOPLE_PER_ROUND = 16_384
+_PEOPLE_PER_ROUND, _COMPARED_PER_ROUND = 16_384, 4_096
 _PEOPLE_PER_BLOCK = 2_048
 """Words of as many people, for each level of a tree, stay in the cache."""
 _LEAST_PER_THREAD = 256
@@ -169,11 +169,11 @@ class TreeGame:
     def solve(self, people: Array, background: Array) -> tuple[Array, Array]:
         """Return what each player adds (people × players × outputs), and the mean score of the background."""
         forest = self._forest
-        seen, compared = self._seen(people), self._seen(background)
+        seen, value = self._seen(people), self._value / len(background)
         base = self.start.copy()
         values = np.zeros((len(people), self._n_players, len(base)))
 
-        def work(lo: int, hi: int) -> None:
+        def work(compared: Array, lo: int, hi: int) -> None:
             add_shapley_values(
                 seen,
                 compared,
@@ -182,7 +182,7 @@ class TreeGame:
                 forest.left,
                 forest.right,
                 self._player,
-                self._value,
+                value,
                 self._nodes,
                 forest.goes_left,
                 _shares(),
@@ -194,7 +194,9 @@ class TreeGame:
                 values,
             )
 
-        run_in_ranges(work, len(people), self._threads, _LEAST_PER_THREAD)
+        for first in range(0, len(background), _COMPARED_PER_ROUND):
+            some = self._seen(background[first : first + _COMPARED_PER_ROUND])
+            run_in_ranges(partial(work, some), len(people), self._threads, _LEAST_PER_THREAD)
         return values, base
 
     def _seen(self, rows: Array) -> Array:

@@ -138,10 +138,10 @@ def add_shapley_values(
     leaf_value: Array, nodes: Any, goes_left: Array, share: Array, deepest: int, block: int, lo: int, hi: int,
     base_out: Array, values_out: Array,
 ) -> None:  # fmt: skip
-    """Add to values_out[i, j, o] what player j adds to output o of person i in [lo, hi), averaged over the background.
+    """Add to values_out[i, j, o] what player j adds to output o of person i in [lo, hi), summed over the background.
 
     ``values`` and ``background`` hold what nodes see (slots × rows), ``nodes`` what each node tests; their ``keep`` is
-    0. The range that begins at 0 adds to ``base_out`` the mean score of the background.
+    0. The range that begins at 0 adds to ``base_out`` the scores of the background.
     """
     b = background.shape[1]
     passed = np.empty((deepest + 1, b + block), dtype=np.uint64)
@@ -180,7 +180,7 @@ def add_shapley_values(
                     continue
 
                 # A leaf: first the words of the background, then those of the people, and the values of each word.
-                here, share_of_leaf = passed[depth], leaf_value[root + node] / b
+                here, v = passed[depth], leaf_value[root + node]
                 every = _EVERY_BIT >> np.uint64(64 - known) if known > 0 else _0
                 slots[:] = -1
                 n_words = 0
@@ -195,7 +195,7 @@ def add_shapley_values(
                 if i == 0:
                     for k in range(n_words):
                         if words[k] == every:
-                            base_out[o] += share_of_leaf * counts[k]
+                            base_out[o] += v * counts[k]
                 slots[:] = -1
                 n_own = 0
                 for k in range(n):
@@ -211,7 +211,7 @@ def add_shapley_values(
                     number = slots[slot]
                     if has_values[number]:
                         for bit in range(known):
-                            values_out[i + k, player_of_bit[bit], o] += share_of_leaf * own_values[number, bit]
+                            values_out[i + k, player_of_bit[bit], o] += v * own_values[number, bit]
 
                 while depth > 0 and goes_right[depth - 1]:
                     depth -= 1

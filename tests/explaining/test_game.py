@@ -185,6 +185,14 @@ def test_blocks_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch, block
     assert compiling.thread_count(3) == 3
 
 
+def test_large_backgrounds_are_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = puc.explain(fitted(LIGHTGBM), X[:60], X, max_samples=None)
+    monkeypatch.setattr(game, "_COMPARED_PER_ROUND", 37)
+    found = puc.explain(fitted(LIGHTGBM), X[:60], X, max_samples=None)
+    np.testing.assert_allclose(found.values, wanted.values, atol=1e-12)
+    np.testing.assert_allclose(found.base_values, wanted.base_values, atol=1e-12)
+
+
 def test_everybody_is_compared_with_the_same_people() -> None:
     """The order of the explained people, and who else is explained, change nothing."""
     model = fitted(LIGHTGBM)
