@@ -5,7 +5,8 @@ prediction away from the average. ``puc.sharing_value`` says how each group that
 they would be told without it: that is what people want to know before they share. Saves ``explanations.png`` in the
 current folder; needs matplotlib and shap.
 
-What to look at: SHAP attributes dollars to columns that a person withheld; the value of sharing does not.
+What to look at: SHAP attributes dollars to columns that a person withheld; the value of sharing does not, and neither
+does ``puc.explain``, which gives each column a value as SHAP does, but compares with people who share as much.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main() -> None:
     explainer = shap.TreeExplainer(booster)
     by_column = pd.DataFrame(explainer.shap_values(people), columns=people.columns)
     by_group = puc.sharing_value(booster, people)
+    reasons = puc.explain(booster, people, background=X).to_frame()
     average, without = explainer.expected_value, by_group.pop("withheld")
     by_group = by_group[list(GROUPS)]
 
@@ -73,7 +75,8 @@ def main() -> None:
         credit = by_column.loc[withheld, columns].sum(axis=1).abs().mean()
         print(
             f"those who withhold the {group}: SHAP still attributes {credit:.0f} dollars to it on average (in size), "
-            f"the sharing value {by_group.loc[withheld, group].abs().mean():.0f}"
+            f"the sharing value {by_group.loc[withheld, group].abs().mean():.0f}, "
+            f"puc.explain {reasons.loc[withheld, columns].abs().to_numpy().mean():.0f}"
         )
 
     one = people.index[people["steps"].notna() & people["glucose"].isna()][0]

@@ -318,6 +318,7 @@ def test_many_threads_predict_as_one_does(name: str) -> None:
         "best": lambda piece: puc.predict(model, piece, sharing="best", favourable="lower", num_threads=1),
         "quote": lambda piece: puc.quote(model, piece).to_numpy(),
         "sharing_value": lambda piece: puc.sharing_value(model, piece).to_numpy(),
+        "explain": lambda piece: puc.explain(model, piece, X).values,
     }
     work = [(call, piece) for piece in pieces for call in calls.values()]
     one_by_one = [call(piece) for call, piece in work]
