@@ -217,10 +217,31 @@ def test_letters() -> None:
     """A letter holds the numbers of the person concerned, and none of anybody else."""
     booster, X = priced()
     who = sharing(X, "app", "blood")
-    page = puc.letter(booster, who, text=TEXT).to_html()
     others = X.drop(index=who.index)
     found = {column: f"{others[column].dropna().iloc[0]:.3f}" for column in X}
-    assert not [value for value in found.values() if value in page]
+    for background in (None, others):
+        page = puc.letter(booster, who, text=TEXT, background=background).to_html()
+        assert not [value for value in found.values() if value in page]
+
+
+@line("explanations: base values")
+def test_base_values() -> None:
+    """They are averages over at least 20 people."""
+    booster, X = priced()
+    together = X[X.notna().all(axis=1)]
+    for people, known in ((19, False), (20, True)):
+        background = pd.concat([X[X["glucose"].isna()], together[:people]])
+        found = puc.explain(booster, together[-1:], background)
+        assert found.compared_with[0].used == people * known
+        assert np.isfinite(found.base_values).all() == np.isfinite(found.values).all() == known
+
+
+@line("whom people are compared with")
+def test_compared_with() -> None:
+    booster, X = priced()
+    found = puc.explain(booster, X, X)
+    assert all(isinstance(one.people, int) for one in found.compared_with)
+    assert max(one.people for one in found.compared_with) == len(X)
 
 
 @cache
