@@ -2,15 +2,20 @@
 
 Everybody here shares all groups G that are asked about, and is told f_S for every set S ⊆ G. But f_S is meant for all
 who share *at least* S, and those who share G are only some of them. Where sharing goes along with the outcome, f_∅ is
-wrong for them on average, and any question would seem to help merely because those who answer it are others. That is
-no property of the answers, and no reason to ask. So one constant c_S on the scale of raw scores puts each f_S right for
-these people, Σ w·(h(s + c_S) − y) = 0, before losses are compared. It minimises the loss of a canonical link, so that
-its own error has no part in the error of a value, to first order.
+wrong for them, and any question would seem to help merely because those who answer it are others. That is no property
+of the answers, and no reason to ask. So each f_S is first put right for these people, on average and along each base
+column, which every form knows: β_S, added to raw scores s with link h, solves
+
+    Σ w·(h(s + x·β_S) − y)·x = 0,        x = (1, base columns).
+
+It minimises the loss of a canonical link, so that the error of β_S has no part in that of a value, to first order, and
+what it gains by being fitted to these very people is the same for all S.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,13 +34,21 @@ from .._training.calibration import ScoredRows, mask_constants
 from .._training.request import check_both_or_neither
 from .._virtual.plan import child_seed
 from .findings import NEEDED, NOT_KNOWN, NOT_NEEDED, Form, Question, Questions, SetValue
-from .values import SetValues, by_value, curve, keeps, p_positive
+from .person import Asking
+from .values import SetValues, curve, keeps, p_positive
 
 MAX_SETS = 1_024
 """All sets of 10 questions."""
 MIN_PEOPLE = 100
 MOST_PREDICTIONS = 2**25
 """More people are not looked at than have so many predictions together, which are held in memory."""
+MOST_COLUMNS = 30
+"""Along so many base columns forms are put right: those that tell most of what f_∅ misses."""
+FARTHEST = 3.0
+"""Base columns count up to so many standard deviations."""
+PRIOR = 10
+"""So many people hold a coefficient at 0, where people are few for so many columns."""
+STEPS, CLOSE = 30, 1e-8
 _CLIP = 1e-9
 _TITLES = {
     "binary": "log loss", "cross_entropy": "log loss", "multiclass": "log loss", "regression": "squared error",
@@ -93,8 +106,8 @@ def questions(
     Returns
     -------
     Questions
-        ``conclusion``, ``enough``, ``to_frame`` (a row per question), ``plot``, ``to_html``, ``to_json``. It is about
-        people who share all that is asked about; those who do not may differ.
+        ``conclusion``, ``enough``, ``to_frame`` (a row per question), ``plot``, ``to_html``, ``to_json``, and
+        ``next_question`` for single people. It is about people who share all that is asked about; others may differ.
 
     Examples
     --------
@@ -110,14 +123,19 @@ def questions(
     >>> print(found.conclusion)
     One of your three questions, blood, carries at least 95% of what all three add; the other two are not needed.
     """
-    _check_share("share", share)
-    _check_share("level", level)
-    with engine_threads_for(num_threads, X):
+    for name, value in (("share", share), ("level", level)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+            raise ValueError(f"{name} must lie between 0 and 1, such as 0.95; got {value!r}.")
+    from threadpoolctl import threadpool_limits
+
+    # Threads of small matrix products mostly wait for each other, and change the last bits of what they return.
+    with engine_threads_for(num_threads, X), threadpool_limits(1, "blas"):
         predictor = MaskedPredictor(model, X, num_threads=num_threads)
         classes = getattr(model, "classes_", None)
         sharers = _read(predictor, y, classes, groups, sample_weight, exposure, seed)
         losses = _losses(predictor, sharers, progress)
-    return _findings(sharers, losses, share, level, seed)
+        found = _findings(sharers, losses, share, level, seed)
+    return replace(found, _asking=Asking(model, predictor, sharers.target, num_threads, seed))
 
 
 @dataclass(frozen=True)
@@ -143,70 +161,59 @@ class Sharers:
 def _findings(sharers: Sharers, losses: Array, share: float, level: float, seed: int) -> Questions:
     """Return all that is said about losses, people × sets, which are overwritten."""
     consent, objective, masks = sharers.consent, sharers.objective, sharers.masks
-    names, nesting, target = consent.group_names, consent.nesting, sharers.target
+    nesting, target, error = consent.nesting, sharers.target, 1 - level
     without, with_all = np.average(losses[:, [0, -1]], axis=0, weights=sharers.weight).tolist()
     values = SetValues.of(losses, sharers.weight, masks)
     groups = [g for g in range(consent.n_groups) if target >> g & 1]
-    shapley, shapley_error = values.linear(shapley_weights(target, nesting))
-    p_values = holm(p_positive(shapley, shapley_error).tolist())
+    shapley, shapley_errors = values.linear(shapley_weights(target, nesting))
+    p_values = holm(p_positive(shapley, shapley_errors).tolist())
+    useful = [p <= error for p in p_values]
     rest = [values.place(target & ~nesting.below[g]) for g in groups]
-    last, last_error = values.linear(np.eye(len(masks))[:, [-1]] - np.eye(len(masks))[:, rest])
+    last, last_errors = values.linear(np.eye(len(masks))[:, [-1]] - np.eye(len(masks))[:, rest])
     kept = keeps(values, share, level, seed)
-    lacking = holm(kept.p_lacking[rest].tolist())
-    needed = [
-        NOT_NEEDED if proven else NEEDED if p <= 1 - level else NOT_KNOWN
-        for proven, p in zip(kept.proven[rest].tolist(), lacking, strict=True)
+    lacking = [p <= error for p in holm(p_positive(-kept.margin, kept.error)[rest].tolist())]
+    needed = np.where(kept.proven[rest], NOT_NEEDED, np.where(lacking, NEEDED, NOT_KNOWN)).tolist()
+    names = [consent.group_names[g] for g in groups]
+    columns = (shapley.tolist(), shapley_errors.tolist(), p_values, useful, last.tolist(), last_errors.tolist(), needed)
+    errors, total = np.sqrt(np.diag(values.covariance)), float(values.value[-1])
+    short = _shortest(
+        values, kept.proven, sum(1 << g for g, is_useful in zip(groups, useful, strict=True) if is_useful)
+    )
+    forms = [
+        Form(j, consent.groups_of(int(masks[best])), v, e, v / total if total > 0 else None, bool(kept.proven[best]))
+        for j, (best, v, e) in enumerate(curve(values, seed))
     ]
-    errors = np.sqrt(np.diag(values.covariance))
-    total, total_error = float(values.value[-1]), float(errors[-1])
-    short = _shortest(values, kept.proven)
-    loss = _TITLES[objective.name] + (f" at {objective.alpha:g}" if isinstance(objective, Quantile) else "")
     return Questions(
         people=len(sharers.rows),
         sharing=sharers.sharing,
         everybody=sharers.everybody,
-        loss=loss,
+        loss=_TITLES[objective.name] + (f" at {objective.alpha:g}" if isinstance(objective, Quantile) else ""),
         loss_without=without,
         loss_with=with_all,
         value=total,
-        error=total_error,
-        helps=bool(p_positive(values.value, errors)[-1] <= 1 - level),
+        error=float(errors[-1]),
+        helps=bool(p_positive(values.value, errors)[-1] <= error),
         share=share,
         level=level,
-        questions=tuple(
-            Question(name, value, error, p, p <= 1 - level, at_last, its_error, verdict)
-            for name, value, error, p, at_last, its_error, verdict in zip(
-                (names[g] for g in groups),
-                shapley.tolist(),
-                shapley_error.tolist(),
-                p_values,
-                last.tolist(),
-                last_error.tolist(),
-                needed,
-                strict=True,
-            )
-        ),
-        forms=tuple(
-            Form(j, consent.groups_of(int(masks[best])), value, error, _share_of(value, total), bool(kept.proven[best]))
-            for j, (best, value, error) in enumerate(curve(values, seed))
-        ),
+        questions=tuple(map(Question, names, *columns)),
+        forms=tuple(forms),
         enough=None if short is None else consent.groups_of(short),
-        order=tuple(names[g] for g in by_value(values, nesting)),
         sets=tuple(map(SetValue, subset_names(masks.tolist(), consent), values.value.tolist(), errors.tolist())),
     )
 
 
-def _share_of(value: float, total: float) -> float | None:
-    return value / total if total > 0 else None
+def _shortest(values: SetValues, proven: Array, useful: int) -> int | None:
+    """Return the best of the smallest sets that are proven to keep their share, if they are fewer than all.
 
+    Of sets as small, one without questions that may be useless is better, whatever chance says.
+    """
 
-def _shortest(values: SetValues, proven: Array) -> int | None:
-    """Return the best of the smallest sets that are proven to keep their share, if they are fewer than all."""
-    found = np.flatnonzero(proven[:-1])
-    if not len(found):
-        return None
-    best = min(found.tolist(), key=lambda place: (int(values.masks[place]).bit_count(), -values.value[place]))
-    return int(values.masks[best])
+    def order(place: int) -> tuple[int, int, float]:
+        mask = int(values.masks[place])
+        return mask.bit_count(), (mask & ~useful).bit_count(), -float(values.value[place])
+
+    found = np.flatnonzero(proven[:-1]).tolist()
+    return int(values.masks[min(found, key=order)]) if found else None
 
 
 # ----- who is compared
@@ -237,11 +244,6 @@ def _read(
             "is nothing to predict."
         )
     return Sharers(predictor.n_rows, sharing, rows, outcome, weight, objective, predictor.consent, target)
-
-
-def _check_share(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, such as 0.95; got {value!r}.")
 
 
 def _outcomes(
@@ -319,9 +321,12 @@ def _losses(predictor: MaskedPredictor, sharers: Sharers, progress: bool | None)
             done += len(some)
             report(0.5 * done / n)
         losses = told[:, :, 0] if k == 1 else np.empty(told.shape[:2])
+        base = _base_columns(predictor, sharers.rows)
         for place in range(len(masks)):
             scores = objective.link(_within(told[:, place, 0] if k == 1 else told[:, place], objective))
-            scores = scores + _constant(objective, scores, sharers.outcome, sharers.weight)
+            if place == 0 and k == 1:
+                base = _telling(base, sharers.outcome - objective.response(scores), sharers.weight)
+            scores = put_right(objective, scores, base, sharers.outcome, sharers.weight)
             losses[:, place] = _deviance(objective, scores, sharers.outcome)
             report(0.5 + 0.5 * (place + 1) / len(masks))
     return losses
@@ -334,15 +339,53 @@ def _within(told: Array, objective: Objective) -> Array:
     return np.clip(told, _CLIP, 1 - _CLIP if objective.link_name == "log-odds" else None)
 
 
-def _constant(objective: Objective, scores: Array, outcome: Array, weight: Array) -> Any:
-    """Return c with Σ w·(h(s + c) − y) = 0; for a quantile, the one with the lowest loss."""
+def _base_columns(predictor: MaskedPredictor, rows: Array) -> Array:
+    """Return what is known of everybody as columns of mean 0 and variance 1; a frequent category is a column."""
+    optional, columns = set(predictor.consent.group_columns.tolist()), []
+    table = predictor.source.take(rows)
+    for j in (j for j in range(table.shape[1]) if j not in optional):
+        values = np.asarray(table[:, j], dtype=np.float64)
+        levels, counts = np.unique(values, return_counts=True)
+        coded = j in predictor.source.coded
+        columns += [values == level for level in levels[counts >= 0.05 * len(rows)]] if coded else [values]
+    x = np.column_stack([np.empty((len(rows), 0)), *columns])
+    x[~np.isfinite(x)] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns without any value
+        x = (x - np.nanmean(x, axis=0)) / np.nanstd(x, axis=0)
+    return np.asarray(np.nan_to_num(np.clip(x, -FARTHEST, FARTHEST), nan=0.0))
+
+
+def _telling(base: Array, missed: Array, weight: Array) -> Array:
+    """Return the columns that go most with what a form without any answer misses, after a column of ones."""
+    strength = np.abs((weight * missed) @ base)
+    chosen = np.sort(np.argsort(-strength, kind="stable")[:MOST_COLUMNS])
+    return np.column_stack([np.ones(len(base)), base[:, chosen]])
+
+
+def put_right(objective: Objective, scores: Array, base: Array, outcome: Array, weight: Array) -> Array:
+    """Return scores that are right on average and along base columns; of classes and quantiles on average only."""
     if isinstance(objective, Quantile):
-        return objective.initial_score(outcome - scores, weight)
-    n = len(outcome)
-    target = np.eye(objective.n_scores)[outcome.astype(np.intp)] if isinstance(objective, Softmax) else outcome
-    rows = ScoredRows(scores.reshape(n, -1), target.reshape(n, -1), weight, np.zeros(n, dtype=np.uint64), np.arange(n))
-    constant = mask_constants(rows, objective, 0).depths[0].constant[0]
-    return constant if objective.n_scores > 1 else constant[0]
+        return scores + objective.initial_score(outcome - scores, weight)
+    if isinstance(objective, Softmax):
+        classes = np.eye(objective.n_scores)[outcome.astype(np.intp)]
+        rows = ScoredRows(scores, classes, weight, np.zeros(len(scores), dtype=np.uint64), np.arange(len(scores)))
+        return np.asarray(scores + mask_constants(rows, objective, 0).depths[0].constant)
+    moved = scores
+    beta, holds = np.zeros(base.shape[1]), np.full(base.shape[1], float(PRIOR))
+    holds[0] = 0.0  # everybody counts for the average
+    for _ in range(STEPS):
+        told = objective.response(moved)
+        slope = weight * objective.slope(told)
+        prior = holds * slope.mean()
+        step = np.linalg.solve(
+            (base * slope[:, None]).T @ base + np.diag(prior), base.T @ (weight * (outcome - told)) - prior * beta
+        )
+        beta += np.clip(step, -1.0, 1.0) if objective.link_name != "identity" else step
+        moved = scores + base @ beta
+        if objective.link_name == "identity" or np.abs(step).max() < CLOSE:
+            break
+    return moved
 
 
 def _deviance(objective: Objective, scores: Array, outcome: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from .._pages import decimals_for, deliver
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+    from .person import Asking
 
 NEEDED, NOT_NEEDED, NOT_KNOWN = "needed", "not needed", "not known"
 _NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -101,10 +103,12 @@ class Questions:
     """The curve: the best forms of at most 0, 1, 2, … questions."""
     enough: tuple[str, ...] | None
     """The fewest questions that are proven to keep ``share`` of the value; None if only all of them are."""
-    order: tuple[str, ...]
-    """In which order a form that asks step by step would ask everybody: what adds most comes first."""
     sets: tuple[SetValue, ...]
     """The value of every set of questions."""
+    _asking: Asking | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_asking": None}  # findings are kept and sent around, people are not
 
     @property
     def conclusion(self) -> str:
@@ -133,6 +137,35 @@ class Questions:
             )
         return f"No shorter form is proven to keep {wanted} of what {all_of_them} questions add together."
 
+    def next_question(self, X: Any, *, width: float = 0.0) -> Any:
+        """Return which question, if answered, would move each person's result most, and within which range.
+
+        The range of g is between quantiles of f(x_{S+g}) among those who share S + g, given what this person shares, S.
+        It is learned at the first call from the people given to :func:`pucboost.questions`; outcomes have no part in
+        it. Those who do not answer may differ from those who did, so it is no promise.
+
+        Parameters
+        ----------
+        X
+            People, with the columns of training.
+        width
+            Ask no more where the range is no wider than this.
+
+        Returns
+        -------
+        DataFrame
+            Of the kind of ``X``, one row per person; where nothing more is to be asked, all but ``told`` is missing.
+
+            - ``told``: the prediction from what they share now
+            - ``question``: the group to ask for
+            - ``low``: 10 % of others like them were told less, once they had answered
+            - ``middle``: half of them
+            - ``high``: 90 % of them
+        """
+        if self._asking is None:
+            raise ValueError("next_question learns from people, which are not saved. Call puc.questions again.")
+        return self._asking.next_question(X, width)
+
     def to_frame(self) -> pd.DataFrame:
         """Return one row per question, with its group as index.
 
@@ -157,7 +190,8 @@ class Questions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data: dicts, lists, strings, numbers and None."""
-        return {"conclusion": self.conclusion, **plain(self)}
+        kept = {name: plain(value) for name, value in vars(self).items() if name != "_asking"}
+        return {"conclusion": self.conclusion, **kept}
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Return :meth:`to_dict` as JSON, and write it to ``path`` (whole or not at all) if one is given."""
@@ -235,8 +269,8 @@ def page(found: Questions) -> Document:
         {
             found.conclusion: [CAVEAT, facts, Figures(((drawn, _CAPTION),))],
             "Each question": [_question_table(found), _READING],
-            "Shorter forms": [_form_table(found), f"One after the other, ask in this order: {', '.join(found.order)}."],
-            "What this page does not know": [_limits()],
+            "Shorter forms": [_form_table(found)],
+            "What this page does not know": [_LIMITS],
         },
     )
 
@@ -258,17 +292,16 @@ _READING = (
 )
 
 
-def _limits() -> list[tuple[str, str]]:
-    return [
-        ("Sharers only.", CAVEAT),
-        (
-            "Answers, not sharing.",
-            "That people who answer differ from others on average is taken out: it is no reason to ask. Where they "
-            "differ from person to person, a part may remain.",
-        ),
-        ("This model.", "Another model may make more of an answer, and these people must not be those of training."),
-        ("Other reasons.", "A question that is not needed for predictions may be needed for something else."),
-    ]
+_LIMITS = [
+    ("Sharers only.", CAVEAT),
+    (
+        "Answers, not sharing.",
+        "People who answer differ from others. What of that goes along with what every form knows is taken out, "
+        "since it is no reason to ask. A part may remain.",
+    ),
+    ("This model.", "Another model may make more of an answer, and these people must not be those of training."),
+    ("Other reasons.", "A question that is not needed for predictions may be needed for something else."),
+]
 
 
 def _told(found: Questions) -> str:

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._common import Array
-from .._consent import Nesting
 from .._virtual.plan import child_seed
 
 FOLDS = 5
@@ -81,11 +80,6 @@ class Kept:
         """Which sets keep it; where no answer changes any loss there is no error, and nothing to prove."""
         return np.asarray((self.margin > self.critical * self.error) | ((self.margin == 0) & (self.error == 0)))
 
-    @property
-    def p_lacking(self) -> Array:
-        """The p-value of each set, on its own, of not keeping it."""
-        return p_positive(-self.margin, self.error)
-
 
 def keeps(values: SetValues, share: float, level: float, seed: int) -> Kept:
     """Return which sets provably keep ``share`` of the value of all questions, all statements holding together."""
@@ -139,15 +133,3 @@ def curve(values: SetValues, seed: int) -> list[tuple[int, float, float]]:
         best = allowed[values.value[allowed].argmax()]
         points.append((int(best), float(part[:, 0] @ measured), float(np.sqrt((errors**2).sum()))))
     return points
-
-
-def by_value(values: SetValues, nesting: Nesting) -> list[int]:
-    """Return all groups in the order in which a form would ask: always the one that adds most to those before it."""
-    everything, asked, order = int(values.masks[-1]), 0, list[int]()
-    while asked != everything:
-        left = [g for g in range(everything.bit_length()) if (everything & ~asked) >> g & 1]
-        open_now = [g for g in left if nesting.closed(asked | 1 << g) == asked | 1 << g]
-        best = max(open_now, key=lambda g: values.value[values.place(asked | 1 << g)])
-        order.append(best)
-        asked |= 1 << best
-    return order

@@ -47,6 +47,7 @@ FOUR_COPIES = {"200,000": "rows up to which balanced makes four copies"}
 GIVEN: dict[str, dict[str, str]] = {
     "docs/evidence/anchored.md": {"12,000": "rows"},
     "docs/evidence/degradation.md": {"7,000": "people on whom forests are trained, at most"},
+    "docs/evidence/questions.md": {"6,000": "people", "150,000": "new people", "100,000": "people of a table, at most"},
     "docs/evidence/scale.md": FOUR_COPIES,
     "docs/guides/engines.md": FOUR_COPIES,
     "docs/guides/schemes.md": FOUR_COPIES,
