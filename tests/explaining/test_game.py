@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import lightgbm as lgb
@@ -94,6 +94,34 @@ def test_categories_and_columns_that_play_together(kit: EngineKit) -> None:
     found = puc.explain(model, frame(matrix[:5]), frame(matrix), **codes)
     assert found.feature_names == ("first", "c1", "c2", "c4", "kind")
     by_definition(model, matrix[:5], matrix, found, [0, 1, 2, 0, 3, 4, 4], [3, 4, 5, 6])
+
+
+@every_engine
+@pytest.mark.parametrize("seed", range(3))
+def test_random_models(kit: EngineKit, seed: int) -> None:
+    """Ties, zeros, gaps in base columns, groups of several columns, trees of any size."""
+    rng = np.random.default_rng(seed)
+    table = rng.normal(size=(400, 5)).round(int(rng.integers(0, 3)))
+    table[:, 1][rng.random(400) < 0.2] = np.nan
+    table[rng.random(400) < 0.4, 2] = np.nan
+    table[rng.random(400) < 0.4, 3:] = np.nan
+    y = rng.normal(size=400) + np.nan_to_num(table) @ rng.normal(size=5) + np.nan_to_num(table[:, 0] * table[:, 4])
+    size = kit.small_trees if seed % 2 else kit.tiny_trees
+    own = {"zero_as_missing": True} if kit is LIGHTGBM and seed == 2 else {}
+    groups = {"one": [2], "two": [3, 4]}
+    model = kit.fit(table, y, 8, optional=groups, objective=kit.objectives["l2"], **size, **own)
+    found = puc.explain(model, table, table, max_samples=None)
+    scores = puc.predict(model, table, raw_score=True)
+    np.testing.assert_allclose(found.base_values + found.values.sum(axis=1), scores, rtol=1e-5, atol=1e-5)
+    assert (found.values[:, 2:][np.isnan(table[:, 2:])] == 0.0).all()
+    shares = ~np.isnan(table[:, [2, 3]])
+    predict = partial(boosters_of(model).predict, model, raw_score=True)
+    for i in rng.choice(400, 3, replace=False):
+        others = table[(shares >= shares[i]).all(axis=1)]
+        others[:, np.flatnonzero(~shares[i][[0, 1, 1]]) + 2] = np.nan
+        values, base = shapley_values(predict, table[i], others, range(5))
+        np.testing.assert_allclose(found.values[i], values, atol=TOLERANCE)
+        np.testing.assert_allclose(found.base_values[i], base, atol=TOLERANCE)
 
 
 @every_engine
