@@ -5,17 +5,12 @@ outcomes lie from predictions. With n of them and k = ⌈(n + 1)·level⌉, the 
 person is told C_S(x) = {y : s(x_S, y) ≤ threshold}.
 
 **Why it holds.** Given n, the n scores and that of a new person with A ⊇ S, masked to S, are independent and of one
-distribution, so each of the n + 1 is equally likely to be the one with rank k or less: P(Y ∈ C_S) ≥ k / (n + 1) ≥
-level. The model, the score and whatever decides who shares may be anything. Only the count n decides whether S has a
-threshold at all, so this is no choice among scores.
+distribution, so the rank of the new one is uniform on 1 … n + 1 (with ties: at most that): P(Y ∈ C_S) ≥ k / (n + 1) ≥
+level. The model, the score and what decides who shares may be anything. Whether S has a threshold at all is decided by
+n alone. Given who shares what *else*, calibration people would not be of one distribution, so nothing depends on it.
 
 Where n is too small, people get C_T of the largest T ⊂ S that has a threshold, with predictions from T alone; it holds
-for A ⊇ T. Nothing is learned from silence: those who share exactly S are never looked at alone, and where silence is
-informative their coverage differs from the level. :meth:`Intervals.coverage` says by how much.
-
-Scores of numbers have one form, with a lower and an upper prediction l ≤ u and a spread v:
-
-    s(x, y) = max(l(x) − y, y − u(x)) / v(x),   C(x) = [l(x) − t·v(x), u(x) + t·v(x)].
+for A ⊇ T. Those who share exactly S are never looked at alone: nothing is learned from silence.
 """
 
 from __future__ import annotations
@@ -32,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ._common import Array, progress_bar, quoted
-from ._consent import Consent
+from ._consent import Consent, is_whole
 from ._engines import boosters_of
 from ._kernels.masks import STREAM_CALIBRATION, STREAM_PREDICTION, hash_pairs
 from ._losses import Logistic, Quantile
@@ -67,7 +62,6 @@ PEARSON = "residual over the standard deviation of the loss"
 QUANTILES = "distance to two quantiles"
 CLASSES = "probability of likelier classes"
 RANDOMISED = "probability of likelier classes, randomised"
-SCORES = (RESIDUAL, SCALED, PEARSON, QUANTILES, CLASSES, RANDOMISED)
 
 
 def intervals(
@@ -96,8 +90,8 @@ def intervals(
         ``tweedie``) intervals that do not go below 0 and grow with the standard deviation that the loss stands for;
         everything else intervals of one width. Or a pair ``(low, high)`` of quantile models.
     X_cal, y_cal
-        Calibration people and their outcomes: drawn like those to come, and **not used to train the model**, not for
-        early stopping either. Otherwise nothing is guaranteed, and intervals are too narrow.
+        Calibration people and their outcomes: one row per person, drawn like those to come, and **not used to train
+        the model**, not for early stopping either. Otherwise nothing is guaranteed. There are no weights.
     level
         The probability to cover. Sets that fewer than 5 / (1 − level) − 1 people share (49 for 0.9) have no interval of
         their own.
@@ -136,7 +130,7 @@ def intervals(
     level = _checked_level(level)
     models = _Models.of(model, scale, seed)
     with engine_threads_for(num_threads, X_cal):
-        people = _People(models, X_cal, num_threads, exposure, STREAM_CALIBRATION, with_outcomes=True)
+        people = _People(models, X_cal, num_threads, exposure, STREAM_CALIBRATION)
         outcome = people.outcomes(y_cal, "y_cal")
         masks = _sets_to_calibrate(people.predictors[0], subsets)
         found: list[CalibratedSet] = []
@@ -147,17 +141,16 @@ def intervals(
                 for number, mask in enumerate(some.tolist()):
                     rows = people.at_least(mask)
                     shape = people.shape([one[rows, number] for one in told], rows)
-                    one = _calibrated(mask, shape, outcome[rows], level, models.consent)
-                    found += [] if one is None else [one]
+                    if len(rows) >= least_people(level):
+                        found.append(_calibrated(mask, shape, outcome[rows], level, models.consent))
                 report((lo + len(some)) / len(masks))
     if not found or found[0].mask:
         raise ValueError(
             f"There are {people.n_rows} calibration people, but level={level:g} needs {least_people(level)}: at least "
             f"{BEYOND} should lie outside. Give more people, or a lower level."
         )
-    classes = people.classes
-    names = None if classes is None else tuple(str(label) for label in classes)
-    return Intervals(level, models.score, tuple(found), names, seed, models.hashes, models)
+    classes = tuple(map(str, people.classes)) or None
+    return Intervals(level, models.score, tuple(found), classes, seed, models.hashes, models)
 
 
 def least_people(level: float) -> int:
@@ -188,13 +181,9 @@ def _sets_to_calibrate(predictor: MaskedPredictor, subsets: Any) -> list[int]:
     return sorted({0, *masks})
 
 
-def _calibrated(
-    mask: int, shape: _Band | _Ranking, outcome: Array, level: float, consent: Consent
-) -> CalibratedSet | None:
-    """Return the threshold of a set; None if too few people share it."""
+def _calibrated(mask: int, shape: _Band | _Ranking, outcome: Array, level: float, consent: Consent) -> CalibratedSet:
+    """Return the threshold of a set that enough people share."""
     n = len(outcome)
-    if n < least_people(level):
-        return None
     rank = math.ceil(round((n + 1) * level, 9))
     threshold = _rounded_up(float(np.partition(shape.scores(outcome), rank - 1)[rank - 1]))
     width = float(f"{shape.width(threshold).mean():.{DIGITS}g}")
@@ -202,6 +191,8 @@ def _calibrated(
 
 
 def _rounded_up(value: float) -> float:
+    if not math.isfinite(value):  # a prediction of 0 for a count above it
+        return value
     exact = Decimal(value)
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - DIGITS + 1), ROUND_CEILING))
 
@@ -239,24 +230,23 @@ class _Models:
                     "The pair must be two quantile models, the lower one first: objective='quantile' with "
                     f"alpha=0.05 and alpha=0.95, say. These have {levels[0]} and {levels[1]}."
                 )
-        if scale is not None and (losses[1] is None or losses[1].link_name != "log"):
-            raise ValueError(
+        loss, n_classes, per_exposure = losses[0], _n_classes(trees[0]), [predicts_per_exposure(part) for part in parts]
+        for is_wrong, message in (
+            (any(one != consents[0] for one in consents), "The two models must have the same columns and groups."),
+            (n_classes and scale is not None, "scale is about numbers; leave it out for a model of classes."),
+            (seed is not None and not n_classes, "seed randomises sets of classes; leave it out for numbers."),
+            (
+                scale is not None and (losses[1] is None or losses[1].link_name != "log"),
                 "scale must be a model whose predictions are above 0: train it on |y − prediction| with objective "
-                "'poisson', 'gamma' or 'tweedie'."
-            )
-        if any(consent != consents[0] for consent in consents):
-            raise ValueError("The two models must have the same columns and consent groups.")
-        loss, n_classes = losses[0], _n_classes(trees[0])
-        if n_classes and scale is not None:
-            raise ValueError("scale is about numbers; leave it out for a model of classes.")
-        if seed is not None and not n_classes:
-            raise ValueError("seed randomises sets of classes; leave it out for a model of numbers.")
-        per_exposure = [predicts_per_exposure(part) for part in parts]
-        if len(parts) > 1 and any(per_exposure):
-            raise ValueError(
-                "A model that was trained with an exposure knows how spread grows with it; leave scale out, and give "
-                "one model."
-            )
+                "'poisson', 'gamma' or 'tweedie'.",
+            ),
+            (
+                scale is not None and any(per_exposure),
+                "A model that was trained with an exposure knows how spread grows with it; leave scale out.",
+            ),
+        ):
+            if is_wrong:
+                raise ValueError(message)
         if n_classes:
             score = CLASSES if seed is None else RANDOMISED
         elif pair:
@@ -316,16 +306,12 @@ def _consent(trees: Any) -> Consent:
 class _People:
     """A table of people before the models: who shares what, and the shape that predictions give their scores."""
 
-    def __init__(
-        self, models: _Models, X: Any, num_threads: int | None, exposure: Any, stream: Any, *, with_outcomes: bool
-    ) -> None:
-        self.models = models
+    def __init__(self, models: _Models, X: Any, num_threads: int | None, exposure: Any, stream: Any) -> None:
+        self.models, self.has_exposure = models, exposure is not None
         self.predictors = [MaskedPredictor(part, X, num_threads=num_threads) for part in models.parts]
         self.n_rows, self.shared = self.predictors[0].n_rows, self.predictors[0].shared
         if exposure is not None and not models.per_exposure:
             raise ValueError("The model was trained without an exposure; leave exposure out.")
-        if with_outcomes and models.per_exposure and exposure is None:
-            raise ValueError("The model predicts per unit of exposure, so outcomes need their exposure.")
         self.units = np.ones(self.n_rows) if exposure is None else as_exposure(exposure, "exposure", self.n_rows)
         self.loss = loss_of(self.predictors[0].model)
         self.uniform = None if models.seed is None else _uniforms(models.seed, stream, self.n_rows)
@@ -352,17 +338,16 @@ class _People:
         middle = self.units[rows] * values[0]
         return _Band(middle, middle, np.maximum(spread, np.finfo(np.float64).tiny), lowest)
 
-    @cached_property
-    def classes(self) -> list[Any] | None:
-        """The labels of the classes, in the order of the model's probabilities; None for numbers."""
-        if not self.models.n_classes:
-            return None
-        labels = getattr(self.models.parts[0], "classes_", None)
-        return np.arange(self.models.n_classes).tolist() if labels is None else list(labels)
+    @property
+    def classes(self) -> list[Any]:
+        """The labels of the classes, in the order of the model's probabilities; none for numbers."""
+        return list(getattr(self.models.parts[0], "classes_", range(self.models.n_classes)))
 
     def outcomes(self, y: Any, name: str) -> Array:
         """Return outcomes: numbers, or numbers of classes."""
-        if self.classes is not None:
+        if self.models.per_exposure and not self.has_exposure:
+            raise ValueError("The model predicts per unit of exposure, so outcomes need their exposure.")
+        if self.models.n_classes:
             check_no_mask(y, name)
             given = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
             if given.shape != (self.n_rows,):
@@ -372,9 +357,9 @@ class _People:
                 number[given == label] = place
             strange = np.flatnonzero(number < 0)
             if len(strange):
-                value = quoted(given.tolist()[strange[0]])
+                value, known = quoted(given.tolist()[strange[0]]), np.asarray(self.classes).tolist()
                 raise ValueError(
-                    f"{name} is {value} in row {strange[0]}, which is none of the classes of the model: {self.classes}."
+                    f"{name} is {value} in row {strange[0]}, which is none of the classes of the model: {known}."
                 )
             return number
         outcome = as_vector(y, name, self.n_rows, np.float64)
@@ -387,7 +372,7 @@ class _People:
 
 
 class _Band(NamedTuple):
-    """Scores of numbers: how far an outcome lies outside [low, high], in units of the spread."""
+    """Scores of numbers: max(low − y, y − high) / spread, how far an outcome lies outside [low, high]."""
 
     low: Array
     high: Array
@@ -402,10 +387,6 @@ class _Band(NamedTuple):
         middle = (lower + upper) / 2  # quantiles that are too far apart may be moved past each other
         return np.maximum(np.minimum(lower, middle), self.lowest), np.maximum(upper, middle)
 
-    def covers(self, outcome: Array, threshold: Array | float) -> Array:
-        lower, upper = self.bounds(threshold)
-        return np.asarray((lower <= outcome) & (outcome <= upper))
-
     def width(self, threshold: Array | float) -> Array:
         lower, upper = self.bounds(threshold)
         return np.asarray(upper - lower)
@@ -414,8 +395,9 @@ class _Band(NamedTuple):
 class _Ranking(NamedTuple):
     """Scores of classes (Romano, Sesia and Candès 2020): the probability of all classes that are likelier.
 
-    Randomised scores add U times the probability of the class itself, U uniform on [0, 1). Adding all of it would be
-    no use with two classes: the less likely one would always have the score 1, and be in every set or in none.
+    Randomised scores add U times the probability of the class itself, U uniform on [0, 1), unless it is the likeliest.
+    So that one has the score 0 and is in every set. Adding all of the probability would be no use with two classes: the
+    less likely one would always have the score 1.
     """
 
     chances: Array
@@ -426,23 +408,20 @@ class _Ranking(NamedTuple):
         chances = self.chances / self.chances.sum(axis=1, keepdims=True)
         order = np.argsort(-chances, axis=1, kind="stable")
         ranked = np.take_along_axis(chances, order, axis=1)
-        own = 0.0 if self.uniform is None else self.uniform[:, None] * ranked
-        scores: Array = np.zeros_like(chances)
-        likelier = np.cumsum(ranked, axis=1)[:, :-1]
-        np.put_along_axis(scores, order, own + np.pad(likelier, ((0, 0), (1, 0))), axis=1)
+        ranked_scores = np.zeros_like(chances)
+        ranked_scores[:, 1:] = np.cumsum(ranked, axis=1)[:, :-1]
+        if self.uniform is not None:
+            ranked_scores[:, 1:] += self.uniform[:, None] * ranked[:, 1:]
+        scores: Array = np.empty_like(chances)
+        np.put_along_axis(scores, order, ranked_scores, axis=1)
         return scores
 
     def scores(self, outcome: Array) -> Array:
         return np.asarray(self.of_classes()[np.arange(len(outcome)), outcome])
 
     def members(self, threshold: Array | float) -> Array:
-        """Return which classes are in the set of each person; the likeliest always is."""
-        within = self.of_classes() <= np.reshape(threshold, (-1, 1))
-        within[np.arange(len(within)), np.argmax(self.chances, axis=1)] = True
-        return np.asarray(within)
-
-    def covers(self, outcome: Array, threshold: Array | float) -> Array:
-        return np.asarray(self.members(threshold)[np.arange(len(outcome)), outcome])
+        """Return which classes are in the set of each person."""
+        return np.asarray(self.of_classes() <= np.reshape(threshold, (-1, 1)))
 
     def width(self, threshold: Array | float) -> Array:
         return np.asarray(self.members(threshold).sum(axis=1))
@@ -523,7 +502,7 @@ class Intervals:
             - ``based_on``: the groups that were used, the largest set that enough people share
         """
         with engine_threads_for(num_threads, X):
-            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION, with_outcomes=False)
+            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION)
             number = self._set_of_each(people.shared)
             masks = np.array([one.mask for one in self.sets], dtype=np.uint64)[number]
             threshold = np.array([one.threshold for one in self.sets])[number]
@@ -567,13 +546,14 @@ class Intervals:
             - ``people``, ``coverage``, ``se``: of all who share at least the set, masked to it
             - ``people_exactly``, ``coverage_exactly``, ``se_exactly``: of those who share this set and no more
 
-            A standard error is that of a share with two more successes and failures, which is never 0.
+            Where ``based_on`` is another set, nothing is promised. A standard error is that of a share with two more
+            successes and failures, which is never 0.
         """
         import pandas as pd
 
         rows = []
         with engine_threads_for(num_threads, X):
-            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION, with_outcomes=True)
+            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION)
             outcome = people.outcomes(y, "y")
             masks = sorted({*(one.mask for one in self.sets), *np.unique(people.shared).tolist()})
             used = self._set_of_each(np.array(masks, dtype=np.uint64))
@@ -582,7 +562,7 @@ class Intervals:
                 covered = np.zeros(0, dtype=bool)
                 if len(some):
                     shape = people.shape([part.people(some, one.mask) for part in people.predictors], some)
-                    covered = shape.covers(outcome[some], one.threshold)
+                    covered = shape.scores(outcome[some]) <= one.threshold
                 exactly = covered[people.shared[some] == np.uint64(mask)]
                 name = subset_name(mask, self._models.consent)
                 rows.append((name, one.shared, *_share(covered), *_share(exactly)))
@@ -595,8 +575,11 @@ class Intervals:
             raise ValueError(
                 "Quotes show intervals of numbers. This model's quotes are probabilities; predict_interval gives sets."
             )
-        self._check_is_about(model)
-        people = _People(self._models, X, num_threads, None, STREAM_PREDICTION, with_outcomes=False)
+        is_own = model is self._models.parts[0] or _hash(model) == self.model_hashes[0]
+        # The middle between two quantiles is no prediction, so quotes beside these come from a third model.
+        if (not is_own and self.score != QUANTILES) or _consent(_trees_within(model)) != self._models.consent:
+            raise ValueError("intervals are of another model. Calibrate them with puc.intervals and this model.")
+        people = _People(self._models, X, num_threads, None, STREAM_PREDICTION)
         predictor = MaskedPredictor(model, X, num_threads=num_threads)
         masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
         thresholds = {one.mask: one.threshold for one in self.sets}
@@ -611,13 +594,6 @@ class Intervals:
             bounds = shape.bounds(thresholds.get(mask, math.nan))
             columns |= dict(zip((f"{name}: lower", f"{name}: upper"), bounds, strict=True))
         return in_container_of(X, predictor.frame(np.column_stack(list(columns.values())), list(columns)))
-
-    def _check_is_about(self, model: Any) -> None:
-        consent = _consent(_trees_within(model))
-        is_own = model is self._models.parts[0] or _hash(model) == self.model_hashes[0]
-        # The middle between two quantiles is no prediction, so quotes beside these come from a third model.
-        if (not is_own and self.score != QUANTILES) or consent != self._models.consent:
-            raise ValueError("intervals are of another model. Calibrate them with puc.intervals and this model.")
 
     def to_frame(self) -> pd.DataFrame:
         """Return the sets with their people, thresholds and widths."""
@@ -675,25 +651,22 @@ class Intervals:
             given = entries(text)
             if given.pop("format", None) != FORMAT:
                 raise NotValidError(f"it has another format than {FORMAT}")
-            if given["score"] not in SCORES:
-                raise NotValidError(f"its score is {given['score']!r:.60}")
-            seed, hashes = given["seed"], tuple(given["model_hashes"])
+            score, seed, hashes = given["score"], given["seed"], tuple(given["model_hashes"])
             sets = tuple(CalibratedSet(**one) for one in given["sets"])
-            level, classes = _checked_level(given["level"]), given["classes"]
-            for one in sets:
-                if not math.isfinite(one.threshold) or not isinstance(one.mask, int) or one.mask < 0:
-                    raise NotValidError(f"its set {one.shared!r:.60} has no threshold that can be used")
+            level, classes = _checked_level(given["level"]), given["classes"] and tuple(given["classes"])
+            if any(math.isnan(one.threshold) or not is_whole(one.mask) or one.mask < 0 for one in sets):
+                raise NotValidError("it has a set without a mask or without a threshold")
             if not sets or sets[0].mask:
                 raise NotValidError("it has no threshold for people who share nothing")
         except (NotValidError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{where} does not hold intervals of pucboost: {error}.") from error
         models = _Models.of(model, scale, seed)
-        if models.hashes != hashes or models.score != given["score"]:
+        if models.hashes != hashes or models.score != score:
             raise ValueError(
-                f"{where} holds intervals of other models ({given['score']}). Give the models they were calibrated "
-                "with, or calibrate these."
+                f"{where} holds intervals of other models ({score}). Give the models they were calibrated with, or "
+                "calibrate these."
             )
-        return cls(level, models.score, sets, None if classes is None else tuple(classes), seed, hashes, models)
+        return cls(level, score, sets, classes, seed, hashes, models)
 
 
 def _share(flags: Array) -> tuple[int, float, float]:

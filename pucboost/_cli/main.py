@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from .._tables.files import ended_by_sigterm
-from . import audit, check, doctor, explain, monitor, predict, questions, train
+from . import audit, check, doctor, explain, intervals, monitor, predict, questions, train
 from .shared import EXIT_CODES, EXIT_ERROR, STANDARD_OUTPUT, complain, one_line, writing_output
 
-COMMANDS = (check, train, predict, explain, questions, audit, monitor, doctor)
+COMMANDS = (check, train, predict, explain, intervals, questions, audit, monitor, doctor)
 """In the order of the help."""
 
 EXIT_INTERRUPTED = 130

@@ -23,6 +23,7 @@ from .._tables.files import (
     table_writer,
     write_whole,
 )
+from .intervals import read_intervals
 from .shared import (
     Commands,
     add_command,
@@ -72,7 +73,9 @@ example:
 output:
   The kept columns, then prediction (with several classes prediction_0,
   prediction_1, …), then with --subset one column used_GROUP per group, true
-  or false. If DATA has no column of a group, everybody withholds it."""
+  or false. With --intervals lower and upper follow, or for probabilities one
+  column in_set_CLASS per class, and based_on, the groups they are based on. If
+  DATA has no column of a group, everybody withholds it."""
 
 _QUOTE_EPILOG = """\
 example:
@@ -122,6 +125,9 @@ def _add_predict(commands: Commands) -> None:
     )
     parser.add_argument(
         "--max-subsets", type=int, default=4096, metavar="N", help="most subsets to try for a person (default 4096)"
+    )
+    parser.add_argument(
+        "--intervals", type=Path, metavar="FILE", help="add the intervals that 'pucboost intervals' found for the model"
     )
 
 
@@ -181,6 +187,11 @@ def write_rows(
     check_columns(file, kept, "--keep")
     if "sharing" in given:
         _check_favourable(given, model)
+        given.found = None
+        if given.intervals is not None:
+            if given.sharing != "as_given" or given.raw_score:
+                raise DataError("--intervals are for what people share; leave out --sharing and --raw-score")
+            given.found = read_intervals(given.intervals, model)
     features = features_of(model, file, given.quiet)
     with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
         for block, people in blocks:
@@ -226,6 +237,10 @@ def _predictions(given: argparse.Namespace, model: Any, people: ArraySource, fir
         columns = {f"prediction_{k}": values[:, k] for k in range(values.shape[1])}
     if given.subset:
         columns |= {f"used_{group}": used[group].to_numpy() for group in used.columns}
+    if given.found is not None:
+        told = given.found.predict_interval(people, num_threads=given.threads)
+        in_set = {name: f"in_set_{name}" for name in given.found.classes or ()}
+        columns |= {in_set.get(name, name): told[name].to_numpy() for name in told.columns}
     return columns
 
 

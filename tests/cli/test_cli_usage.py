@@ -48,7 +48,7 @@ def test_unknown_subsets(
 
 def test_help(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    commands = "train predict quote explain letter questions audit check demo doctor warmup"
+    commands = "train predict quote explain letter intervals questions audit check demo doctor warmup"
     for command in ("", *commands.split()):
         assert run(*command.split(), "--help") == 0
         text = capsys.readouterr().out

@@ -277,6 +277,22 @@ def test_the_hash_of_the_audited_data() -> None:
     assert re.fullmatch("[0-9a-f]{64}", audited().provenance.data_hash)
 
 
+@line("intervals: thresholds, mean widths, numbers of people")
+def test_thresholds_of_intervals() -> None:
+    """A few rounded numbers for each set. A residual has more digits, and five people lie at or beyond a threshold."""
+    X, y = people()
+    model = trained_lightgbm()
+    found = json.loads(puc.intervals(model, X, y, level=0.9).to_json())
+    assert set(found) == {"format", "level", "score", "classes", "seed", "model_hashes", "sets"}
+    assert all(set(one) == {"shared", "mask", "people", "threshold", "width"} for one in found["sets"])
+    residuals = np.abs(y - puc.predict(model, X, sharing="withheld"))
+    for one in found["sets"]:
+        assert one["people"] % 5 == 0
+        assert all(value == float(f"{value:.3g}") for value in (one["threshold"], one["width"]))
+    assert found["sets"][0]["threshold"] not in residuals
+    assert np.count_nonzero(residuals >= 0.99 * found["sets"][0]["threshold"]) >= 5
+
+
 @line("caches")
 def test_caches() -> None:
     """What is compiled depends on code and machine; a training has compiled or loaded all that it needs."""

@@ -35,8 +35,9 @@ def threshold(X: Any, y: Any, groups: list[list[int]], wanted: set[int], level: 
 
 
 def adaptive(chances: Any, label: int, uniform: float | None = None) -> float:
-    """The probability of the classes that are likelier, and a share of the class's own."""
+    """The probability of the classes that are likelier, and a share of the class's own unless it is the likeliest."""
     total = sum(chances)
     order = sorted(range(len(chances)), key=lambda k: (-chances[k], k))
     before = sum(chances[k] for k in order[: order.index(label)])
-    return float((before + (0.0 if uniform is None else uniform * chances[label])) / total)
+    own = 0.0 if uniform is None or label == order[0] else uniform * chances[label]
+    return float((before + own) / total)
