@@ -236,6 +236,19 @@ def test_base_values() -> None:
         assert np.isfinite(found.base_values).all() == np.isfinite(found.values).all() == known
 
 
+@line("questions: values, losses and their errors")
+def test_values_of_questions() -> None:
+    """They are averages over at least 100 people, none of whom is in files or pickles."""
+    booster, X = priced()
+    together, y = pd.concat([X[X.notna().all(axis=1)]] * 2), np.arange(len(X)) % 7
+    with pytest.raises(ValueError, match="99 people share all of"):
+        puc.questions(booster, together[:99], y[:99])
+    found = puc.questions(booster, together[:100], y[:100])
+    assert found.people == 100
+    told = found.to_json() + found.to_html() + repr(vars(pickle.loads(pickle.dumps(found))))
+    assert not [value for column in X for value in together[column][:100] if f"{value:.4f}" in told]
+
+
 @line("whom people are compared with")
 def test_compared_with() -> None:
     booster, X = priced()

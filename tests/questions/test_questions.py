@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from cli_tools import run
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tools import QUIET
@@ -325,3 +326,16 @@ def test_the_next_question_in_other_containers_and_with_levels() -> None:
     none, one = X["blood"].isna(), X["blood"].notna() & X["app"].isna()
     assert set(asked.loc[none, "question"]) == {first}  # the second is not shared without it
     assert set(asked.loc[one, "question"]) == {second}
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost", "native"])
+def test_every_engine_and_an_anchor(engine: str) -> None:
+    X, y = world(3_000, 8)
+    params = {"objective": "binary", "engine": engine, "optional": GROUPS, "verbosity": -1, "num_threads": 1}
+    params |= {"objective": "binary:logistic", "verbosity": 0} if engine == "xgboost" else {}
+    anchor = LogisticRegression().fit(X[["age"]], y)
+    for more in ({}, {"anchor": anchor}):
+        model = puc.train({**params, **more}, puc.Dataset(X, y), 10)
+        found = puc.questions(model, X, y, groups=["blood", "shoes"], num_threads=1)
+        assert found.enough == ("blood",)
+        assert found.next_question(X.assign(blood=np.nan))["question"].notna().any()
