@@ -562,10 +562,11 @@ def find_spikes(values: Array) -> list[Spike]:
     >>> find_spikes(pressure)
     [Spike(value=-999.0, count=100, rule='code')]
     """
-    values = values[np.isfinite(values)]
+    values = values.astype(np.float64)
+    values = values[np.abs(values) < 1e150]  # whose squares are finite
     if len(values) < MIN_VALUES:
         return []
-    distinct, counts = np.unique(values.astype(np.float64), return_counts=True)
+    distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 3:
         return []
     at_least = max(MIN_SPIKE, SPIKE_SHARE * len(values))

@@ -405,3 +405,12 @@ def test_few_of_many_people_are_counted() -> None:
     few = EncodedSilence("blood", "code", 73, 250_000, "glucose", "1", "like a code")
     assert str(few) == "column 'glucose' is 1 for 73 of 250,000 people (group 'blood'), like a code"
     assert "is 1 for 0.1% of the people" in str(replace(few, people=250))
+
+
+def test_numbers_whose_squares_are_infinite() -> None:
+    """They are left out, without a warning."""
+    values = np.random.default_rng(0).normal(size=1_000)
+    values[:300] = 1.5
+    spikes = find_spikes(values)
+    values[990:] = [1e308, -1e308, 1e300, -1e300, 1e160, np.inf, -np.inf, np.nan, 1e308, 1e307]
+    assert [one.value for one in find_spikes(values)] == [one.value for one in spikes]
