@@ -381,6 +381,16 @@ FEATURES: tuple[Feature, ...] = (
         _advanced_monotone,
         _not_native("monotone_constraints_method", "the method {value!r}"),
     ),
+    Feature(
+        "Monotone constraints with medians and quantiles",
+        {"monotone_constraints": [1, 0, 0, 0], "objective": "quantile"},
+        _both(_given("monotone_constraints", None), _renewed_leaves),
+        dict.fromkeys(
+            ("lightgbm", "native"),
+            "monotone_constraints with objective={value!r}: leaves become quantiles of their rows, whatever the "
+            "constraints. Leave these out, or use 'engine': 'xgboost'.",
+        ),
+    ),
     _only_lightgbm("A penalty on monotone splits", "monotone_penalty", 0.0, 1.0),
     Feature("Interaction constraints", {"interaction_constraints": [[0, 1], [2, 3]]}),
     Feature(
