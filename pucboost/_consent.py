@@ -222,6 +222,33 @@ class Consent:
                     "Select the columns in the order used for training."
                 )
 
+    def difference(self, other: Consent) -> str:
+        """Say what another schema has otherwise than this one, of which there is something.
+
+        >>> Consent.declare(["b"], ["a", "b"]).difference(Consent.declare(["b"], ["b", "a"]))
+        "has 'b' as column 0, not 'a'"
+        """
+        here, there = self.feature_names, other.feature_names
+        more = [name for name in there if name not in here]
+        fewer = [name for name in here if name not in there]
+        if more or fewer:
+            return " and ".join(
+                f"{verb} column{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
+                for verb, names in (("has", more), ("lacks", fewer))
+                if names
+            )
+        for position, (name, their_name) in enumerate(zip(here, there, strict=True)):
+            if name != their_name:
+                return f"has {their_name!r} as column {position}, not {name!r}"
+        for group in dict.fromkeys((*self.groups, *other.groups)):
+            columns, theirs = ([one.feature_names[j] for j in one.groups.get(group, ())] for one in (self, other))
+            if columns != theirs:
+                return f"has {theirs or 'no columns'} in group {group!r}, not {columns or 'none'}"
+            if self.needs.get(group) != other.needs.get(group):
+                needs, theirs_needs = (one.needs.get(group) or "no other group" for one in (self, other))
+                return f"has group {group!r} need {theirs_needs}, not {needs}"
+        return "says otherwise where columns do not apply"
+
     def check_width(self, n_columns: int) -> None:
         """Raise if a table has not as many columns as the schema: kernels read them by position."""
         if n_columns != len(self.feature_names):

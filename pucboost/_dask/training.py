@@ -35,6 +35,7 @@ from .._engines.base import Checkpoints, Engine, EngineParams, Hooks
 from .._engines.features import check_features
 from .._engines.names import MAIN_NAME
 from .._models.files import load_model, save_model
+from .._tables.columns import ColumnError
 from .._tables.files import write_whole
 from .._training.request import OWN_KEYS, Settings, check_is_of, check_known, check_same_consent, split_params
 from .._training.steps import MEMORY_SHARE
@@ -158,7 +159,7 @@ def train(
     names = [valid_names] if isinstance(valid_names, str) else list(valid_names or [])
     names += [f"valid_{i}" for i in range(len(names), len(pairs))]
     # One training per process and time: an engine's network is global to it.
-    with client.as_current(), Lock(_LOCK):
+    with lost_scheduler_named(client), client.as_current(), Lock(_LOCK):
         parts = parts_of(client, X, fields)
         valid = [_valid_parts(client, pair) for pair in pairs]
         workers = _workers(client)
@@ -212,6 +213,21 @@ def checked_client(client: Any) -> Client:
     if client.asynchronous:
         raise TypeError("client is asynchronous, which is not supported; use one with asynchronous=False.")
     return client
+
+
+@contextlib.contextmanager
+def lost_scheduler_named(client: Client) -> Iterator[None]:
+    """Raise ConnectionError where the scheduler is gone, which Dask tells by errors of many kinds."""
+    address = getattr(client.scheduler, "address", "")
+    try:
+        yield
+    except Exception as error:
+        if client.status == "running":
+            raise
+        raise ConnectionError(
+            f"The connection to the scheduler {address} was lost. Connect a new Client and train again; with "
+            "checkpoint= and resume=True from where it was."
+        ) from error
 
 
 def _checked(params: Mapping[str, Any], shuffled: bool) -> tuple[Engine, Settings, EngineParams]:
@@ -308,7 +324,10 @@ def _facts(part: Part, declared: dict[str, Any], zero: bool) -> PartFacts:
 
 def _count(part: Part, plan: SharedPlan) -> tuple[PartCount, Any]:
     given: dict[str, Any] = {name: part.fields.get(name) for name in ("row_id", "sample_weight", "available")}
-    count = plan.count(part.X, part.number, num_threads=1, **given)
+    try:
+        count = plan.count(part.X, part.number, num_threads=1, **given)
+    except ColumnError as error:
+        raise ColumnError(f"Partition {part.number}: {error}", error.column, error.row) from None
     return count, sample_of_people(part, sum(plan.part_rows))
 
 

@@ -343,7 +343,7 @@ class OtherKind(Column):
             here, there = f"numbers (dtype {native_dtype(part)})", f"categories ({_some(self._categories)})"
             advice = "Give the categories themselves, as text or in a column of a category type."
         raise ColumnError(
-            f"Column {self.name!r} holds {here}, but {there} in the training table. {advice}",
+            f"Column {self.name!r} holds {here}, but {there} in the training table or other parts of it. {advice}",
             self.name,
             int(np.argmax(given)),
         )
@@ -406,8 +406,8 @@ class Codes(Column):
         if not self._converts and len(is_text) == len(self._is_text) == 1 and is_text != self._is_text:
             here, there = ("text", "numbers") if is_text == {True} else ("numbers", "text")
             raise ColumnError(
-                f"The categories of column {self.name!r} are {here} ({_some(values)}), those of the training table are "
-                f"{there} ({_some(self.categories)}). Convert them.",
+                f"The categories of column {self.name!r} are {here} ({_some(values)}), those of the training table or "
+                f"other parts of it are {there} ({_some(self.categories)}). Convert them.",
                 self.name,
             )
 

@@ -699,8 +699,9 @@ def check_same_consent(init_model: Any, consent: Consent | None) -> bool:
 
     before = None if init_model is None else consent_of(init_model)
     if before is not None and before != consent:
+        differs = "" if consent is None else f" (it {before.difference(consent)})"
         raise ValueError(
-            f"init_model was trained under {before}, but this call declares {consent or 'nothing optional'}. Declare "
-            "the same optional features to continue it."
+            f"init_model was trained under {before}, but this call declares {consent or 'nothing optional'}{differs}. "
+            "Declare the same optional features to continue it."
         )
     return before is not None

@@ -225,10 +225,13 @@ class SharedPlan:
         if not parts:
             raise ValueError("No part has any rows.")
         consent = parts[0].consent
-        for number, part in enumerate(given):
-            if part.n_rows and part.consent != consent:
-                raise ValueError(f"Part {number} has {part.consent}, the first one {consent}. Declare the same.")
         assert consent is not None
+        for number, part in enumerate(given):
+            if part.n_rows and part.consent is not None and part.consent != consent:
+                raise ValueError(
+                    f"Part {number} differs from the first one: it {consent.difference(part.consent)}. Give all parts "
+                    "the same columns in the same order, and declare the same."
+                )
         sizes, how_many = all_sizes(parts)
         limit = None if max_virtual_rows is None else check_max_virtual_rows(max_virtual_rows)
         lacking = sum(part.lacking for part in parts)

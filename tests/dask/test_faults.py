@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import time
+from concurrent.futures import CancelledError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, Event
-from engine_kits import OPTIONAL, EngineKit, every_distributed_engine
+from engine_kits import LIGHTGBM, OPTIONAL, EngineKit, every_distributed_engine
 from tools import make_table
 
 import pucboost as puc
@@ -141,6 +147,86 @@ def test_a_worker_that_never_comes(client: Client) -> None:
     Event("go", client=client).set()
     other.result()
     assert puc.dask.train(client, params, rows, labels, 5).puc_summary.source_rows == len(y)
+
+
+LOST_SCHEDULER = """
+import asyncio, os, threading, time
+import dask.array as da
+from distributed import Client, LocalCluster
+from tools import make_table
+import pucboost as puc
+
+X, y = make_table(500)
+cluster = LocalCluster(n_workers=1, processes=False, dashboard_address=None, host="127.0.0.1", protocol="tcp://")
+client = Client(cluster, timeout=1)
+
+def begun(preds, data):
+    import os
+
+    os.environ["BEGUN"] = "yes"  # the worker is a thread of this process
+    return "none", 0.0, False
+
+def lose():
+    while "BEGUN" not in os.environ:
+        time.sleep(0.1)
+    asyncio.run_coroutine_threadsafe(cluster.scheduler.close(), cluster.loop.asyncio_loop)
+
+threading.Thread(target=lose, daemon=True).start()
+rows, labels = da.from_array(X, chunks=(250, X.shape[1])), da.from_array(y, chunks=250)
+try:
+    puc.dask.train(client, {"optional": [5], "verbosity": -1}, rows, labels, 10_000, valid_sets=(X, y), feval=begun)
+except ConnectionError as error:
+    print("told:", error, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_lost() -> None:
+    root = Path(__file__).parents[2]
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "tests")])}
+    done = subprocess.run(
+        [sys.executable, "-c", LOST_SCHEDULER], env=given, capture_output=True, text=True, timeout=120
+    )
+    assert "told: The connection to the scheduler tcp://127.0.0.1" in done.stdout, done.stderr
+
+
+def test_errors_while_the_scheduler_is_gone_say_so() -> None:
+    client: Any = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://there:1"))
+
+    def cancelled(status: str) -> None:
+        client.status = "running"
+        with training.lost_scheduler_named(client):
+            client.status = status
+            raise CancelledError("mine")
+
+    with pytest.raises(CancelledError, match="mine"):
+        cancelled("running")
+    with pytest.raises(ConnectionError, match="The connection to the scheduler tcp://there:1 was lost"):
+        cancelled("connecting")
+
+
+def test_columns_that_differ_between_partitions_are_named(client: Client) -> None:
+    whole = pd.DataFrame(make_table(200)[0], columns=list("abcdef"))
+    labels = da.from_array(np.arange(200) % 2, chunks=100)
+
+    def train(second: pd.DataFrame) -> Any:
+        rows = dd.from_map(lambda part: part, [whole[:100], second], enforce_metadata=False, meta=whole[:0])
+        return puc.dask.train(client, {**params_of(LIGHTGBM), "optional": ["f"]}, rows, labels, 1)
+
+    for second, words in (
+        (whole[100:][list("bacdef")], "Part 1 differs from the first one: it has 'b' as column 0, not 'a'"),
+        (
+            whole[100:].rename(columns={"e": "z"}),
+            "Part 1 differs from the first one: it has column 'z' and lacks .* 'e'",
+        ),
+        (
+            whole[100:].assign(b="x"),
+            r"Partition 0: Column 'b' holds numbers .*, but categories \('x'\) in the training",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            train(second)
 
 
 @every_distributed_engine

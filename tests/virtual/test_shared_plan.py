@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tools import make_table
 
 import pucboost as puc
-from pucboost._consent import shared_counts
+from pucboost._consent import Consent, shared_counts
 from pucboost._virtual.plan import SCHEMES, MaskPlan, plan_masks, plan_slice
 from pucboost._virtual.shared_plan import PlanPart, check_rows_per_worker
 from pucboost.distributed import SharedPlan
@@ -181,6 +181,27 @@ def test_categories_that_do_not_fit() -> None:
         plan.count(pd.DataFrame({"b": [1.0], "c": [5.0]}), 1)
 
 
+@pytest.mark.parametrize(
+    ("optional", "names", "words"),
+    [
+        (["b"], "bac", "has 'b' as column 0, not 'a'"),
+        (["b"], "abxy", "has columns 'x', 'y' and lacks column 'c'"),
+        (["b"], "ab", "lacks column 'c'"),
+        (["c"], "abc", "has no columns in group 'b', not ['b']"),
+        ({"b": ["b", "c"]}, "abc", "has ['b', 'c'] in group 'b', not ['b']"),
+        ({"b": ["b"], "c": ["c"]}, "abc", "has ['c'] in group 'c', not none"),
+    ],
+)
+def test_how_schemas_differ(optional: Any, names: str, words: str) -> None:
+    assert Consent.declare(["b"], list("abc")).difference(Consent.declare(optional, list(names))) == words
+
+
+def test_schemas_that_differ_in_what_groups_need() -> None:
+    free, bound = ({"a": ["a"], "b": one} for one in (["b"], puc.Needs("a", ["b"])))
+    schemas = [Consent.declare(one, list("ab")) for one in (free, bound)]
+    assert schemas[0].difference(schemas[1]) == "has group 'b' need a, not no other group"
+
+
 def test_wrong_uses_are_named() -> None:
     frame = table_of([63, 0, 7, 3])
     facts = [SharedPlan.facts(part, optional=CONSENT) for part in (frame[:2], frame[2:])]
@@ -201,7 +222,7 @@ def test_wrong_uses_are_named() -> None:
         (lambda: plan.count(frame[:2], row_id=["a", None]), "row_id is missing in row 1"),
         (lambda: plan.count(frame[:2], row_id=[1]), "one entry for each of the 2 rows, got 1"),
         (lambda: SharedPlan.agree([]), "No part has any rows"),
-        (lambda: SharedPlan.agree([facts[0], other]), "Part 1 has Consent"),
+        (lambda: SharedPlan.agree([facts[0], other]), "Part 1 differs from the first one: it "),
         (lambda: puc.train({"plan": done}, train_set), r"as plan\.part"),
         (lambda: puc.cv({"plan": done.part(0, 1)}, train_set), "plan is for train"),
         (lambda: puc.PUCRegressor(plan=done.part(0, 1)).fit(*train_set), "PUCRegressor takes no plan"),
