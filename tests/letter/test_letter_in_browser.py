@@ -33,6 +33,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     long = puc.letters.LetterText(
         quantity="price " + "x" * 90,
         groups={group: f"{name} {'word ' * 30}{'y' * 200}" for group, name in NAMES.items()},
+        columns={"glucose": "g" * 200, "age": "word " * 40, "bmi": "w" * 150},
         number=puc.letters.LetterNumber(prefix="€", suffix=" and value added tax in every year of the contract"),
         sender="Acme " * 30,
         contact="z" * 300,
@@ -43,9 +44,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     model = puc.train({"optional": list(range(2, 12)), "verbosity": -1}, puc.Dataset(masked, ten.sum(axis=1)), 3)
     letters = {
         "all": puc.letter(booster, sharing(X, *GROUPS), text=TEXT, reference="C-17"),
-        "some": puc.letter(booster, sharing(X, "app", "blood"), text=TEXT),
+        "some": puc.letter(booster, sharing(X, "app", "blood"), text=TEXT, background=X),
         "nothing": puc.letter(booster, sharing(X), text=TEXT),
-        "long": puc.letter(booster, sharing(X, "app", "blood"), text=long, reference="r" * 200),
+        "long": puc.letter(booster, sharing(X, "app", "blood"), text=long, reference="r" * 200, background=X),
         "rtl": puc.letter(booster, sharing(X, "app"), text=puc.letters.LetterText(quantity="price", direction="rtl")),
         "ten": puc.letter(model, ten[[0]], quantity="price"),
     }
