@@ -42,7 +42,7 @@ _READINGS = 8
 _PEOPLE_PER_ROUND, _COMPARED_PER_ROUND = 16_384, 4_096
 _PEOPLE_PER_BLOCK = 2_048
 """Words of as many people, for each level of a tree, stay in the cache."""
-_LEAST_PER_THREAD = 256
+_LEAST_PER_THREAD, _WORTH_A_BAR = 256, 2_048
 _AGREE = 1e-4
 """Engines add in single precision, or in another order."""
 
@@ -92,7 +92,7 @@ class Players:
         for name, members in together.items():
             if isinstance(members, str):
                 raise ValueError(f"together[{name!r}] must be a list of columns, got {members!r}.")
-            named[str(name)] = [str(columns[one]) if isinstance(one, int) else str(one) for one in members]
+            named[str(name)] = [columns[one] if one in range(len(columns)) else str(one) for one in members]
             for column in named[str(name)]:
                 if column not in columns:
                     raise ValueError(f"together[{name!r}] names the column {column!r}{similar(column, columns)}")
@@ -239,7 +239,7 @@ def solve(
     values = np.full((raw.n_rows, n_players + anchored, outputs), np.nan)
     base = np.full((raw.n_rows, outputs), np.nan)
     compared, done = {}, 0
-    with progress_bar("Explaining") as report:
+    with progress_bar("Explaining", None if raw.n_rows > _WORTH_A_BAR else False) as report:
         for mask, everybody in people_by_mask(used):
             compared[mask], rows = background.of(mask)
             others = background.masked(rows, mask)

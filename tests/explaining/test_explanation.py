@@ -102,6 +102,7 @@ def test_columns_that_play_together() -> None:
     for wrong, message in (
         ("all", "together must be None, 'groups' or a dict of name → columns, got 'all'"),
         ({"a": "age"}, r"together\['a'\] must be a list of columns, got 'age'"),
+        ({"a": [9]}, r"together\['a'\] names the column '9'; its columns are age, region"),
         ({"a": ["ages"]}, r"together\['a'\] names the column 'ages'; did you mean 'age'"),
         ({"a": ["age"], "b": ["age"]}, "together: column 'age' is in 'a' and in 'b'"),
         ({"age": ["steps"]}, "together has the name 'age', which is a column that is not in it"),
