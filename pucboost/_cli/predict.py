@@ -187,11 +187,8 @@ def write_rows(
     check_columns(file, kept, "--keep")
     if "sharing" in given:
         _check_favourable(given, model)
-        given.found = None
-        if given.intervals is not None:
-            if given.sharing != "as_given" or given.raw_score:
-                raise DataError("--intervals are for what people share; leave out --sharing and --raw-score")
-            given.found = read_intervals(given.intervals, model)
+    if "intervals" in given:
+        given.found = _intervals(given, model)
     features = features_of(model, file, given.quiet)
     with people_in_batches(features, file, kept, what, given.quiet) as blocks, table_writer(out) as write:
         for block, people in blocks:
@@ -210,6 +207,14 @@ def _check_favourable(given: argparse.Namespace, model: Any) -> None:
     kept = None if of_one_class else model.puc_summary.favourable
     if given.sharing == "best" and given.favourable is None and kept is None:
         raise DataError("--sharing best needs --favourable lower (a price) or --favourable higher (an approval)")
+
+
+def _intervals(given: argparse.Namespace, model: Any) -> Any:
+    if given.intervals is None:
+        return None
+    if given.sharing != "as_given" or given.raw_score:
+        raise DataError("--intervals are for what people share; leave out --sharing and --raw-score")
+    return read_intervals(given.intervals, model)
 
 
 def _predictions(given: argparse.Namespace, model: Any, people: ArraySource, first_row: int) -> dict[str, Any]:

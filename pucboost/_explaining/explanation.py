@@ -99,7 +99,7 @@ def explain(
     >>> rng = np.random.default_rng(0)
     >>> X = pd.DataFrame(rng.normal(size=(500, 3)), columns=["age", "steps", "glucose"]); y = X.sum(axis=1)
     >>> X.loc[::2, "glucose"] = np.nan
-    >>> model = puc.train({"optional": ["steps", "glucose"], "favourable": "lower", "verbosity": -1}, (X, y), 20)
+    >>> model = puc.train({"optional": ["glucose"], "favourable": "lower", "verbosity": -1}, (X, y), 20)
     >>> found = puc.explain(model, X[:4], background=X)
     >>> bool(np.allclose(found.base_values + found.values.sum(axis=1), model.predict(X[:4])))
     True
@@ -163,12 +163,12 @@ class Explanation:
     >>> import numpy as np, pandas as pd, pucboost as puc
     >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=["age", "steps", "glucose"])
     >>> X.loc[::2, "glucose"] = np.nan
-    >>> params = {"optional": ["steps", "glucose"], "verbosity": -1}
+    >>> params = {"optional": ["glucose"], "verbosity": -1}
     >>> model = puc.train(params, (X, X["age"] + 2 * X["steps"] + X["glucose"].fillna(0)), 50)
     >>> puc.explain(model, X.iloc[[0]], background=X)
     <Explanation: 1 person, 3 columns>
     >>> puc.explain(model, X[:2], background=X, favourable="lower").reasons(top=1)["reason_1"].tolist()
-    ['age', 'age']
+    ['age', 'glucose']
     """
 
     values: Array
