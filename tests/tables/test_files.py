@@ -43,8 +43,8 @@ _OPEN, _RMTREE = os.open, shutil.rmtree
 class Faults:
     """Counts steps, and fails at one of them: before it is done or, as a signal does, just after.
 
-    Only steps of the thread that writes count. Others call the system, too: a cluster of Dask looks at its disks twice a
-    second, keeps an interrupt that ends its loop, and raises it when it is closed, in the very last test.
+    Only steps of the thread that writes count. Others call the system, too: a cluster of Dask looks at its disks twice
+    a second, keeps an interrupt that ends its loop, and raises it when it is closed, after the very last test.
     """
 
     def __init__(self, at: int, fault: Callable[[], BaseException], late: bool) -> None:
