@@ -15,7 +15,6 @@ for A ⊇ T. Those who share exactly S are never looked at alone: nothing is lea
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -35,7 +34,7 @@ from ._models.anchored import loss_of, trees_of
 from ._models.files import consent_of, model_hash, summary_of
 from ._models.schema import rounded_people
 from ._pages import deliver
-from ._persistence import NotValidError, entries
+from ._persistence import NotValidError, sealed, unsealed
 from ._prediction.people import predicts_per_exposure
 from ._prediction.predictor import MAX_SUBSETS, MaskedPredictor, subset_masks, subset_name
 from ._tables.sources import as_exposure, as_vector, check_no_mask, engine_threads_for, in_container_of
@@ -630,9 +629,7 @@ class Intervals:
         """
         kept = {"level": self.level, "score": self.score, "classes": self.classes, "seed": self.seed}
         sets = [asdict(one) for one in self.sets]
-        return deliver(
-            json.dumps({"format": FORMAT, **kept, "model_hashes": self.model_hashes, "sets": sets}, indent=1), path
-        )
+        return deliver(sealed({"format": FORMAT, **kept, "model_hashes": self.model_hashes, "sets": sets}), path)
 
     @classmethod
     def from_json(cls, source: str | Path, model: Any, *, scale: Any = None) -> Intervals:
@@ -648,7 +645,7 @@ class Intervals:
         is_text = isinstance(source, str) and source.lstrip().startswith("{")
         text, where = (str(source), "the text") if is_text else (Path(source).read_text("utf-8"), f"{str(source)!r}")
         try:
-            given = entries(text)
+            given = unsealed(text)
             if given.pop("format", None) != FORMAT:
                 raise NotValidError(f"it has another format than {FORMAT}")
             score, seed, hashes = given["score"], given["seed"], tuple(given["model_hashes"])

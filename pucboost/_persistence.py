@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -106,6 +107,23 @@ def check_digest(found: str, content: bytes) -> None:
             "its content is not what was written (the digest differs). Copy it again, as a binary file. If it was "
             "changed on purpose, load it with the engine itself and write it with pucboost.save_model"
         )
+
+
+def sealed(kept: Mapping[str, Any], **how: Any) -> str:
+    """Return data as JSON with the digest of what they say; ``how`` goes to ``json.dumps``."""
+    content = json.dumps(kept, **how)
+    seal = json.dumps({KEY: digest(content.encode())})
+    return f"{content[:-1]}, {seal[1:]}"
+
+
+def unsealed(text: str | bytes) -> dict[str, Any]:
+    """Return the data that :func:`sealed` wrote; raise if they are damaged."""
+    kept = entries(text)
+    found = kept.pop(KEY, None)
+    if found != digest(json.dumps(kept).encode()):
+        wrong = "its digest is missing" if found is None else "its content is not what was written (the digest differs)"
+        raise DamagedFileError(f"{wrong}. Copy it again, as a binary file")
+    return kept
 
 
 class NotValidError(ValueError):

@@ -54,8 +54,11 @@ def virtual_matrix(
         given["max_bin"] = None
     kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
     batches = MaskedBatches(virtual, virtual if train is None else train, cache)
-    with unreadable_named(lambda: _people(virtual), virtual.table.names, feature_types(train or virtual)):
-        matrix = kind(batches, ref=ref, **given)
+    try:
+        with unreadable_named(lambda: _people(virtual), virtual.table.names, feature_types(train or virtual)):
+            matrix = kind(batches, ref=ref, **given)
+    except StoppedError as stopped:
+        raise stopped.reason from None
     for page in () if cache is None else cache.iterdir():
         page.chmod(0o600)
     return matrix
@@ -118,6 +121,14 @@ def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, An
     return xgb.QuantileDMatrix(rows, weight=sample.weight, feature_names=names, feature_types=types, **given)
 
 
+class StoppedError(Exception):
+    """Ctrl-C while XGBoost reads batches. It passes on what is an Exception; all else is lost on the way through C."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(repr(reason))
+        self.reason = reason
+
+
 class MaskedBatches(xgb.DataIter):
     """Batches of masked rows in one float32 buffer; XGBoost reads them four times.
 
@@ -152,6 +163,14 @@ class MaskedBatches(xgb.DataIter):
 
     def next(self, input_data: Callable[..., None]) -> bool:
         """Hand over the next batch with its labels, weights and base margins; return whether there was one."""
+        try:
+            return self._next(input_data)
+        except Exception:
+            raise
+        except BaseException as reason:
+            raise StoppedError(reason) from None
+
+    def _next(self, input_data: Callable[..., None]) -> bool:
         n = min(len(self._buffer), len(self._rows) - self._start)
         if n <= 0:
             return False

@@ -12,7 +12,6 @@ table with everything optional erased.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from .._consent import Consent
 from .._engines import BOOSTER_CLASSES, boosters_named, boosters_of, is_booster
 from .._engines.base import Output
 from .._losses import LOSSES, Gamma, Logistic, Objective, Poisson, Quantile, Softmax, SquaredError, Tweedie
-from .._persistence import KEY, DamagedFileError, check_digest, digest, entries, pickled
+from .._persistence import pickled, sealed
 from .._tables.files import write_whole
 from .._tables.sources import eager, row_source
 from .anchors import (
@@ -218,9 +217,7 @@ class AnchoredModel:
             "trees": _booster_to_dict(self.booster),
             "objective": {"class": type(self.objective).__name__, "fields": asdict(self.objective)},
         }
-        content = json.dumps(kept)
-        seal = json.dumps({KEY: digest(content.encode())})
-        write_whole(Path(filename), f"{content[:-1]}, {seal[1:]}".encode())
+        write_whole(Path(filename), sealed(kept).encode())
 
     def __repr__(self) -> str:
         trees = f"{self.num_trees()} trees for people who share, objective {self.objective.name!r}"
@@ -237,15 +234,6 @@ class AnchoredModel:
                     "for people who share"
                 )
             raise AttributeError(f"'AnchoredModel' object has no attribute {name!r}{hint}.")
-
-
-def entries_of_file(content: bytes) -> dict[str, Any]:
-    """Return what the file of an anchored model holds; raise if it is damaged."""
-    kept = entries(content)
-    if KEY not in kept:
-        raise DamagedFileError("its digest is missing. Copy it again, as a binary file")
-    check_digest(str(kept.pop(KEY)), json.dumps(kept).encode())
-    return kept
 
 
 def model_from_entries(kept: Mapping[str, Any], where: str, trusted: Sequence[str]) -> AnchoredModel:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from .._consent import Consent
 from .._engines import boosters_of, boosters_that_wrote, is_booster
-from .._persistence import DamagedFileError
+from .._persistence import DamagedFileError, unsealed
 from .._tables.files import is_table_file, write_whole
-from .anchored import ANCHORED_KEY, AnchoredModel, entries_of_file, is_tree_model, model_from_entries
+from .anchored import ANCHORED_KEY, AnchoredModel, is_tree_model, model_from_entries
 from .schema import TREES_ARE_OTHERS, TrainingSummary, check_names, kept_of, model_schema, read_schema, valid_in
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def load_model(filename: str | Path, *, trusted: Sequence[str] = ()) -> TrainedM
         if isinstance(trusted, str):
             raise TypeError(f"trusted must be a list of names of types, got the text {trusted!r}.")
         with valid_in(str(filename)), _intact(str(filename)):
-            kept = entries_of_file(content)
+            kept = unsealed(content)
         return cast("TrainedModel", model_from_entries(kept, str(filename), trusted))
     if is_table_file(Path(filename)):
         raise ValueError(f"{str(filename)!r} is a table file, not a model file. Were the two swapped?")

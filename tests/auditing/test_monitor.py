@@ -219,6 +219,17 @@ def test_round_trip_through_a_file(months, booster, tmp_path):
     assert resumed.state.outcome == months[2].state.outcome
 
 
+def test_a_report_that_is_damaged_is_refused(months):
+    """Trees of the audit's own models are in it, and LightGBM ends the process when it reads damaged ones."""
+    text = months[1].to_json()
+    tree = text.index("Tree=0")
+    for damaged in (text.replace("Tree=0", "Tree?0", 1), text[:tree] + text[tree + 1 :], text[:tree]):
+        with pytest.raises(ValueError, match=r"is not a report of pucboost\.monitor: it(s content)? is not"):
+            MonitorReport.from_json(damaged)
+    with pytest.raises(ValueError, match="its digest is missing"):
+        MonitorReport.from_json(json.dumps(months[1].to_dict()))
+
+
 def test_the_state_holds_no_rows_of_people(booster):
     X, y = people(300, 21)
     X["b"] += 1234.5

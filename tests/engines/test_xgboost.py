@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from scipy.sparse import csr_matrix
 from tools import make_table
 
 import pucboost as puc
+from pucboost._engines.xgboost_data import MaskedBatches
 from pucboost._tables.sources import eager
 
 
@@ -310,3 +312,20 @@ def test_values_that_xgboost_does_not_take_are_named() -> None:
         data = puc.Dataset(strange, y, categorical_feature=[6])
         with pytest.raises(ValueError, match=r"'Column_6' has \S+ in row 5; XGBoost takes categories that are whole"):
             puc.train({**XGBOOST.params, "optional": OPTIONAL}, data, 1)
+
+
+@pytest.mark.parametrize("call", range(4))
+def test_an_interrupt_while_batches_are_read_is_one(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C code stands between: what is no Exception would be lost, and XGBoost complain of rows that are missing."""
+    X, y = make_table(200)
+    read, calls = MaskedBatches._next, itertools.count()
+
+    def pressed(self: MaskedBatches, input_data: Any) -> bool:
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return read(self, input_data)
+
+    monkeypatch.setattr(MaskedBatches, "_next", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1)
+    puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1)

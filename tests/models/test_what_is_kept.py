@@ -296,7 +296,7 @@ def test_thresholds_of_intervals() -> None:
     X, y = people()
     model = trained_lightgbm()
     found = json.loads(puc.intervals(model, X, y, level=0.9).to_json())
-    assert set(found) == {"format", "level", "score", "classes", "seed", "model_hashes", "sets"}
+    assert set(found) == {"format", "level", "score", "classes", "seed", "model_hashes", "sets", "pucboost_digest"}
     assert all(set(one) == {"shared", "mask", "people", "threshold", "width"} for one in found["sets"])
     residuals = np.abs(y - puc.predict(model, X, sharing="withheld"))
     for one in found["sets"]:

@@ -17,6 +17,7 @@ from engine_kits import NATIVE, OPTIONAL
 from tools import make_table
 
 import pucboost as puc
+from pucboost._engines.native.booster import GrowingBooster
 
 PARAMS = {**NATIVE.params, "optional": OPTIONAL, "num_leaves": 8, "copies": 3, "seed": 1}
 X, Y = make_table(300)
@@ -159,6 +160,10 @@ def test_a_growing_booster_can_be_pickled() -> None:
     booster = train(callbacks=[lambda env: kept.append(pickle.dumps(env.model))])
     assert [pickle.loads(one).num_trees() for one in kept] == [1, 2, 3]
     np.testing.assert_array_equal(pickle.loads(kept[-1]).predict(X), booster.predict(X))
+
+
+def test_a_booster_that_an_interrupt_left_unmade_goes_quietly() -> None:
+    GrowingBooster.__new__(GrowingBooster).__del__()
 
 
 def test_learning_rates_that_make_no_sense_are_refused_on_the_way() -> None:

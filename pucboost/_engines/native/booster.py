@@ -100,6 +100,7 @@ class GrowingBooster(lgb.Booster):
 
     def __del__(self) -> None:
         self._stale = False
+        self.__dict__.setdefault("_handle", None)  # an interrupt may come before it is there
         super().__del__()
 
     def untrained_text(self) -> str:
