@@ -164,7 +164,7 @@ def _as_told(objective: Any, scores: Array, *_: Any) -> Array:
 def on_new_people(booster: Any, new: tuple[pd.DataFrame, Array, Any]) -> SetValues:
     """Return the values of all sets with their covariance, on people who had no part in the choice."""
     predictor = puc._prediction.predictor.MaskedPredictor(booster, new[0], num_threads=1)
-    sharers = asking._read(predictor, new[1], None, None, None, new[2], 0)
+    sharers = asking._read(predictor, new[1], None, None, None, new[2], None, 0)
     return SetValues.of(asking._losses(predictor, sharers, False), sharers.weight, sharers.masks)
 
 

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._tables.files import DataError
-from .shared import Commands, add_command, check_pages, features_of, flat, load, names, read_people, roles_of, show
+from .shared import (
+    Commands,
+    add_command,
+    check_pages,
+    features_of,
+    flat,
+    labels_of,
+    load,
+    names,
+    read_people,
+    roles_of,
+    show,
+)
 from .train import NOT_APPLICABLE_FORM, NOT_APPLICABLE_HELP, declaration, not_applicable, read_groups
 
 if TYPE_CHECKING:
@@ -188,8 +199,8 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         margin_set_by=given.margin_set_by,
         weight=table.weight,
         exposure=table.exposure,
-        subgroups=_labels(file, given.subgroup),
-        clusters=_labels(file, given.cluster),
+        subgroups=labels_of(file, given.subgroup),
+        clusters=labels_of(file, given.cluster),
         favourable=given.favourable,
         min_count=given.min_count,
         partial=given.partial,
@@ -200,14 +211,3 @@ def _audit(given: argparse.Namespace, model: Any, file: TableFile) -> AuditRepor
         num_threads=given.threads,
         progress=False if given.quiet else None,
     )
-
-
-def _labels(file: TableFile, column: str | None) -> Any:
-    """Return one more column of everybody as text, or None; a missing value is a label like any other."""
-    import numpy as np
-
-    if column is None:
-        return None
-    with closing(file.blocks([column])) as blocks:
-        texts = [block.text(column).fill_null("missing") for block in blocks]
-    return np.concatenate([np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_) for text in texts])

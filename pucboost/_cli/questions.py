@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .shared import Commands, add_command, check_pages, features_of, flat, load, names, read_people, roles_of, show
+from .shared import (
+    Commands,
+    add_command,
+    check_pages,
+    features_of,
+    flat,
+    labels_of,
+    load,
+    names,
+    read_people,
+    roles_of,
+    show,
+)
 
 _EPILOG = """\
 example:
@@ -35,6 +47,7 @@ def add_parsers(commands: Commands) -> None:
         "--groups", action="append", type=names, metavar="GROUP,GROUP", help="the questions to look at (default: all)"
     )
     parser.add_argument("--weight", metavar="COL", help="column with sample weights")
+    parser.add_argument("--cluster", metavar="COL", help="column that tells which rows belong to one person")
     parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label adds up")
     parser.add_argument(
         "--share", type=float, default=0.95, help="a shorter form is to keep this share of what all add (default 0.95)"
@@ -54,6 +67,7 @@ def run(given: argparse.Namespace) -> int:
     file, model = open_table(given.data), load(given.model)
     for role, column in roles_of(given).items():
         check_columns(file, [column], f"--{role}")
+    check_columns(file, [given.cluster], "--cluster")
     table = read_people(given, file, features_of(model, file, given.quiet))
     found = questions(
         model,
@@ -62,6 +76,7 @@ def run(given: argparse.Namespace) -> int:
         groups=flat(given.groups) or None,
         sample_weight=table.weight,
         exposure=table.exposure,
+        clusters=labels_of(file, given.cluster),
         share=given.share,
         level=given.level,
         seed=given.seed,

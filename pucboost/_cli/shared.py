@@ -9,7 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,6 +223,17 @@ def read_people(given: argparse.Namespace, file: TableFile, features: Sequence[C
 
     with progress(f"reading {file.path}", given.quiet) as report:
         return load_table(file, features, roles_of(given), report)
+
+
+def labels_of(file: TableFile, column: str | None) -> Any:
+    """Return one more column of everybody as text, or None; a missing value is a label like any other."""
+    import numpy as np
+
+    if column is None:
+        return None
+    with closing(file.blocks([column])) as blocks:
+        texts = [block.text(column).fill_null("missing") for block in blocks]
+    return np.concatenate([np.asarray(text.to_numpy(zero_copy_only=False), dtype=np.str_) for text in texts])
 
 
 # Pages of findings ----------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import numpy as np
 
 from .._auditing.blocks import count, listing
 from .._auditing.drift import holm
+from .._auditing.people import read_clusters
 from .._common import Array, progress_bar
 from .._consent import Consent
 from .._losses import Objective, Quantile, Softmax, per_unit
@@ -64,6 +65,7 @@ def questions(
     groups: Any = None,
     sample_weight: Any = None,
     exposure: Any = None,
+    clusters: Any = None,
     share: float = 0.95,
     level: float = 0.95,
     seed: int = 0,
@@ -92,6 +94,9 @@ def questions(
         questions are shared by more people.
     sample_weight, exposure
         Weights of people, and what the outcomes add up over, as in :class:`Dataset`.
+    clusters
+        One label per row, as in :func:`audit`: rows with the same label (several years of one person) are not
+        independent, and count as one for standard errors and folds.
     share
         A shorter form is good enough if it keeps this share of what all questions add.
     level
@@ -132,7 +137,7 @@ def questions(
     with engine_threads_for(num_threads, X), threadpool_limits(1, "blas"):
         predictor = MaskedPredictor(model, X, num_threads=num_threads)
         classes = getattr(model, "classes_", None)
-        sharers = _read(predictor, y, classes, groups, sample_weight, exposure, seed)
+        sharers = _read(predictor, y, classes, groups, sample_weight, exposure, clusters, seed)
         losses = _losses(predictor, sharers, progress)
         found = _findings(sharers, losses, share, level, seed)
     return replace(found, _asking=Asking(model, predictor, sharers.target, num_threads, seed))
@@ -151,6 +156,8 @@ class Sharers:
     consent: Consent
     target: int
     """The mask of all questions."""
+    cluster: Array | None
+    """The number of the cluster of each."""
 
     @property
     def masks(self) -> Array:
@@ -163,7 +170,7 @@ def _findings(sharers: Sharers, losses: Array, share: float, level: float, seed:
     consent, objective, masks = sharers.consent, sharers.objective, sharers.masks
     nesting, target, error = consent.nesting, sharers.target, 1 - level
     without, with_all = np.average(losses[:, [0, -1]], axis=0, weights=sharers.weight).tolist()
-    values = SetValues.of(losses, sharers.weight, masks)
+    values = SetValues.of(losses, sharers.weight, masks, sharers.cluster)
     groups = [g for g in range(consent.n_groups) if target >> g & 1]
     shapley, shapley_errors = values.linear(shapley_weights(target, nesting))
     p_values = holm(p_positive(shapley, shapley_errors).tolist())
@@ -171,16 +178,17 @@ def _findings(sharers: Sharers, losses: Array, share: float, level: float, seed:
     rest = [values.place(target & ~nesting.below[g]) for g in groups]
     last, last_errors = values.linear(np.eye(len(masks))[:, [-1]] - np.eye(len(masks))[:, rest])
     kept = keeps(values, share, level, seed)
-    lacking = [p <= error for p in holm(p_positive(-kept.margin, kept.error)[rest].tolist())]
+    errors, total = np.sqrt(np.diag(values.covariance)), float(values.value[-1])
+    helps = bool(p_positive(values.value, errors)[-1] <= error)
+    lacking = [helps and p <= error for p in holm(p_positive(-kept.margin, kept.error)[rest].tolist())]
     needed = np.where(kept.proven[rest], NOT_NEEDED, np.where(lacking, NEEDED, NOT_KNOWN)).tolist()
     names = [consent.group_names[g] for g in groups]
     columns = (shapley.tolist(), shapley_errors.tolist(), p_values, useful, last.tolist(), last_errors.tolist(), needed)
-    errors, total = np.sqrt(np.diag(values.covariance)), float(values.value[-1])
     short = _shortest(
         values, kept.proven, sum(1 << g for g, is_useful in zip(groups, useful, strict=True) if is_useful)
     )
     forms = [
-        Form(j, consent.groups_of(int(masks[best])), v, e, v / total if total > 0 else None, bool(kept.proven[best]))
+        Form(j, consent.groups_of(int(masks[best])), v, e, v / total if helps else None, bool(kept.proven[best]))
         for j, (best, v, e) in enumerate(curve(values, seed))
     ]
     return Questions(
@@ -192,7 +200,7 @@ def _findings(sharers: Sharers, losses: Array, share: float, level: float, seed:
         loss_with=with_all,
         value=total,
         error=float(errors[-1]),
-        helps=bool(p_positive(values.value, errors)[-1] <= error),
+        helps=helps,
         share=share,
         level=level,
         questions=tuple(map(Question, names, *columns)),
@@ -220,7 +228,14 @@ def _shortest(values: SetValues, proven: Array, useful: int) -> int | None:
 
 
 def _read(
-    predictor: MaskedPredictor, y: Any, classes: Any, groups: Any, sample_weight: Any, exposure: Any, seed: int
+    predictor: MaskedPredictor,
+    y: Any,
+    classes: Any,
+    groups: Any,
+    sample_weight: Any,
+    exposure: Any,
+    clusters: Any,
+    seed: int,
 ) -> Sharers:
     """Return the people to compare; raise if they are too few, or their losses are not known."""
     objective = loss_of(predictor.model)
@@ -230,7 +245,7 @@ def _read(
             f"objectives {', '.join(map(repr, _TITLES))}."
         )
     outcome, weight = _outcomes(predictor, y, classes, sample_weight, exposure, objective)
-    target = _target(predictor.consent, groups)
+    target, cluster = _target(predictor.consent, groups), read_clusters(clusters, predictor.n_rows)
     rows = np.flatnonzero(((predictor.shared & np.uint64(target)) == np.uint64(target)) & (weight > 0))
     _check_people(predictor, target, weight, len(rows))
     sharing = len(rows)
@@ -243,7 +258,14 @@ def _read(
             f"y is {outcome[0]:g} for all {count(len(rows))} people who share everything that is asked about, so there "
             "is nothing to predict."
         )
-    return Sharers(predictor.n_rows, sharing, rows, outcome, weight, objective, predictor.consent, target)
+    if cluster is not None:
+        cluster = np.unique(cluster[rows], return_inverse=True)[1]
+        if cluster.max() + 1 < MIN_PEOPLE:
+            raise ValueError(
+                f"The {count(sharing)} rows that share everything that is asked about are of {cluster.max() + 1} "
+                f"clusters; at least {MIN_PEOPLE} are needed for standard errors. Give more people, or fewer groups."
+            )
+    return Sharers(predictor.n_rows, sharing, rows, outcome, weight, objective, predictor.consent, target, cluster)
 
 
 def _outcomes(

@@ -53,7 +53,7 @@ class Form:
     """What choosing so many questions is worth; they are chosen on some people and measured on others."""
     error: float
     kept: float | None
-    """The same as a share of the value of all questions; None if they add nothing."""
+    """The same as a share of the value of all questions; None if it is not proven that they add anything."""
     proven: bool
     """Whether these groups are proven to keep the share that is wanted."""
 
@@ -231,14 +231,15 @@ def _draw_curve(found: Questions, ax: Axes) -> None:
     places = [form.questions for form in found.forms]
     heights = [of_all * form.value for form in found.forms]
     errors = [1.96 * of_all * form.error for form in found.forms]
-    ax.axhline(of_all * found.share * found.value, color=ink(), lw=0.8, ls="--")
     ax.plot(places, heights, color=COLOURS["accent"], lw=1.5, zorder=2)
     ax.errorbar(places, heights, yerr=errors, fmt="none", color=COLOURS["accent"], elinewidth=1.2, zorder=2)
     for form, height in zip(found.forms, heights, strict=True):
         enough = found.enough is not None and form.questions == len(found.enough)
         ax.plot(form.questions, height, "o", ms=10 if enough else 6, color=COLOURS["certified" if enough else "accent"])
-    edge = (1.01, of_all * found.share * found.value)
-    ax.annotate(share(found.share, 0), edge, xycoords=ax.get_yaxis_transform(), va="center", annotation_clip=False)
+    if found.helps:
+        ax.axhline(100 * found.share, color=ink(), lw=0.8, ls="--")
+        edge = (1.01, 100 * found.share)
+        ax.annotate(share(found.share, 0), edge, xycoords=ax.get_yaxis_transform(), va="center", annotation_clip=False)
     ax.set_xticks(places)
     ax.set_xlabel("questions asked")
     ax.set_ylabel("of what all questions add" if found.helps else f"lower {found.loss}")
@@ -262,12 +263,13 @@ def page(found: Questions) -> Document:
     }
     if found.people < found.sharing:
         facts["Of these looked at"] = count(found.people)
+    caption = f"{_CAPTION}, {_CAPTION_OF_SHARES}" if found.helps else f"{_CAPTION}."
     drawn = Markup(as_svg(CURVE, found, "curve", f"What forms of at most 0 to {r} questions are worth: {_told(found)}"))
     return Document(
         "What the questions add",
         f"{r} question{'s' if r > 1 else ''} · {count(found.people)} people who answered all of them",
         {
-            found.conclusion: [CAVEAT, facts, Figures(((drawn, _CAPTION),))],
+            found.conclusion: [CAVEAT, facts, Figures(((drawn, caption),))],
             "Each question": [_question_table(found), _READING],
             "Shorter forms": [_form_table(found)],
             "What this page does not know": [_LIMITS],
@@ -281,8 +283,11 @@ CAVEAT = (
 )
 _CAPTION = (
     "What the best form of at most so many questions is worth. It was chosen on some people and measured on others; "
-    "bars are 95% intervals, and the dashed line is the share that is wanted. More than 100% means that predictions "
-    "are better without the other questions."
+    "bars are 95% intervals"
+)
+_CAPTION_OF_SHARES = (
+    "and the dashed line is the share that is wanted. More than 100% means that predictions are better without the "
+    "other questions."
 )
 _READING = (
     "The value of a question is what it adds to others on average, over all orders of asking; the values add up to "

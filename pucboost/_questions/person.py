@@ -8,10 +8,12 @@ counts alike whoever shares more. The label is a prediction, so outcomes have no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from .._common import Array
 from .._prediction.predictor import MaskedPredictor
 from .._tables.sources import engine_threads_for, in_container_of
 from .._virtual.plan import child_seed, plan_masks
@@ -31,35 +33,41 @@ class Asking:
     """What others were told who answered: quantile trees for each question, trained when they are first needed."""
 
     def __init__(self, model: Any, people: MaskedPredictor, target: int, num_threads: int | None, seed: int) -> None:
-        self._model, self._people, self._target = model, people, target
+        self._model, self.people, self._target = model, people, target
         self._threads, self._seed = num_threads, seed
         self._trees: dict[int, list[Any]] = {}
 
     def next_question(self, X: Any, width: float) -> Any:
         """Return the table of :meth:`Questions.next_question`."""
-        with engine_threads_for(self._threads, self._people.source):
+        if isinstance(width, bool) or not isinstance(width, (int, float, np.number)) or not width >= 0:
+            raise ValueError(f"width must be a number of at least 0, got {width!r}.")
+        with engine_threads_for(self._threads, self.people.source):
             people = MaskedPredictor(self._model, X, num_threads=self._threads)
             told = people.everybody(people.shared)
             if told.ndim > 1:
                 raise ValueError("With several classes there is no one result that an answer would change.")
-            names, nesting = people.consent.group_names, people.consent.nesting
             question = np.full(people.n_rows, None, dtype=object)
             ranges = np.full((people.n_rows, len(QUANTILES)), np.nan)
             widest = np.full(people.n_rows, float(width))
-            for g in (g for g in range(people.consent.n_groups) if self._target >> g & 1):
-                needed = np.uint64(nesting.above[g] & ~(1 << g))
-                missing = (people.shared >> np.uint64(g) & np.uint64(1)) == 0
-                rows = np.flatnonzero(missing & ((people.shared & needed) == needed))
-                if not len(rows) or not self._quantiles(g):
-                    continue
-                table = people.masked(people.block(rows), np.arange(len(rows)), people.shared[rows]).rows
-                found = np.sort([np.asarray(trees.predict(table)) for trees in self._quantiles(g)], axis=0).T
+            for group, rows, found in self.ranges(people):
                 wider = found[:, -1] - found[:, 0] > widest[rows]
-                question[rows[wider]], ranges[rows[wider]] = names[g], found[wider]
+                question[rows[wider]], ranges[rows[wider]] = group, found[wider]
                 widest[rows[wider]] = (found[:, -1] - found[:, 0])[wider]
             frame = people.frame(np.column_stack([told, ranges]), ["told", "low", "middle", "high"])
             frame.insert(1, "question", question)
             return in_container_of(X, frame)
+
+    def ranges(self, people: MaskedPredictor) -> Iterator[tuple[str, Array, Array]]:
+        """Yield each question, who has not answered it but could, and the quantiles of what others were told."""
+        nesting = people.consent.nesting
+        for g in (g for g in range(people.consent.n_groups) if self._target >> g & 1):
+            needed = np.uint64(nesting.above[g] & ~(1 << g))
+            missing = (people.shared >> np.uint64(g) & np.uint64(1)) == 0
+            rows = np.flatnonzero(missing & ((people.shared & needed) == needed))
+            if len(rows) and self._quantiles(g):
+                table = people.masked(people.block(rows), np.arange(len(rows)), people.shared[rows]).rows
+                found = np.sort([np.asarray(trees.predict(table)) for trees in self._quantiles(g)], axis=0).T
+                yield people.consent.group_names[g], rows, found
 
     def _quantiles(self, g: int) -> list[Any]:
         """Return the trees of a question; none if too few people have answered it."""
@@ -70,7 +78,7 @@ class Asking:
     def _learned(self, g: int) -> list[Any]:
         import lightgbm as lgb  # slow to load
 
-        people, nesting, seed = self._people, self._people.consent.nesting, child_seed(self._seed, 30 + g)
+        people, nesting, seed = self.people, self.people.consent.nesting, child_seed(self._seed, 30 + g)
         answered = np.flatnonzero((people.shared & np.uint64(nesting.above[g])) == np.uint64(nesting.above[g]))
         if len(answered) < MIN_PEOPLE:
             return []

@@ -4,7 +4,7 @@ L_i(S) is the loss of person i when told f_S, and v(S) = E[L(∅) − L(S)] the 
 all groups G, so every set is compared on the same people. v̂ is a weighted mean, so its influences are
 ψ_i = w_i·(L_i(∅) − L_i(S) − v̂(S)) / Σ w, and Σ ψψᵀ is the covariance of all v̂ together. What is linear in v has its
 exact standard error from that: the Shapley value, the average of v(S ∪ g) − v(S) over all orders, and the last-in
-value v(G) − v(G without g).
+value v(G) − v(G without g). Rows of one cluster are added up first, for only clusters are independent.
 
 **Choosing is optimistic.** The best of many sets looks better than it is on the people who chose it. So the curve is
 cross-fitted: the best set of at most j questions is chosen on four fifths of the people and measured on the last fifth,
@@ -42,19 +42,23 @@ class SetValues:
     """All admissible sets, ascending: the first is empty, the last holds all questions."""
     value: Array
     influence: Array
-    """People × sets: what each person contributes to the error of each value."""
+    """People (or clusters) × sets: what each contributes to the error of each value."""
     weight: Array
-    """Weights of the people, which add up to 1."""
+    """Their weights, which add up to 1."""
     covariance: Array
 
     @classmethod
-    def of(cls, losses: Array, weight: Array, masks: Array) -> SetValues:
+    def of(cls, losses: Array, weight: Array, masks: Array, cluster: Array | None = None) -> SetValues:
         """Return the values from losses, people × sets, which are overwritten: there may be many."""
         share = weight / weight.sum()
         influence = np.subtract(losses[:, :1].copy(), losses, out=losses)
         value = share @ influence
         influence -= value
         influence *= share[:, None]
+        if cluster is not None:
+            order = np.argsort(cluster, kind="stable")
+            first = np.searchsorted(cluster[order], np.arange(cluster.max() + 1))
+            influence, share = np.add.reduceat(influence[order], first), np.add.reduceat(share[order], first)
         people = len(influence)
         return cls(masks, value, influence, share, influence.T @ influence * (people / (people - 1)))
 

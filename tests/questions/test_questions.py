@@ -128,6 +128,28 @@ def test_weights_count_people() -> None:
     assert weighted.sharing < repeated.sharing
 
 
+def test_rows_of_one_cluster_count_once() -> None:
+    booster, people, outcome, _ = case()
+    X, y, label = people[:2_500], outcome[:2_500], [f"person {i}" for i in range(2_500)]
+    once = puc.questions(booster, X, y, num_threads=1)
+    four = pd.concat([X] * 4, ignore_index=True), np.tile(y, 4)
+    ignored = puc.questions(booster, *four, num_threads=1)
+    together = puc.questions(booster, *four, clusters=label * 4, num_threads=1)
+    assert together.error == pytest.approx(once.error, rel=0.01)
+    assert ignored.error == pytest.approx(once.error / 2, rel=0.01)
+    for mine, single in zip(together.questions, once.questions, strict=True):
+        assert (mine.error, mine.last_error) == pytest.approx((single.error, single.last_error), rel=0.02)
+    assert [form.error for form in together.forms][1:] == pytest.approx(
+        [form.error for form in once.forms][1:], rel=0.2
+    )
+    with pytest.raises(
+        ValueError, match=r"rows that share everything that is asked about are of 99 clusters; at least"
+    ):
+        puc.questions(booster, *four, clusters=np.arange(10_000) % 99)
+    with pytest.raises(ValueError, match="clusters must have one label for each of the 10000 rows"):
+        puc.questions(booster, *four, clusters=label)
+
+
 def test_exposure_makes_rates() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1_500, 3))
@@ -262,14 +284,20 @@ def test_the_command_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture
     booster, people, outcome, _ = case()
     model, data, out = tmp_path / "model.txt", tmp_path / "people.csv", tmp_path / "asked.json"
     puc.save_model(booster, model)
-    people.assign(claim=outcome, w=2).to_csv(data, index=False)
-    options = ["--label", "claim", "--weight", "w", "--threads", 1]
+    people.assign(claim=outcome, w=2, id=np.arange(len(people)) // 2).to_csv(data, index=False)
+    options = ["--label", "claim", "--weight", "w", "--cluster", "id", "--threads", 1]
     page = ["--json", out, "--html", tmp_path / "asked.html", "--markdown", tmp_path / "asked.md"]
     assert run("questions", model, data, *options, *page, "--groups", "blood,shoes", "--share", 0.9) == 0
     assert "One of your two questions, blood, carries at least 90%" in capsys.readouterr().out
     twin = puc.questions(
-        puc.load_model(model), pd.read_csv(data)[people.columns], outcome, groups=["blood", "shoes"], share=0.9
+        puc.load_model(model),
+        pd.read_csv(data)[people.columns],
+        outcome,
+        groups=["blood", "shoes"],
+        share=0.9,
+        clusters=np.arange(len(people)) // 2,
     )
+    assert json.loads(out.read_text("utf-8"))["error"] == pytest.approx(twin.error)
     assert json.loads(out.read_text("utf-8"))["value"] == pytest.approx(twin.value)
     assert "<svg" in (tmp_path / "asked.html").read_text("utf-8")
     assert run("questions", model, data, *options, "--json", out, "--html", out) == 3
