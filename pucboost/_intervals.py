@@ -6,11 +6,13 @@ person is told C_S(x) = {y : s(x_S, y) ≤ threshold}.
 
 **Why it holds.** Given n, the n scores and that of a new person with A ⊇ S, masked to S, are independent and of one
 distribution, so the rank of the new one is uniform on 1 … n + 1 (with ties: at most that): P(Y ∈ C_S) ≥ k / (n + 1) ≥
-level. The model, the score and what decides who shares may be anything. Whether S has a threshold at all is decided by
-n alone. Given who shares what *else*, calibration people would not be of one distribution, so nothing depends on it.
+level. The model, the score and what decides who shares may be anything. Scores are fixed functions of x_S and y, and
+whether S has a threshold is decided by n alone.
 
 Where n is too small, people get C_T of the largest T ⊂ S that has a threshold, with predictions from T alone; it holds
-for A ⊇ T. Those who share exactly S are never looked at alone: nothing is learned from silence.
+for A ⊇ T. No outcome has a part in the choice of T, but that few people share S has: in samples in which few do, those
+who share T are not quite a sample of A ⊇ T. The study of intervals measures by how much coverage differs given that a
+part was needed. Those who share exactly S are never looked at alone: nothing is learned from silence.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ._common import Array, progress_bar, quoted
-from ._consent import Consent, is_whole
+from ._consent import Consent
 from ._engines import boosters_of
-from ._kernels.masks import STREAM_CALIBRATION, STREAM_PREDICTION, hash_pairs
+from ._kernels.masks import STREAM_CLASSES, hash_pairs
 from ._losses import Logistic, Quantile
 from ._models.anchored import loss_of, trees_of
 from ._models.files import consent_of, model_hash, summary_of
@@ -101,9 +103,10 @@ def intervals(
         What the outcomes add up over, as in :class:`Dataset`; needed if the model was trained with one.
     subsets
         The sets to calibrate, as in :func:`quote`; nothing is always one of them. By default all, and of more than 64
-        those that the model has seen in training.
+        those that the model has seen in training, and each group alone.
     seed
-        Sets of classes only: with a seed they are randomised by (seed, row number), and so smaller.
+        Sets of classes only: with a seed they are randomised, and so smaller on average. Chance is a function of seed
+        and probabilities, so that the same data always get the same set.
     num_threads
         As in :func:`predict`.
 
@@ -129,7 +132,7 @@ def intervals(
     level = _checked_level(level)
     models = _Models.of(model, scale, seed)
     with engine_threads_for(num_threads, X_cal):
-        people = _People(models, X_cal, num_threads, exposure, STREAM_CALIBRATION)
+        people = _People(models, X_cal, num_threads, exposure)
         outcome = people.outcomes(y_cal, "y_cal")
         masks = _sets_to_calibrate(people.predictors[0], subsets)
         found: list[CalibratedSet] = []
@@ -174,7 +177,7 @@ def _sets_to_calibrate(predictor: MaskedPredictor, subsets: Any) -> list[int]:
                 f"There are too many sets of {consent.n_groups} groups, and the model keeps no list of those it has "
                 "seen. Choose some: subsets=['nothing', 'alone', 'all'], or lists of group names."
             )
-        masks = list(seen)
+        masks = [*seen, *subset_masks(consent, ["alone"])]
     else:
         masks = subset_masks(consent, subsets)
     return sorted({0, *masks})
@@ -305,7 +308,7 @@ def _consent(trees: Any) -> Consent:
 class _People:
     """A table of people before the models: who shares what, and the shape that predictions give their scores."""
 
-    def __init__(self, models: _Models, X: Any, num_threads: int | None, exposure: Any, stream: Any) -> None:
+    def __init__(self, models: _Models, X: Any, num_threads: int | None, exposure: Any) -> None:
         self.models, self.has_exposure = models, exposure is not None
         self.predictors = [MaskedPredictor(part, X, num_threads=num_threads) for part in models.parts]
         self.n_rows, self.shared = self.predictors[0].n_rows, self.predictors[0].shared
@@ -313,7 +316,6 @@ class _People:
             raise ValueError("The model was trained without an exposure; leave exposure out.")
         self.units = np.ones(self.n_rows) if exposure is None else as_exposure(exposure, "exposure", self.n_rows)
         self.loss = loss_of(self.predictors[0].model)
-        self.uniform = None if models.seed is None else _uniforms(models.seed, stream, self.n_rows)
 
     def at_least(self, mask: int) -> Array:
         return np.flatnonzero((self.shared & np.uint64(mask)) == np.uint64(mask))
@@ -323,7 +325,12 @@ class _People:
         values = [np.asarray(one, dtype=np.float64) for one in told]
         if self.models.n_classes:
             chances = values[0] if values[0].ndim == 2 else np.column_stack([1 - values[0], values[0]])
-            return _Ranking(chances, None if self.uniform is None else self.uniform[rows])
+            if chances.shape[1] != self.models.n_classes:
+                raise ValueError(
+                    f"The model has {self.models.n_classes} classes but predicts one number per person, no "
+                    "probabilities (objective 'multi:softmax'). Train it with 'multi:softprob'."
+                )
+            return _Ranking(chances, None if self.models.seed is None else _uniforms(self.models.seed, chances))
         if self.models.score == QUANTILES:  # where the models cross, they are exchanged
             return _Band(np.minimum(*values), np.maximum(*values), np.ones(len(rows)))
         lowest = 0.0 if self.loss is not None and self.loss.link_name == "log" else -math.inf
@@ -426,10 +433,15 @@ class _Ranking(NamedTuple):
         return np.asarray(self.members(threshold).sum(axis=1))
 
 
-def _uniforms(seed: int, stream: Any, n: int) -> Array:
-    """Return numbers in [0, 1), a pure function of seed and row."""
-    rows, bits = np.arange(n, dtype=np.uint64), np.empty(n, dtype=np.uint64)
-    hash_pairs(np.uint64(seed_bits(seed)), stream, rows, np.zeros(n, dtype=np.uint64), 0, n, bits)
+def _uniforms(seed: int, chances: Array) -> Array:
+    """Return numbers in [0, 1), a pure function of seed and probabilities.
+
+    Not of row numbers: whoever predicts one person at a time would give everybody the chance of the first row, and the
+    score of a new person would not be of the distribution of those in calibration.
+    """
+    key, bits = np.uint64(seed_bits(seed)), np.zeros(len(chances), dtype=np.uint64)
+    for rounded in np.rint(chances.T * 2.0**30).astype(np.uint64):  # the same from engines that differ in last bits
+        hash_pairs(key, STREAM_CLASSES, np.ascontiguousarray(rounded), bits.copy(), 0, len(bits), bits)
     return np.asarray((bits >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
@@ -480,6 +492,14 @@ class Intervals:
     model_hashes: tuple[str | None, ...]
     _models: _Models = field(repr=False, compare=False)
 
+    def of_people(self, X: Any) -> list[tuple[float, float, tuple[str, ...]]]:
+        """Return for each person both ends of their interval, and the groups that it is based on."""
+        _, number, shape, threshold = self._told(X, None, None)
+        assert isinstance(shape, _Band)
+        lower, upper = shape.bounds(threshold)
+        groups = [self._models.consent.groups_of(self.sets[j].mask) for j in number.tolist()]
+        return list(zip(lower.tolist(), upper.tolist(), groups, strict=True))
+
     def predict_interval(self, X: Any, *, exposure: Any = None, num_threads: int | None = None) -> Any:
         """Return what holds for each person, from what they share.
 
@@ -500,13 +520,7 @@ class Intervals:
             - ``lower``, ``upper``: the interval, ends included; for classes, one column each, whether it is in the set
             - ``based_on``: the groups that were used, the largest set that enough people share
         """
-        with engine_threads_for(num_threads, X):
-            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION)
-            number = self._set_of_each(people.shared)
-            masks = np.array([one.mask for one in self.sets], dtype=np.uint64)[number]
-            threshold = np.array([one.threshold for one in self.sets])[number]
-            told = [predictor.everybody(masks) for predictor in people.predictors]
-            shape = people.shape(told, np.arange(people.n_rows))
+        people, number, shape, threshold = self._told(X, exposure, num_threads)
         frame = people.predictors[0].frame(np.empty((people.n_rows, 0)), [])
         if isinstance(shape, _Band):
             frame["lower"], frame["upper"] = shape.bounds(threshold)
@@ -514,6 +528,16 @@ class Intervals:
             frame[list(self.classes or ())] = shape.members(threshold)
         frame["based_on"] = np.array([one.shared for one in self.sets], dtype=object)[number]
         return in_container_of(X, frame)
+
+    def _told(self, X: Any, exposure: Any, num_threads: int | None) -> tuple[_People, Array, _Band | _Ranking, Array]:
+        """Return people, the number of the set that each gets, and what its threshold is to be used with."""
+        with engine_threads_for(num_threads, X):
+            people = _People(self._models, X, num_threads, exposure)
+            number = self._set_of_each(people.shared)
+            masks = np.array([one.mask for one in self.sets], dtype=np.uint64)[number]
+            told = [predictor.everybody(masks) for predictor in people.predictors]
+            shape = people.shape(told, np.arange(people.n_rows))
+        return people, number, shape, np.array([one.threshold for one in self.sets])[number]
 
     def _set_of_each(self, shared: Array) -> Array:
         """Return the number of the set each person gets: the largest that they share, then that of most people."""
@@ -552,7 +576,7 @@ class Intervals:
 
         rows = []
         with engine_threads_for(num_threads, X):
-            people = _People(self._models, X, num_threads, exposure, STREAM_PREDICTION)
+            people = _People(self._models, X, num_threads, exposure)
             outcome = people.outcomes(y, "y")
             masks = sorted({*(one.mask for one in self.sets), *np.unique(people.shared).tolist()})
             used = self._set_of_each(np.array(masks, dtype=np.uint64))
@@ -568,17 +592,21 @@ class Intervals:
         columns = ["people", "coverage", "se", "people_exactly", "coverage_exactly", "se_exactly"]
         return pd.DataFrame(rows, columns=["shared", "based_on", *columns])
 
-    def beside_quotes(self, model: Any, X: Any, subsets: Any, num_threads: int | None) -> Any:
-        """Return quotes with the intervals of the same subsets, for :func:`quote`."""
+    def check_fits(self, model: Any, what: str) -> None:
+        """Raise unless these are intervals of numbers that a model predicts."""
         if self.classes is not None:
             raise ValueError(
-                "Quotes show intervals of numbers. This model's quotes are probabilities; predict_interval gives sets."
+                f"{what} show intervals of numbers. This model's are probabilities; predict_interval gives sets."
             )
         is_own = model is self._models.parts[0] or _hash(model) == self.model_hashes[0]
         # The middle between two quantiles is no prediction, so quotes beside these come from a third model.
         if (not is_own and self.score != QUANTILES) or _consent(_trees_within(model)) != self._models.consent:
             raise ValueError("intervals are of another model. Calibrate them with puc.intervals and this model.")
-        people = _People(self._models, X, num_threads, None, STREAM_PREDICTION)
+
+    def beside_quotes(self, model: Any, X: Any, subsets: Any, num_threads: int | None) -> Any:
+        """Return quotes with the intervals of the same subsets, for :func:`quote`."""
+        self.check_fits(model, "Quotes")
+        people = _People(self._models, X, num_threads, None)
         predictor = MaskedPredictor(model, X, num_threads=num_threads)
         masks = np.array(subset_masks(predictor.consent, subsets), dtype=np.uint64)
         thresholds = {one.mask: one.threshold for one in self.sets}
@@ -645,25 +673,20 @@ class Intervals:
         is_text = isinstance(source, str) and source.lstrip().startswith("{")
         text, where = (str(source), "the text") if is_text else (Path(source).read_text("utf-8"), f"{str(source)!r}")
         try:
-            given = unsealed(text)
-            if given.pop("format", None) != FORMAT:
+            given = unsealed(text)  # by its digest, a file is what to_json wrote
+            if given["format"] != FORMAT:
                 raise NotValidError(f"it has another format than {FORMAT}")
-            score, seed, hashes = given["score"], given["seed"], tuple(given["model_hashes"])
-            sets = tuple(CalibratedSet(**one) for one in given["sets"])
-            level, classes = _checked_level(given["level"]), given["classes"] and tuple(given["classes"])
-            if any(math.isnan(one.threshold) or not is_whole(one.mask) or one.mask < 0 for one in sets):
-                raise NotValidError("it has a set without a mask or without a threshold")
-            if not sets or sets[0].mask:
-                raise NotValidError("it has no threshold for people who share nothing")
-        except (NotValidError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise ValueError(f"{where} does not hold intervals of pucboost: {error}.") from error
+        score, seed, hashes = given["score"], given["seed"], tuple(given["model_hashes"])
         models = _Models.of(model, scale, seed)
         if models.hashes != hashes or models.score != score:
             raise ValueError(
                 f"{where} holds intervals of other models ({score}). Give the models they were calibrated with, or "
                 "calibrate these."
             )
-        return cls(level, score, sets, classes, seed, hashes, models)
+        sets, classes = tuple(CalibratedSet(**one) for one in given["sets"]), given["classes"]
+        return cls(given["level"], score, sets, classes and tuple(classes), seed, hashes, models)
 
 
 def _share(flags: Array) -> tuple[int, float, float]:

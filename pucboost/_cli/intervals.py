@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._tables.files import DataError, check_can_be_read, check_can_be_written
+from .._tables.files import check_can_be_read, check_can_be_written
 from .shared import Commands, add_command, features_of, load, note, read_people, roles_of, say
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def add_parsers(commands: Commands) -> None:
     parser.add_argument("--label", required=True, metavar="COL", help="column with the outcomes")
     parser.add_argument("--exposure", metavar="COL", help="column with exposures, over which the label adds up")
     parser.add_argument("--level", type=float, default=0.9, help="probability to cover outcomes (default 0.9)")
+    parser.add_argument("--seed", type=int, help="make sets of classes smaller on average by randomising them")
     parser.add_argument("--out", required=True, type=Path, metavar="FILE", help="JSON file to write")
     parser.set_defaults(weight=None)
 
@@ -56,7 +57,13 @@ def run(given: argparse.Namespace) -> int:
         check_columns(file, [column], f"--{role}")
     table = read_people(given, file, features_of(model, file, given.quiet))
     found = intervals(
-        model, table.source, table.label, level=given.level, exposure=table.exposure, num_threads=given.threads
+        model,
+        table.source,
+        table.label,
+        level=given.level,
+        exposure=table.exposure,
+        seed=given.seed,
+        num_threads=given.threads,
     )
     found.to_json(given.out)
     note(f"wrote {given.out}", given.quiet)
@@ -66,11 +73,8 @@ def run(given: argparse.Namespace) -> int:
 
 
 def read_intervals(path: Path, model: Any) -> Intervals:
-    """Return the intervals in a file, for the rows that predict reads in batches."""
+    """Return the intervals in a file."""
     from .._intervals import Intervals
 
     check_can_be_read(path)
-    found = Intervals.from_json(path, model)
-    if found.seed is not None:
-        raise DataError(f"{path}: sets that are randomised by row number need the whole table; use them in Python")
-    return found
+    return Intervals.from_json(path, model)

@@ -30,8 +30,7 @@ STREAM_CHILD_SEED = np.uint64(4)
 STREAM_DRAWS = np.uint64(5)
 STREAM_BINS = np.uint64(6)
 STREAM_IDEALS = np.uint64(7)
-STREAM_CALIBRATION = np.uint64(8)
-STREAM_PREDICTION = np.uint64(9)
+STREAM_CLASSES = np.uint64(8)
 
 # How the copies of a row choose their masks.
 SCHEME_NONE, SCHEME_EXHAUSTIVE, SCHEME_FIXED, SCHEME_BALANCED = 0, 1, 2, 3

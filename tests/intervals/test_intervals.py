@@ -17,7 +17,6 @@ from twins.intervals import adaptive, masked, shares, threshold
 
 import pucboost as puc
 from pucboost._intervals import _rounded_up, _uniforms, least_people
-from pucboost._kernels.masks import STREAM_CALIBRATION, STREAM_PREDICTION
 
 OPTIONAL = {"app": [1, 2], "blood": [3]}
 GROUPS = [[1, 2], [3]]
@@ -182,19 +181,21 @@ def test_two_quantiles() -> None:
 @pytest.mark.parametrize("objective", ["binary", "multiclass"])
 def test_sets_of_classes(objective: str, seed: int | None) -> None:
     model, y = fit(objective), outcome(CAL[1], objective)
-    calibration, prediction = (_uniforms(3, s, 300) for s in (STREAM_CALIBRATION, STREAM_PREDICTION))
+
+    def uniform(p: Any) -> Any:
+        return None if seed is None else _uniforms(seed, p[None])[0]
 
     def chances(row: Any) -> Any:
         p = np.asarray(told(model, row), dtype=np.float64)
         return p if p.ndim else np.array([1 - p, p])
 
     def score(row: Any, i: int, y: float) -> float:
-        return adaptive(chances(row), int(y), None if seed is None else calibration[i])
+        return adaptive(chances(row), int(y), uniform(chances(row)))
 
     def covers(row: Any, i: int, line: Any, limit: float) -> None:
         p = chances(row)
         for k in range(len(p)):
-            assert line[str(k)] == (adaptive(p, k, None if seed is None else prediction[i]) <= limit)
+            assert line[str(k)] == (adaptive(p, k, uniform(p)) <= limit)
         assert line[str(int(np.argmax(p)))]
 
     found = puc.intervals(model, CAL[0], y, level=LEVEL, seed=seed)
@@ -207,12 +208,21 @@ def test_randomised_sets_are_smaller_and_repeatable() -> None:
     model, y = fit("multiclass"), outcome(CAL[1], "multiclass")
     plain, one, other = (puc.intervals(model, CAL[0], y, level=LEVEL, seed=seed) for seed in (None, 1, 2))
     assert one == puc.intervals(model, CAL[0], y, level=LEVEL, seed=1) != other
-    uniform = _uniforms(1, STREAM_CALIBRATION, 100_000)
+    chances = np.random.default_rng(0).dirichlet([1, 1, 1], 100_000)
+    uniform = _uniforms(1, chances)
     assert 0 <= uniform.min() < 1e-4
     assert 1 - 1e-4 < uniform.max() < 1
     assert abs(uniform.mean() - 0.5) < 0.005
-    assert abs(np.corrcoef(uniform, _uniforms(1, STREAM_PREDICTION, 100_000))[0, 1]) < 0.015
+    assert np.abs(np.corrcoef([uniform, _uniforms(2, chances), *chances.T])[0, 1:]).max() < 0.015
     assert plain.score != one.score
+
+
+def test_people_who_are_predicted_one_at_a_time_are_covered_as_often() -> None:
+    """Else everybody would get the chance of the first row: the sets would be too small for all, or too large."""
+    model = fit("multiclass")
+    found = puc.intervals(model, CAL[0], outcome(CAL[1], "multiclass"), level=LEVEL, seed=1)
+    alone = pd.concat([found.predict_interval(row[None]) for row in TEST[0]], ignore_index=True)
+    pd.testing.assert_frame_equal(alone, found.predict_interval(TEST[0]))
 
 
 def test_small_sets_get_the_largest_part_that_enough_people_share() -> None:
@@ -337,14 +347,14 @@ def test_anchored_models() -> None:
 
 
 def test_many_groups() -> None:
-    """Of more than 64 sets, those that training has seen, and others by request."""
+    """Of more than 64 sets, those that training has seen and single groups, and others by request."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 9))
     X[:200, 3:] = np.nan
     X[200:, 1:3] = np.nan
     model = puc.train({"verbosity": -1, "optional": list(range(1, 9))}, puc.Dataset(X, X[:, 0]), 3)
     found = puc.intervals(model, X, X[:, 0], level=LEVEL)
-    assert [one.mask for one in found.sets] == [0, 0b11, 0b11111100]
+    assert [one.mask for one in found.sets] == sorted([0, 0b11, 0b11111100, *(1 << g for g in range(8))])
     named = puc.intervals(model, X, X[:, 0], level=LEVEL, subsets=["alone"])
     assert [one.mask for one in named.sets] == [0, *(1 << g for g in range(8))]
 
@@ -427,6 +437,13 @@ def test_errors_name_what_is_wrong() -> None:
         wrong(model=puc.train({"verbosity": -1}, puc.Dataset(*TRAIN), 2))
     with pytest.raises(ValueError, match="no consent schema"):
         wrong(model=object())
+    labels = puc.train(
+        {**QUIET, "engine": "xgboost", "objective": "multi:softmax", "num_class": 3},
+        puc.Dataset(TRAIN[0], outcome(TRAIN[1], "multiclass")),
+        2,
+    )
+    with pytest.raises(ValueError, match=r"3 classes but predicts one number per person, .* with 'multi:softprob'"):
+        wrong(model=labels, y=outcome(CAL[1], "multiclass"))
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:
@@ -445,6 +462,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         text.replace('"level": 0.8', '"level": 8'),
         text.replace('"score"', '"measure"'),
         text.replace('"threshold"', '"limit"'),
+        text.replace('"threshold": 2', '"threshold": 1'),
     ):
         with pytest.raises(ValueError, match="the text does not hold intervals of pucboost"):
             load(damaged, model)
