@@ -359,6 +359,12 @@ def _add_letter(commands: Commands) -> None:
         metavar="FILE",
         help="table file of people to compare with: pages then name the columns that moved the number most",
     )
+    parser.add_argument(
+        "--intervals",
+        type=Path,
+        metavar="FILE",
+        help="what 'pucboost intervals' wrote about this model: pages then say how sure the number is",
+    )
 
 
 def _write_letters(given: argparse.Namespace) -> int:
@@ -409,10 +415,11 @@ def _letters(
     given: argparse.Namespace, model: Any, blocks: Iterator[tuple[Block, ArraySource]], text: LetterText, audit: Any
 ) -> Iterator[tuple[int, Letter]]:
     """Yield the number of each row and its letter."""
-    from .._letter.letters import each_letter
+    from .._letter.letters import each_letter, ranges_of
     from .._prediction.predictor import MaskedPredictor
 
     background = None if given.background is None else read_background(given, model)
+    intervals = None if given.intervals is None else read_intervals(given.intervals, model)
     for block, people in blocks:
         first = block.first_row
         if given.name_by is None and (first > 1 or len(block) > 1):
@@ -428,6 +435,7 @@ def _letters(
             sharing=given.sharing,
             favourable=given.favourable,
             background=background,
+            ranges=ranges_of(model, people, intervals),
             person=lambda row, first=first: f"{given.data}, row {first + row}: this person",  # type: ignore[misc]
         )
         for row, letter in letters:

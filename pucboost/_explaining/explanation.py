@@ -25,6 +25,7 @@ from .._prediction.predictor import (
     best_predictions,
     check_sharing,
     favourable_sign,
+    who_has_too_many,
 )
 from .._tables.sources import engine_threads_for, in_container_of, is_frame, row_source, rows_of
 from .game import ANCHOR, FEWEST_COMPARED, Background, ComparedWith, Players, solve
@@ -128,6 +129,13 @@ def explained(
     check_favourable(favourable)
     used = predictor.shared if sharing == "as_given" else np.zeros_like(predictor.shared)
     if sharing == "best":
+        too_many = who_has_too_many(predictor.shared, predictor.consent.nesting, DEFAULT_MAX_SUBSETS)
+        if too_many is not None:
+            row, groups, subsets = too_many
+            raise ValueError(
+                f"Row {row} shares {groups} groups, {subsets} subsets; for sharing='best', explain compares up to "
+                f"{DEFAULT_MAX_SUBSETS:,}. Use sharing='as_given', or train with larger groups."
+            )
         used = best_predictions(predictor, predictor.sign_of(favourable, "sharing='best'"), DEFAULT_MAX_SUBSETS)[1]
     players = Players(predictor.consent, together)
     values, base, compared = solve(predictor, used, background, players, num_threads)
@@ -220,13 +228,13 @@ class Explanation:
 
         if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
             raise ValueError(f"top must be a whole number of at least 1, got {top!r}.")
-        chosen = check_favourable(favourable) or self.favourable
+        values, chosen = self._of_one_output("reasons"), check_favourable(favourable) or self.favourable
         if chosen is None:
             raise ValueError(
                 "reasons needs favourable='lower' (a price) or favourable='higher' (an approval): do people prefer a "
                 "lower or a higher score? Give it here, to explain, or once to training."
             )
-        against = favourable_sign(chosen) * self._of_one_output("reasons")
+        against = favourable_sign(chosen) * values
         against[~(against > _NOTHING * np.abs(against).sum(axis=1, keepdims=True))] = 0.0
         most = np.argsort(-against, axis=1, kind="stable")[:, :top]
         moved = np.take_along_axis(against, most, axis=1)
@@ -314,6 +322,8 @@ class Explanation:
 
     def _bars(self, person: int) -> Iterator[tuple[str, float]]:
         """Yield the columns of one person and their values, the largest first, and what is left over as one."""
+        if isinstance(person, bool) or person not in range(len(self.values)):
+            raise ValueError(f"person must be the number of a row, from 0 to {len(self.values) - 1}, got {person!r}.")
         values = self._of_one_output("A picture")[person]
         if math.isnan(self.base_values[person]):
             raise ValueError(

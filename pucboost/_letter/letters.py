@@ -34,6 +34,7 @@ from .._consent import Consent
 from .._engines import boosters_of
 from .._explaining.explanation import explained
 from .._explaining.game import Background
+from .._intervals import Intervals
 from .._models.anchored import AnchoredModel, trees_of
 from .._models.files import model_hash
 from .._models.schema import TrainingSummary, kept_of
@@ -70,6 +71,8 @@ def letter(
     favourable: str | None = None,
     target_class: Any = None,
     background: Any = None,
+    intervals: Any = None,
+    questions: Any = None,
 ) -> Letter:
     """Return a letter to one person: what they would be told for every choice among the data they share.
 
@@ -107,6 +110,11 @@ def letter(
     background
         People to compare with, as in :func:`explain`: the letter then names the columns that moved the number most, in
         either direction.
+    intervals
+        What :func:`intervals` found for this model: the letter then says how sure the number is.
+    questions
+        What :func:`questions` found about this model: of what the person withholds, the letter then says what others
+        were told who shared it. Both are about all that is shared, so neither goes with ``sharing="best"``.
 
     Examples
     --------
@@ -127,9 +135,18 @@ def letter(
             "puc.letters.for_each for a letter to each."
         )
     words = worded(text, quantity)
-    others = _background(model, background, target_class)
+    others, ranges = _background(model, background, target_class), ranges_of(model, X, intervals)
     made = each_letter(
-        model, predictor, [reference], words, audit=audit, sharing=sharing, favourable=favourable, background=others
+        model,
+        predictor,
+        [reference],
+        words,
+        audit=audit,
+        sharing=sharing,
+        favourable=favourable,
+        background=others,
+        ranges=ranges,
+        questions=questions,
     )
     return next(made)[1]
 
@@ -146,12 +163,14 @@ def for_each(
     favourable: str | None = None,
     target_class: Any = None,
     background: Any = None,
+    intervals: Any = None,
+    questions: Any = None,
 ) -> list[Letter]:
     """Return a letter to each person in a table, see :func:`letter`.
 
     Parameters
     ----------
-    model, quantity, text, audit, sharing, favourable, target_class, background
+    model, quantity, text, audit, sharing, favourable, target_class, background, intervals, questions
         As in :func:`letter`.
     X
         A table with the columns of training, one row per person.
@@ -173,10 +192,19 @@ def for_each(
     if len(names) != predictor.n_rows:
         raise ValueError(f"references must have one entry per row of X, {predictor.n_rows}; got {len(names)}.")
     words = worded(text, quantity)
-    others = _background(model, background, target_class)
+    others, ranges = _background(model, background, target_class), ranges_of(model, X, intervals)
     made = dict(
         each_letter(
-            model, predictor, names, words, audit=audit, sharing=sharing, favourable=favourable, background=others
+            model,
+            predictor,
+            names,
+            words,
+            audit=audit,
+            sharing=sharing,
+            favourable=favourable,
+            background=others,
+            ranges=ranges,
+            questions=questions,
         )
     )
     return [made[row] for row in range(predictor.n_rows)]
@@ -197,6 +225,16 @@ def _background(model: Any, people: Any, target_class: Any) -> Background | None
     return Background(MaskedPredictor(model, people, target_class=target_class), REASONS_COMPARED)
 
 
+def ranges_of(model: Any, X: Any, intervals: Any) -> list[Range] | None:
+    """Return for each person between which values the outcome will lie, from what they share."""
+    if intervals is None:
+        return None
+    if not isinstance(intervals, Intervals):
+        raise ValueError(f"intervals must be what puc.intervals returned, got {type(intervals).__name__}.")
+    intervals.check_fits(model, "Letters")
+    return [Range(low, high, groups, intervals.level) for low, high, groups in intervals.of_people(X)]
+
+
 def each_letter(
     model: Any,
     predictor: MaskedPredictor,
@@ -207,6 +245,8 @@ def each_letter(
     sharing: str,
     favourable: str | None,
     background: Background | None = None,
+    ranges: Sequence[Range] | None = None,
+    questions: Any = None,
     person: Callable[[int], str] = "Row {}".format,
 ) -> Iterator[tuple[int, Letter]]:
     """Yield row and letter of each person, those who share the same together; errors call them ``person(row)``.
@@ -227,6 +267,9 @@ def each_letter(
             f"{f'{MAX_SHARED} groups' if nesting.is_free else f'{1 << MAX_SHARED:,}'}. Train with larger groups, or "
             "choose some subsets and use puc.quote."
         )
+    if sharing == "best" and (ranges is not None or questions is not None):
+        raise ValueError("intervals and questions are about all that is shared; leave them out with sharing='best'.")
+    learned = {} if questions is None else _learned(predictor, questions)
     reasons = {} if background is None else _reasons(predictor, background, text, sharing, favourable, person)
     for mask, people in people_by_mask(predictor.shared):
         shared = consent.groups_of(mask)
@@ -248,7 +291,29 @@ def each_letter(
                 number = text.number or (PERCENT if loss in _PROBABILITIES else amount_like(own))
                 values, bonus = tuple(moved), sign is not None
                 one = Letter(shared, withheld, subsets, tuple(own), values, bonus, number, about, references[row])
-                yield row, replace(one, **reasons.get(row, {}))
+                more: dict[str, Any] = {
+                    "range": None if ranges is None else ranges[row],
+                    "learned": tuple(learned.get(row, ())),
+                }
+                yield row, replace(one, **more, **reasons.get(row, {}))
+
+
+def _learned(predictor: MaskedPredictor, questions: Any) -> dict[int, list[tuple[str, float, float]]]:
+    """Return for each row and withheld group between which numbers most of those were told who shared it."""
+    asking = getattr(questions, "_asking", None)
+    if asking is None:
+        raise ValueError(
+            "questions must be what puc.questions returned, not read or copied: it learns from people, who are not "
+            "saved."
+        )
+    asked = asking.people.model
+    if asked is not predictor.model and (model_hash(asked) is None or model_hash(asked) != model_hash(predictor.model)):
+        raise ValueError("questions are about another model. Call puc.questions with this model.")
+    learned: dict[int, list[tuple[str, float, float]]] = {}
+    for group, rows, found in asking.ranges(predictor):
+        for row, (low, *_, high) in zip(rows.tolist(), found.tolist(), strict=True):
+            learned.setdefault(row, []).append((group, low, high))
+    return learned
 
 
 def _reasons(
@@ -391,6 +456,17 @@ def result_of(verdict: str) -> str:
     return "result_" + "_".join(str(verdict).split())
 
 
+@dataclass(frozen=True)
+class Range:
+    """Between which values an outcome will lie with a probability of at least ``level``."""
+
+    low: float
+    high: float
+    groups: tuple[str, ...]
+    """What the range is worked out from."""
+    level: float
+
+
 @dataclass(frozen=True, repr=False)
 class Letter:
     """A letter to one person, as :func:`pucboost.letter` returns it.
@@ -434,6 +510,10 @@ class Letter:
     """The columns that moved the score most, and by how much on the scale of raw scores."""
     compared_with: int = 0
     """How many people the reasons compare with."""
+    range: Range | None = None
+    """Between which values the outcome will lie."""
+    learned: tuple[tuple[str, float, float], ...] = ()
+    """Withheld groups, and between which numbers 80 % of those were told who shared them."""
 
     def told(self, groups: Sequence[str] | None = None) -> float:
         """Return what the person would be told if they shared these of their groups; None for all of them.
@@ -493,7 +573,8 @@ def render_html(letter: Letter) -> str:
         reference=letter.reference,
         bonus=letter.bonus,
         switches=_switches(letter, names),
-        withheld=[names[group] for group in letter.withheld],
+        withheld=_withheld(letter, names),
+        range=_range(letter, names),
         example=names[_to_keep(letter)],
         now=rows[-1],
         rows=rows,
@@ -506,6 +587,29 @@ def render_html(letter: Letter) -> str:
         style=Markup(style),
         script=Markup(script),
     )
+
+
+def _range(letter: Letter, names: dict[str, str]) -> str:
+    """Return how sure the number is."""
+    text, number, found = letter.about.text, letter.number, letter.range
+    if found is None:
+        return ""
+    level = f"{100 * found.level:g}%".replace(".", number.decimal_mark)
+    low, high = sorted((found.low, found.high), key=lambda end: end * number.factor)
+    said = text.fill("range", level=level, low=number.show(low), high=number.show(high))
+    if found.groups == letter.shared:
+        return said
+    some = text.listing([names[group] for group in found.groups]) if found.groups else text.fill("nothing")
+    return f"{said} {text.fill('range_part', shared=some)}"
+
+
+def _withheld(letter: Letter, names: dict[str, str]) -> list[tuple[str, str]]:
+    """Return what is withheld, and what others were told who shared it, if that is known."""
+    text, number, said = letter.about.text, letter.number, {}
+    for group, *told in letter.learned:
+        low, high = sorted(told, key=lambda end: end * number.factor)
+        said[group] = text.fill("learned", low=number.show(low), high=number.show(high))
+    return [(names[group], said.get(group, "")) for group in letter.withheld]
 
 
 def _switches(letter: Letter, names: dict[str, str]) -> list[tuple[str, str]]:

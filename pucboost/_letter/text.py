@@ -158,6 +158,17 @@ class LetterText:
     intro_nothing: str = _text("You decide which optional information you share with us. Today you share none of it.")
 
     told: str = _text("Your {quantity}")
+    range: str = _text(
+        "Your {quantity} is worked out from an estimate, and no estimate is certain. For at least {level} of the "
+        "people who share as much as you, what really happens lies within a range that is worked out like yours: from "
+        "{low} to {high}.",
+        "level",
+        "low",
+        "high",
+    )
+    range_part: str = _text(
+        "Too few people share as much as you, so the range is worked out as if you shared {shared}.", "shared"
+    )
     choose: str = _text("Switch off what you would keep to yourself")
     compared_now: str = _text("with everything you share today")
     compared_same: str = _text("the same as today")
@@ -239,6 +250,12 @@ class LetterText:
 
     withheld_heading: str = _text("What you have not shared")
     withheld: str = _text("We do not know what this would tell us, so we cannot work out what sharing it would change:")
+    learned: str = _text(
+        "Of people who otherwise told us the same as you, and shared this, 8 in 10 were told between {low} and {high}.",
+        "low",
+        "high",
+    )
+    learned_from: str = _text("They chose to share it, and you may differ from them. So this is no promise.")
 
     table_heading: str = _text("Every choice in one table ({count})", may=("count",))
     table_shared: str = _text("If you share")

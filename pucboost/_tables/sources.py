@@ -1070,7 +1070,8 @@ def in_container_of(table: Any, result: pd.DataFrame) -> Any:
     is_polars = is_lazy or nwd.is_polars_dataframe(table)
     if not is_polars and not nwd.is_pyarrow_table(table):
         return result
-    names = [" + class ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in result.columns]
+    parts = [name if isinstance(name, tuple) else (name,) for name in result.columns]
+    names = [" + class ".join(str(part) for part in name if part != "") for name in parts]
     columns = [pa.array(result.iloc[:, j].to_numpy(), from_pandas=True) for j in range(result.shape[1])]
     made = pa.table(columns, names=names)
     return nwd.get_polars().from_arrow(made) if is_polars else made

@@ -15,7 +15,7 @@ from auditing.report_examples import HOSTILE, Reader
 from letter_tools import EUROS, GROUPS, NAMES, TEXT, priced, sharing
 
 import pucboost as puc
-from pucboost._letter.letters import render_html
+from pucboost._letter.letters import Range, render_html
 
 PAGES = [("app", "watch", "blood"), ("watch",), ()]
 
@@ -149,6 +149,7 @@ def test_every_text_can_be_replaced() -> None:
     telling = replace(made.about, checked="2026-01-01", verdict="violated for some", telling=True)
     pages = [made, replace(made, bonus=True), replace(made, quotes=(1.0,) * 4, values=(0.0, 0.0))]
     pages += [replace(made, reasons=(("age", 1.0), ("steps", -1.0)), compared_with=20)]
+    pages += [replace(made, range=Range(1.0, 2.0, ("app",), 0.9), learned=((made.withheld[0], 1.0, 2.0),))]
     pages += [letter(*groups, text=text) for groups in PAGES]
     verdicts = ("certified", "certified in part", "violated", "inconclusive")
     about = [telling, *(replace(made.about, checked="2026-01-01", verdict=verdict) for verdict in verdicts)]

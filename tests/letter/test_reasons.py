@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 
@@ -71,6 +72,66 @@ def test_without_a_background_there_are_none() -> None:
     letter = puc.letter(booster, X[:1], text=TEXT)
     assert letter.reasons == ()
     assert "What moved it most" not in letter.to_html()
+
+
+def test_how_sure_the_number_is() -> None:
+    booster, X = priced()
+    price = 500 + 40 * X.sum(axis=1)
+    for groups, level in ((["app"], 0.975), (["app", "watch", "blood"], 0.8)):
+        found = puc.intervals(booster, X, price, level=level, subsets=["nothing", ["app"]])
+        person = sharing(X, *groups)
+        letter = puc.letter(booster, person, text=TEXT, intervals=found)
+        told = found.predict_interval(person).iloc[0]
+        assert letter.range is not None
+        assert (letter.range.low, letter.range.high, letter.range.groups) == (told["lower"], told["upper"], ("app",))
+        shown = " ".join("".join(Reader(letter.to_html()).text).split())
+        assert f"For at least {100 * level:g}% of the people who share as much as you" in shown
+        assert f"from {TEXT.number.show(told['lower'])} to {TEXT.number.show(told['upper'])}." in shown
+        assert ("worked out as if you shared your fitness app." in shown) == (len(groups) > 1)
+    turned = replace(TEXT, number=puc.letters.LetterNumber(factor=-1.0))
+    nothing = puc.letter(booster, sharing(X), text=turned, intervals=found)
+    assert nothing.range is not None
+    assert nothing.range.groups == ()
+    low, high = (turned.number.show(end) for end in (nothing.range.high, nothing.range.low))
+    assert f"from {low} to {high}." in nothing.to_html()
+    assert "certain" not in puc.letter(booster, sharing(X), text=TEXT).to_html()
+
+
+def test_what_others_learned() -> None:
+    booster, X = priced()
+    many = pd.concat([X] * 10, ignore_index=True)
+    found = puc.questions(booster, many, 500 + 40 * many.sum(axis=1))
+    letters = puc.letters.for_each(booster, X[:40], text=TEXT, questions=found)
+    asked = found.next_question(X[:40])
+    for one, (_, line) in zip(letters, asked.iterrows(), strict=True):
+        assert {group for group, *_ in one.learned} == set(one.withheld)
+        if one.withheld:  # the widest range is that of the next question
+            group, low, high = max(one.learned, key=lambda learned: learned[2] - learned[1])
+            assert (group, low, high) == (line["question"], line["low"], line["high"])
+            page = one.to_html()
+            assert f"8 in 10 were told between {TEXT.number.show(low)} and {TEXT.number.show(high)}." in page
+            assert "They chose to share it, and you may differ from them." in page
+        else:
+            assert "8 in 10" not in one.to_html()
+
+
+def test_what_is_wrong_with_intervals_and_questions_is_said() -> None:
+    booster, X = priced()
+    other = puc.train({"optional": ["steps"], "verbosity": -1, "objective": "binary"}, (X, X["age"] > 0), 2)
+    many = pd.concat([X] * 4, ignore_index=True)
+    found, asked = puc.intervals(booster, X, X["age"]), puc.questions(booster, many, many["age"], groups=["app"])
+    for model, given, message in (
+        (booster, {"intervals": "x.json"}, "intervals must be what puc.intervals returned, got str"),
+        (booster, {"questions": pickle.loads(pickle.dumps(asked))}, "questions must be what puc.questions returned"),
+        (booster, {"questions": 3}, "questions must be what puc.questions returned"),
+        (other, {"intervals": found}, "intervals are of another model"),
+        (other, {"questions": asked}, "questions are about another model"),
+        (other, {"intervals": puc.intervals(other, X, X["age"] > 0)}, "Letters show intervals of numbers"),
+        (booster, {"intervals": found, "sharing": "best", "favourable": "lower"}, "leave them out with sharing='best'"),
+        (booster, {"questions": asked, "sharing": "best", "favourable": "lower"}, "leave them out with sharing='best'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            puc.letter(model, X[:1], quantity="price", **given)
 
 
 def test_what_is_wrong_is_said() -> None:
