@@ -18,6 +18,7 @@ part was needed. Those who share exactly S are never looked at alone: nothing is
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
@@ -35,7 +36,7 @@ from ._losses import Logistic, Quantile
 from ._models.anchored import loss_of, trees_of
 from ._models.files import consent_of, model_hash, summary_of
 from ._models.schema import rounded_people
-from ._pages import deliver
+from ._pages import deliver, printable
 from ._persistence import NotValidError, sealed, unsealed
 from ._prediction.people import predicts_per_exposure
 from ._prediction.predictor import MAX_SUBSETS, MaskedPredictor, subset_masks, subset_name
@@ -54,6 +55,7 @@ them would decide, which varies much, and is one person's secret."""
 DIGITS = 3
 """Thresholds are kept with so many digits, rounded up: they hold all the same, and nobody's residual is in a file."""
 
+MOST_BARS = 20
 SETS_AT_ONCE = 16
 """How many sets the calibration people are predicted for at a time."""
 
@@ -355,9 +357,9 @@ class _People:
             raise ValueError("The model predicts per unit of exposure, so outcomes need their exposure.")
         if self.models.n_classes:
             check_no_mask(y, name)
-            given = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-            if given.shape != (self.n_rows,):
-                raise ValueError(f"{name} must have one class for each of the {self.n_rows} rows, got {given.shape}.")
+            given = np.ravel(np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y))
+            if len(given) != self.n_rows:
+                raise ValueError(f"{name} must have one class for each of the {self.n_rows} rows, got {len(given)}.")
             number = np.full(self.n_rows, -1)
             for place, label in enumerate(self.classes):
                 number[given == label] = place
@@ -629,13 +631,18 @@ class Intervals:
         return pd.DataFrame([asdict(one) for one in self.sets]).drop(columns="mask")
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw how wide intervals are, or how many classes sets have, by what is shared; needs matplotlib."""
+        """Draw how wide intervals are, or how many classes sets have, by what is shared; needs matplotlib.
+
+        Of many sets those that most people share.
+        """
+        shown = sorted(sorted(self.sets, key=lambda one: -one.people)[:MOST_BARS], key=lambda one: one.width)
         if ax is None:
             from matplotlib import pyplot as plt
 
-            ax = plt.subplots(figsize=(6, 0.8 + 0.32 * len(self.sets)), layout="constrained")[1]
-        shown = sorted(self.sets, key=lambda one: one.width)
-        bars = ax.barh([one.shared for one in shown], [one.width for one in shown], color="#4c78a8")
+            ax = plt.subplots(figsize=(7, 0.8 + 0.32 * len(shown)), layout="constrained")[1]
+        bars = ax.barh(range(len(shown)), [one.width for one in shown], color="#4c78a8")
+        names = [textwrap.shorten(printable(one.shared), 50, placeholder=" …") for one in shown]
+        ax.set_yticks(range(len(shown)), names, parse_math=False)
         ax.bar_label(bars, [f"{one.width:g}" for one in shown], padding=3)
         ax.margins(x=0.12)
         ax.set_xlabel(f"{'Mean width' if self.classes is None else 'Mean number of classes'}, level {self.level:g}")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._common import Array
-from .._consent import NOTHING
 from .._models.schema import Favourable, check_favourable
 from .._pages import decimals_for, deliver, printable
 from .._prediction.predictor import (
@@ -289,11 +288,8 @@ class Explanation:
         ax.set_ylim(len(names) - 0.31, -0.6)
         ax.set_xlim(low - 0.03 * span, low + 1.15 * span)
         whom = next(one for one in self.compared_with if one.shared == self.shared[person])
-        who = f"{whom.used:,} people" + ("" if whom.shared == NOTHING else f" who share {whom.shared}")
-        told = (
-            f"raw score: {_number(ends[-1], digits)} here,\n{_number(ends[0], digits)} on average of {printable(who)}"
-        )
-        ax.set_xlabel(told, parse_math=False)
+        told, usual = (_number(end, digits) for end in (ends[-1], ends[0]))
+        ax.set_xlabel(f"raw score: {told} here,\n{usual} on average of {whom.used:,} people who share as much")
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
         return ax

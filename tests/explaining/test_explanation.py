@@ -95,6 +95,16 @@ def test_the_score_that_is_told_is_the_one_explained(sharing: Any) -> None:
     assert sharing == "withheld" or 0.1 < used.to_numpy().mean() < 0.6
 
 
+def test_the_best_of_too_many_subsets_is_refused() -> None:
+    table = np.random.default_rng(0).normal(size=(300, 14))
+    table[::2, 1:] = np.nan
+    model = puc.train({"optional": list(range(1, 14)), "verbosity": -1}, puc.Dataset(table, table[:, 0]), 2)
+    with pytest.raises(
+        ValueError, match=r"Row 1 shares 13 groups, 2\^13 subsets; for sharing='best', explain compares"
+    ):
+        puc.explain(model, table[:4], table, sharing="best", favourable="lower")
+
+
 def test_columns_that_play_together() -> None:
     found = explain(together="groups")
     assert found.feature_names == ("age", "region", "fitness app", "blood test")
@@ -142,6 +152,8 @@ def test_several_classes() -> None:
     assert found.values.shape == (60, 5, 3)
     assert found.classes == tuple(model.classes_)
     assert found.to_frame()[("age", "old")].tolist() == found.values[:, 0, 1].tolist()
+    in_polars = model.explain(pl.from_pandas(NEW), X).to_frame()
+    assert in_polars.columns[:3] == ["shared", "base_value + class middle", "base_value + class old"]
     one = model.explain(NEW, X, target_class="middle")
     np.testing.assert_array_equal(one.values, found.values[:, :, 0])
     assert set(one.reasons(1, favourable="higher")["reason_1"].dropna()) <= set(X.columns)
@@ -179,7 +191,11 @@ def test_picture_ends_at_the_score() -> None:
     assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(puc.predict(fitted(), NEW, raw_score=True)[person])
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert f"region = {NEW['region'].iloc[person]}" in labels
-    assert "who share fitness app + blood test" in axes.get_xlabel()
+    whom = {one.shared: one for one in found.compared_with}["fitness app + blood test"]
+    assert f"of {whom.used} people who share as much" in axes.get_xlabel()
+    for nobody in (60, -1, "a", True, None):
+        with pytest.raises(ValueError, match="person must be the number of a row, from 0 to 59, got"):
+            found.plot(nobody)  # type: ignore[arg-type]
     mpl.pyplot.close("all")
     assert "data:image/png" in found._repr_html_()
     assert repr(found) == "<Explanation: 60 people, 5 columns>"

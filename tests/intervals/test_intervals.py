@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +394,13 @@ def test_how_results_show_themselves() -> None:
         found.level = 0.5  # type: ignore[misc]
     axes = found.plot()
     assert [text.get_text() for text in axes.get_yticklabels()][-1] == "nothing"
+    many = [replace(found.sets[0], shared="glucose $x$ " * 9, mask=g, people=g) for g in range(64)]
+    axes = replace(found, sets=(*many, found.sets[0])).plot()
+    axes.figure.canvas.draw()
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(names) == 20
+    assert names.count("nothing") == 1
+    assert max(map(len, names)) <= 50
 
 
 def wrong(**given: Any) -> Any:
@@ -416,6 +424,8 @@ def test_errors_name_what_is_wrong() -> None:
         wrong(model=fit("binary"), y=np.full(230, 0.5))
     with pytest.raises(ValueError, match="one class for each of the 230 rows"):
         wrong(model=fit("binary"), y=np.zeros(3))
+    column = pd.DataFrame({"y": outcome(CAL[1], "binary")})
+    assert wrong(model=fit("binary"), y=column) == wrong(model=fit("binary"), y=column["y"])
     with pytest.raises(ValueError, match="seed randomises sets of classes"):
         wrong(seed=1)
     with pytest.raises(ValueError, match="predictions are above 0: train it"):
