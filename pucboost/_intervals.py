@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ._common import Array, progress_bar, quoted
+from ._common import Array, progress_bar
 from ._consent import Consent
 from ._engines import boosters_of
 from ._kernels.masks import STREAM_CLASSES, hash_pairs
@@ -40,7 +40,7 @@ from ._pages import deliver, printable
 from ._persistence import NotValidError, sealed, unsealed
 from ._prediction.people import predicts_per_exposure
 from ._prediction.predictor import MAX_SUBSETS, MaskedPredictor, subset_masks, subset_name
-from ._tables.sources import as_exposure, as_vector, check_no_mask, engine_threads_for, in_container_of
+from ._tables.sources import as_exposure, as_vector, class_numbers, engine_threads_for, in_container_of
 from ._virtual.plan import seed_bits
 
 if TYPE_CHECKING:
@@ -356,20 +356,7 @@ class _People:
         if self.models.per_exposure and not self.has_exposure:
             raise ValueError("The model predicts per unit of exposure, so outcomes need their exposure.")
         if self.models.n_classes:
-            check_no_mask(y, name)
-            given = np.ravel(np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y))
-            if len(given) != self.n_rows:
-                raise ValueError(f"{name} must have one class for each of the {self.n_rows} rows, got {len(given)}.")
-            number = np.full(self.n_rows, -1)
-            for place, label in enumerate(self.classes):
-                number[given == label] = place
-            strange = np.flatnonzero(number < 0)
-            if len(strange):
-                value, known = quoted(given.tolist()[strange[0]]), np.asarray(self.classes).tolist()
-                raise ValueError(
-                    f"{name} is {value} in row {strange[0]}, which is none of the classes of the model: {known}."
-                )
-            return number
+            return class_numbers(y, name, self.n_rows, self.classes)
         outcome = as_vector(y, name, self.n_rows, np.float64)
         log_link = self.loss is not None and self.loss.link_name == "log"
         bad = np.flatnonzero(~np.isfinite(outcome) | ((outcome < 0) & log_link))

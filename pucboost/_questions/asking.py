@@ -30,7 +30,7 @@ from .._models.anchored import loss_of
 from .._models.schema import kept_of
 from .._prediction.predictor import MaskedPredictor, mask_of, subset_names
 from .._prediction.sharing import shapley_weights
-from .._tables.sources import as_exposure, as_vector, as_weight, check_no_mask, engine_threads_for
+from .._tables.sources import as_exposure, as_vector, as_weight, class_numbers, engine_threads_for
 from .._training.calibration import ScoredRows, mask_constants
 from .._training.request import check_both_or_neither
 from .._virtual.plan import child_seed
@@ -274,15 +274,7 @@ def _outcomes(
     """Return outcomes and weights of everybody; totals over an exposure become rates."""
     n = predictor.n_rows
     if classes is not None:
-        check_no_mask(y, "y")
-        given = np.ravel(np.asarray(y))
-        strange = np.flatnonzero(~np.isin(given, classes))
-        if len(strange):
-            raise ValueError(
-                f"y is {given[strange[0]].tolist()!r} in row {strange[0]}, which is none of the classes of the model: "
-                f"{np.asarray(classes).tolist()}."
-            )
-        y = np.searchsorted(classes, given)
+        y = class_numbers(y, "y", n, classes)
     outcome = as_vector(y, "y", n, np.float64)
     weight = np.ones(n) if sample_weight is None else as_weight(sample_weight, "sample_weight", n)
     summary = kept_of(predictor.model)[1]

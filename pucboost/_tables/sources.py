@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from .._common import Array, threads_for
+from .._common import Array, quoted, threads_for
 from .._kernels.compiling import engine_threads
 from .._persistence import pickled
 from .files import PARQUET
@@ -817,6 +817,24 @@ def as_vector(values: Any, name: str, n_rows: int, dtype: Any = np.float32) -> A
     if vector.ndim != 1 or len(vector) != n_rows:
         raise ValueError(f"{name} must have one value for each of the {n_rows} rows, got shape {vector.shape}.")
     return vector
+
+
+def class_numbers(values: Any, name: str, n_rows: int, classes: Sequence[Any]) -> Array:
+    """Return for each row the number of its class."""
+    check_no_mask(values, name)
+    given = np.ravel(np.asarray(values))
+    if len(given) != n_rows:
+        raise ValueError(f"{name} must have one class for each of the {n_rows} rows, got {len(given)}.")
+    number = np.full(n_rows, -1)
+    for place, label in enumerate(classes):
+        number[given == label] = place
+    strange = np.flatnonzero(number < 0)
+    if len(strange):
+        raise ValueError(
+            f"{name} is {quoted(given.tolist()[strange[0]])} in row {strange[0]}, which is none of the classes of the "
+            f"model: {np.asarray(classes).tolist()}."
+        )
+    return number
 
 
 @dataclass(frozen=True)
