@@ -1,7 +1,7 @@
 """The recipes of the guide to several machines, where the package that they are for is installed.
 
-None of these packages is needed by pucboost, so mostly nothing runs here: ``pip install pyspark dask-jobqueue
-dask-kubernetes``, and a Java for Spark.
+None of these packages is needed by pucboost, so mostly nothing runs here. ``.ci/clusters`` installs them and runs this
+file; Spark needs Java.
 """
 
 from __future__ import annotations
@@ -74,22 +74,69 @@ assert booster.puc_summary.virtual_rows == alone.puc_summary.virtual_rows
 assert np.corrcoef(puc.predict(booster, X), puc.predict(alone, X))[0, 1] > 0.85
 """
 
+SAME_FILE = """
+import xgboost as xgb
+
+loaded, plain = puc.load_model("model.ubj"), xgb.Booster(model_file="model.ubj")
+assert loaded.consent == alone.consent
+np.testing.assert_array_equal(puc.predict(loaded, X), puc.predict(booster, X))
+np.testing.assert_array_equal(plain.predict(xgb.DMatrix(X)), puc.predict(booster, X))
+"""
+
 
 def test_spark(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
     first, second, lightgbm, xgboost = (
-        recipe(word) for word in ("def asked", "def virtual_rows", "local_listen_port", "tracker.start()")
+        recipe(word) for word in ("def asked", "virtual_rows(batches)", "local_listen_port", "json.dumps(arguments)")
     )
     # LightGBM twice: Spark may use the same process again.
     script = "\n".join([
         PEOPLE, SPARK, first, second, SAME_ROWS,
         lightgbm, lightgbm, SAME_MODEL.replace("ENGINE", "'lightgbm'"),
-        xgboost, SAME_MODEL.replace("ENGINE", "'xgboost'"),
+        xgboost, SAME_MODEL.replace("ENGINE", "'xgboost'"), SAME_FILE,
         "print('all is well')",
     ])  # fmt: skip
     assert run(script, tmp_path, PYSPARK_PYTHON=sys.executable) == "all is well"
+
+
+RAY = """
+import ray
+
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+mixed = rng.permutation(2_000)  # so that parts are no slices of the table
+table = ray.data.from_pandas([X.assign(y=y, id=ids).iloc[some] for some in (mixed[:700], mixed[700:])])
+"""
+
+RAYS_ROWS = """
+parts = ray.get([worker.virtual_rows.remote(plan) for worker in workers])
+assert min(len(rows) for rows, *_ in parts) > 500
+whole = puc.distributed.SharedPlan.agree([puc.distributed.SharedPlan.facts(X, y, optional=optional)], copies=2)
+whole = whole.complete([whole.count(X, row_id=ids)])
+one = whole.augment(X, y, row_id=ids)
+found, wanted = (
+    np.sort(np.rec.fromarrays([np.nan_to_num(column, nan=-1) for column in columns]))
+    for columns in (
+        [np.concatenate([rows["age"] for rows, *_ in parts]), np.concatenate([rows["glucose"] for rows, *_ in parts]),
+         *(np.concatenate([part[place] for part in parts]) for place in (1, 2))],
+        [one[0]["age"], one[0]["glucose"], one[1], one[2]],
+    )
+)
+np.testing.assert_array_equal(found, wanted)
+booster = boosters[0]
+np.testing.assert_array_equal(puc.predict(booster, X), puc.predict(boosters[1], X))
+"""
+
+
+def test_ray(tmp_path: Path) -> None:
+    """The virtual rows are those of one machine, all workers have the same model, and its file is XGBoost's."""
+    pytest.importorskip("ray.data")
+    script = "\n".join([
+        PEOPLE, RAY, recipe("@ray.remote"), RAYS_ROWS, SAME_MODEL.replace("ENGINE", "'xgboost'"), SAME_FILE,
+        "print('all is well')",
+    ])  # fmt: skip
+    assert run(script, tmp_path, RAY_AUTH_MODE="disabled", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0") == "all is well"
 
 
 ON_CLUSTER = """
