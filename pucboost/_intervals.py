@@ -131,8 +131,9 @@ def intervals(
     >>> bool(np.mean((told["lower"] <= y[600:]) & (y[600:] <= told["upper"])) > 0.75)
     True
     """
-    level = _checked_level(level)
-    models = _Models.of(model, scale, seed)
+    if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, such as 0.9; got {level!r}.")
+    level, models = float(level), _Models.of(model, scale, seed)
     with engine_threads_for(num_threads, X_cal):
         people = _People(models, X_cal, num_threads, exposure)
         outcome = people.outcomes(y_cal, "y_cal")
@@ -160,12 +161,6 @@ def intervals(
 def least_people(level: float) -> int:
     """Return how many people must share a set for a threshold: (n + 1)(1 − level) ≥ 5."""
     return math.ceil(round(BEYOND / (1 - level) - 1, 9))
-
-
-def _checked_level(level: Any) -> float:
-    if isinstance(level, bool) or not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, such as 0.9; got {level!r}.")
-    return float(level)
 
 
 def _sets_to_calibrate(predictor: MaskedPredictor, subsets: Any) -> list[int]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._common import Array
+from .._consent import is_whole
 from .._models.schema import Favourable, check_favourable
 from .._pages import decimals_for, deliver, printable
 from .._prediction.predictor import (
@@ -167,15 +168,11 @@ class Explanation:
 
     Examples
     --------
-    >>> import numpy as np, pandas as pd, pucboost as puc
-    >>> X = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 3)), columns=["age", "steps", "glucose"])
-    >>> X.loc[::2, "glucose"] = np.nan
-    >>> params = {"optional": ["glucose"], "verbosity": -1}
-    >>> model = puc.train(params, (X, X["age"] + 2 * X["steps"] + X["glucose"].fillna(0)), 50)
-    >>> puc.explain(model, X.iloc[[0]], background=X)
-    <Explanation: 1 person, 3 columns>
-    >>> puc.explain(model, X[:2], background=X, favourable="lower").reasons(top=1)["reason_1"].tolist()
-    ['age', 'glucose']
+    >>> import numpy as np, pucboost as puc
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)); X[::2, 1] = np.nan
+    >>> model = puc.train({"optional": [1], "verbosity": -1}, (X, X[:, 0]), 5)
+    >>> puc.explain(model, X[[0]], background=X)
+    <Explanation: 1 person, 2 columns>
     """
 
     values: Array
@@ -225,7 +222,7 @@ class Explanation:
         """
         import pandas as pd
 
-        if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
+        if not is_whole(top) or top < 1:
             raise ValueError(f"top must be a whole number of at least 1, got {top!r}.")
         values, chosen = self._of_one_output("reasons"), check_favourable(favourable) or self.favourable
         if chosen is None:
@@ -318,7 +315,7 @@ class Explanation:
 
     def _bars(self, person: int) -> Iterator[tuple[str, float]]:
         """Yield the columns of one person and their values, the largest first, and what is left over as one."""
-        if isinstance(person, bool) or person not in range(len(self.values)):
+        if not is_whole(person) or person not in range(len(self.values)):
             raise ValueError(f"person must be the number of a row, from 0 to {len(self.values) - 1}, got {person!r}.")
         values = self._of_one_output("A picture")[person]
         if math.isnan(self.base_values[person]):

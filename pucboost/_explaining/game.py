@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from .._common import Array, progress_bar, similar, threads_for
-from .._consent import Consent
+from .._consent import Consent, is_whole
 from .._engines.trees import Forest
 from .._kernels.compiling import run_in_ranges, thread_count
 from .._kernels.leaf_sets import read_values
-from .._kernels.shapley import MOST_PLAYERS, add_shapley_values, measure_paths
+from .._kernels.shapley import MOST_PLAYERS, add_shapley_values
 from .._models.anchored import AnchoredModel
 from .._prediction.leaf_sets import Block, forest_of, nodes_of
 from .._prediction.predictor import MaskedPredictor, people_by_mask, subset_name
@@ -109,12 +109,10 @@ class Background:
     """People to compare with: a random sample of those who share at least as much, in an order that never changes."""
 
     def __init__(self, predictor: MaskedPredictor, max_samples: int | None) -> None:
-        if max_samples is not None and (
-            isinstance(max_samples, bool) or not isinstance(max_samples, (int, np.integer))
-        ):
-            raise ValueError(f"max_samples must be a whole number or None, got {max_samples!r}.")
-        if max_samples is not None and max_samples < FEWEST_COMPARED:
-            raise ValueError(f"max_samples must be at least {FEWEST_COMPARED}, got {max_samples}.")
+        if max_samples is not None and not (is_whole(max_samples) and max_samples >= FEWEST_COMPARED):
+            raise ValueError(
+                f"max_samples must be a whole number from {FEWEST_COMPARED} on, or None; got {max_samples!r}."
+            )
         if predictor.n_rows < FEWEST_COMPARED:
             raise ValueError(
                 f"background has {predictor.n_rows} people, but nobody is compared with fewer than {FEWEST_COMPARED}. "
@@ -153,18 +151,29 @@ class TreeGame:
         slot[inner] = number
         everything = np.arange(len(forest.left))
         self._nodes = nodes_of(forest, everything, slot, np.zeros(len(slot), dtype=np.uint64))
-        self._deepest = self._checked_depth(players)
+        self._deepest = self._longest_path()
 
-    def _checked_depth(self, players: Players) -> int:
-        forest, trees = self._forest, len(self._forest.output)
-        depth, tested = np.zeros(trees, dtype=np.int64), np.zeros(trees, dtype=np.int64)
-        measure_paths(forest.left, forest.right, self._player, forest.tree_start, self._n_players, depth, tested)
-        if tested.max(initial=0) > MOST_PLAYERS:
-            raise ValueError(
-                f"Tree {int(tested.argmax())} tests {tested.max()} columns on one path; explain can follow "
-                f"{MOST_PLAYERS}. Report some columns together (together=), or train with smaller trees."
-            )
-        return int(depth.max(initial=0))
+    def _longest_path(self) -> int:
+        """Return how many inner nodes the longest path has; raise if one tests more players than a word has bits."""
+        forest, length = self._forest, 0
+        bits = np.array([1 << player for player in range(self._n_players)], dtype=object)
+        root = node = np.asarray(forest.tree_start[:-1], dtype=np.int64)
+        tested = np.zeros(len(root), dtype=object)
+        while True:  # a level of all trees at a time
+            inner = forest.left[node] >= 0
+            root, node = root[inner], node[inner]
+            if not len(node):
+                return length
+            tested = tested[inner] | bits[self._player[node]]
+            too_many = next((i for i, one in enumerate(tested.tolist()) if one.bit_count() > MOST_PLAYERS), None)
+            if too_many is not None:
+                tree = np.searchsorted(forest.tree_start, root[too_many])
+                raise ValueError(
+                    f"Tree {tree} tests more than {MOST_PLAYERS} columns on one path. Report some columns together "
+                    "(together=), or train with smaller trees."
+                )
+            node = np.concatenate([root + forest.left[node], root + forest.right[node]])
+            root, tested, length = np.tile(root, 2), np.tile(tested, 2), length + 1
 
     def solve(self, people: Array, background: Array) -> tuple[Array, Array]:
         """Return what each player adds (people × players × outputs), and the mean score of the background."""
@@ -239,7 +248,7 @@ def solve(
     values = np.full((raw.n_rows, n_players + anchored, outputs), np.nan)
     base = np.full((raw.n_rows, outputs), np.nan)
     compared, done = {}, 0
-    with progress_bar("Explaining", None if raw.n_rows > _WORTH_A_BAR else False) as report:
+    with progress_bar("explaining", None if raw.n_rows > _WORTH_A_BAR else False) as report:
         for mask, everybody in people_by_mask(used):
             compared[mask], rows = background.of(mask)
             others = background.masked(rows, mask)

@@ -36,49 +36,10 @@ _0, _1, _EVERY_BIT = np.uint64(0), np.uint64(1), np.uint64(2**64 - 1)
 
 
 @kernel
-def measure_paths(
-    left: Array, right: Array, player: Array, tree_start: Array, n_players: int, depth_out: Array, players_out: Array
-) -> None:
-    """Write for each tree how many inner nodes its longest path has, and how many players the path with most."""
-    for t in range(depth_out.size):
-        root = tree_start[t]
-        size = tree_start[t + 1] - root
-        path = np.empty(size, dtype=np.int64)
-        on_path = np.zeros(n_players, dtype=np.int64)
-        goes_right = np.zeros(size, dtype=np.bool_)
-        depth, node, tested = 0, 0, 0
-        while True:
-            if left[root + node] >= 0:
-                path[depth] = node
-                goes_right[depth] = False
-                depth += 1
-                tested += on_path[player[root + node]] == 0
-                on_path[player[root + node]] += 1
-                depth_out[t] = max(depth_out[t], depth)
-                players_out[t] = max(players_out[t], tested)
-                node = left[root + node]
-                continue
-            while depth > 0 and goes_right[depth - 1]:
-                depth -= 1
-                on_path[player[root + path[depth]]] -= 1
-                tested -= on_path[player[root + path[depth]]] == 0
-            if depth == 0:
-                break
-            goes_right[depth - 1] = True
-            node = right[root + path[depth - 1]]
-
-
-@kernel
 def _go_on(passed: Array, is_left: Array, turned: Any, others: Any, passed_out: Array) -> None:
     """Take the bit from rows that go the other way; ``turned`` is 0 on the way to the left, else all bits."""
     for i in range(passed_out.size):
         passed_out[i] = passed[i] & ((is_left[i] ^ turned) | others)
-
-
-@kernel
-def _fill(word: Any, words_out: Array) -> None:
-    for i in range(words_out.size):
-        words_out[i] = word
 
 
 @kernel
@@ -158,12 +119,12 @@ def add_shapley_values(
         n = min(block, hi - i)
         for t in range(output.size):
             root, o = tree_start[t], output[t]
-            _fill(_EVERY_BIT, passed[0, : b + n])
+            passed[0, : b + n] = _EVERY_BIT
             depth, node, known = 0, 0, 0
             while True:
                 if left[root + node] >= 0:
                     at = root + node
-                    _fill(_EVERY_BIT, is_left[depth, : b + n])
+                    is_left[depth, : b + n] = _EVERY_BIT
                     and_part(background, nodes, goes_left, at, at + 1, 0, is_left[depth, :b])
                     and_part(values, nodes, goes_left, at, at + 1, i, is_left[depth, b : b + n])
                     bit = 0

@@ -74,12 +74,10 @@ class Questions:
     Examples
     --------
     >>> import numpy as np, pucboost as puc
-    >>> rng = np.random.default_rng(0); X = rng.normal(size=(2000, 3)); y = X.sum(axis=1)
-    >>> X[rng.random((2000, 3)) < [0, 0.2, 0.2]] = np.nan
-    >>> booster = puc.train({"optional": [1, 2], "verbosity": -1}, puc.Dataset(X[:1000], y[:1000]), 20)
-    >>> found = puc.questions(booster, X[1000:], y[1000:])
-    >>> found.enough is None, [one.needed for one in found.questions]
-    (True, ['needed', 'needed'])
+    >>> X = np.random.default_rng(0).normal(size=(900, 2)); X[::3, 1] = np.nan
+    >>> booster = puc.train({"optional": [1], "verbosity": -1}, (X[:450], np.nansum(X, axis=1)[:450]), 20)
+    >>> puc.questions(booster, X[450:], np.nansum(X, axis=1)[450:])
+    Questions('Your question is needed: its answers make the predictions better.', 300 people)
     """
 
     people: int
@@ -298,7 +296,6 @@ _READING = (
 
 
 _LIMITS = [
-    ("Sharers only.", CAVEAT),
     (
         "Answers, not sharing.",
         "People who answer differ from others. What of that goes along with what every form knows is taken out, "

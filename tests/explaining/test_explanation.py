@@ -123,8 +123,8 @@ def test_columns_that_play_together() -> None:
 
 def test_background_is_checked() -> None:
     for given, message in (
-        ({"max_samples": 19}, "max_samples must be at least 20, got 19"),
-        ({"max_samples": 50.0}, "max_samples must be a whole number or None, got 50.0"),
+        ({"max_samples": 19}, "max_samples must be a whole number from 20 on, or None; got 19"),
+        ({"max_samples": 50.0}, "max_samples must be a whole number from 20 on, or None; got 50.0"),
     ):
         with pytest.raises(ValueError, match=message):
             explain(**given)
