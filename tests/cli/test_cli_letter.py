@@ -67,6 +67,25 @@ def test_one_class_among_several(tmp_path: Path) -> None:
     assert (tmp_path / "quote.html").read_text(encoding="utf-8") == expected
 
 
+def test_how_sure_the_number_is(tmp_path: Path, capsys: Any) -> None:
+    params = {"optional": GROUPS, "verbosity": -1, "num_threads": 1}
+    cost = np.random.default_rng(0).normal(size=len(PEOPLE)).round(3)
+    booster = puc.train(params, puc.Dataset(features(), cost), 5)
+    puc.save_model(booster, tmp_path / "model.txt")
+    data = write_table(PEOPLE.assign(cost=cost), tmp_path / "calibration.csv")
+    person, found = write_table(PEOPLE.iloc[[5]], tmp_path / "person.csv"), tmp_path / "intervals.json"
+    assert run("intervals", tmp_path / "model.txt", data, "--label", "cost", "--out", found) == 0
+    arguments = ["letter", tmp_path / "model.txt", person, *QUANTITY, "--out", tmp_path / "quote.html"]
+    assert run(*arguments, "--intervals", found) == 0
+    intervals = puc.intervals(booster, features(), cost)
+    expected = puc.letter(booster, features().iloc[[5]], quantity="yearly risk", intervals=intervals).to_html()
+    assert (tmp_path / "quote.html").read_text(encoding="utf-8") == expected
+    assert "no estimate is certain" in expected
+    capsys.readouterr()
+    assert run(*arguments, "--intervals", found, "--sharing", "best", "--favourable", "lower") == 3
+    assert "leave them out with sharing='best'" in capsys.readouterr().err
+
+
 def test_names_of_people_are_no_paths(tmp_path: Path, models: dict[str, Path]) -> None:
     some = PEOPLE.iloc[:4].assign(id=["../../../escaped", "/etc/passwd", "a b\tc", "Zoë <script>"])
     data = write_table(some, tmp_path / "people.csv")

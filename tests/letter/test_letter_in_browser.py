@@ -42,11 +42,16 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     masked = ten.copy()
     masked[:, 2:][np.random.default_rng(1).random((300, 10)) < 0.3] = np.nan
     model = puc.train({"optional": list(range(2, 12)), "verbosity": -1}, puc.Dataset(masked, ten.sum(axis=1)), 3)
+    price = 500 + 40 * X.sum(axis=1)
+    more = {
+        "intervals": puc.intervals(booster, X, price),
+        "questions": puc.questions(booster, X, price, groups="watch"),
+    }
     letters = {
         "all": puc.letter(booster, sharing(X, *GROUPS), text=TEXT, reference="C-17"),
-        "some": puc.letter(booster, sharing(X, "app", "blood"), text=TEXT, background=X),
+        "some": puc.letter(booster, sharing(X, "app", "blood"), text=TEXT, background=X, **more),
         "nothing": puc.letter(booster, sharing(X), text=TEXT),
-        "long": puc.letter(booster, sharing(X, "app", "blood"), text=long, reference="r" * 200, background=X),
+        "long": puc.letter(booster, sharing(X, "app", "blood"), text=long, reference="r" * 200, background=X, **more),
         "rtl": puc.letter(booster, sharing(X, "app"), text=puc.letters.LetterText(quantity="price", direction="rtl")),
         "ten": puc.letter(model, ten[[0]], quantity="price"),
     }
