@@ -6,7 +6,8 @@ they would be told without it: that is what people want to know before they shar
 current folder; needs matplotlib and shap.
 
 What to look at: SHAP attributes dollars to columns that a person withheld; the value of sharing does not, and neither
-does ``puc.explain``, which gives each column a value as SHAP does, but compares with people who share as much.
+does ``puc.explain``, which gives each column a value as SHAP does, but compares with people who share as much. Below:
+how much surer sharing makes the premium, and which question would change it most.
 """
 
 from __future__ import annotations
@@ -87,6 +88,16 @@ def main() -> None:
     ):
         added = "".join(f", {name} {value:+,.0f}" for name, value in parts.items())
         print(f"    {kind} {start:,.0f}{added}: premium {premium[one]:,.0f}")
+
+    # Other members than those of training: how sure is a premium, and which questions are worth asking?
+    sure = puc.intervals(booster, *members(5_000, seed=2), level=0.9)
+    told = puc.quote(booster, people.loc[[one]], intervals=sure).iloc[0]
+    for shared in ("nothing", "fitness app"):
+        low, high = told[f"{shared}: lower"], told[f"{shared}: upper"]
+        print(f"    sharing {shared}: {told[shared]:,.0f}, in 9 of 10 cases between {low:,.0f} and {high:,.0f}")
+    asked = puc.questions(booster, *members(20_000, seed=4), num_threads=1)
+    print(asked.conclusion)
+    print(asked.next_question(people.loc[[one]]).round(0).to_string(index=False))
     draw_picture(people, by_column, by_group)
     print("saved explanations.png")
 

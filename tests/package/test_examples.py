@@ -125,6 +125,11 @@ def check_explanations(output: str) -> None:
         line = next(line for line in output.splitlines() if line.strip().startswith(start)).replace(start, "")
         *parts, premium = (int(number.replace(",", "")) for number in re.findall(r"[+-]?\d[\d,]*\d|[+-]\d", line))
         assert abs(sum(parts) - premium) <= len(parts)  # each is rounded
+    ends = re.findall(r"in 9 of 10 cases between (\S+) and (\S+)", output)
+    without, with_app = (int(high.replace(",", "")) - int(low.replace(",", "")) for low, high in ends)
+    assert with_app < without
+    assert "Both questions are needed" in output
+    assert re.search(r"told +question .*\n.* blood test ", output)
 
 
 CHECKS = {
