@@ -21,6 +21,7 @@ from .studies import (
     intervals,
     kernels,
     larger,
+    leakage,
     levels,
     load,
     mask_calibration,
@@ -75,6 +76,7 @@ PACKAGE = (
     in_one("audit_time", audit.time_study, "0 and 1"),
     load.STUDY,
     load.THREADS_STUDY,
+    leakage.STUDY,
 )
 
 EVIDENCE = (

@@ -19,6 +19,7 @@ from benchmarks.studies import (
     convergence,
     degradation,
     inference,
+    leakage,
     load,
     native_evidence,
     several,
@@ -298,6 +299,38 @@ def test_engines_learn_from_the_same_people() -> None:
     gaps = {row["variant"]: (float(row["LightGBM"]), float(row["native"])) for row in rows}
     assert gaps["exhaustive"][0] == pytest.approx(gaps["exhaustive"][1], rel=1e-4)
     assert gaps["balanced"][0] != gaps["balanced"][1]
+
+
+# Who was in training
+
+
+def test_ratios_tell_members_as_well_as_can_be_told() -> None:
+    """Against normal scores whose differences are known; without a difference they tell nothing."""
+    rng = np.random.default_rng(0)
+    n, models, questions = 3_000, 16, 3
+    half = np.arange(models) < models // 2
+    members = rng.permuted(np.tile(half[:, None], (1, n)), axis=0)
+    y, errors = (
+        rng.normal(size=n),
+        rng.normal(size=(models, n, questions)) @ np.array([[1.0, 0.9, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 1.0]]),
+    )
+    found = {}
+    for size in (0.0, 0.3):
+        scores = 1e3 * (size * y[:, None] * members[..., None] + errors)
+        scores[:, :1_000, 1:] = np.nan  # who shares less can ask less
+        residual = 1e6 * y  # scores move little against it
+        told = leakage.ratios(scores, members, residual, binary=False)
+        one = leakage.ratios(scores[..., :1], members, residual, binary=False)
+        found[size] = [leakage.success(part, members)[leakage.AUC] for part in (one, told)]
+    assert found[0.0] == pytest.approx([50, 50], abs=1)
+    # The best that can be: a person's difference is 0.3 |y| standard deviations, or more by all questions together.
+    covariance = np.cov(errors.reshape(-1, questions).T)
+    together = float(np.ones(3) @ np.linalg.solve(covariance, np.ones(3))) ** 0.5
+    far = 0.3 * np.abs(y) * np.where(np.arange(n) < 1_000, 1.0, together)
+    log_ratio = [d * (d * (members - 0.5) + rng.normal(size=members.shape)) for d in (0.3 * np.abs(y), far)]
+    best = [leakage.success(one, members)[leakage.AUC] for one in log_ratio]
+    assert best[1] > best[0] + 2
+    assert found[0.3] == pytest.approx(best, abs=1)
 
 
 # Load
