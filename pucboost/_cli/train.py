@@ -179,8 +179,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=1.0,
         metavar="STRENGTH",
-        help="add one constant for everybody who shares the same groups, so that the model is right on average for all "
-        "who share at least these; a strength below 1 adds that share of it",
+        help="add one constant for everybody who shares the same groups, so that the model is right on average for "
+        "them; a strength below 1 adds that share of it",
     )
     model.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
     validation = parser.add_argument_group("validation")

@@ -31,6 +31,7 @@ STREAM_DRAWS = np.uint64(5)
 STREAM_BINS = np.uint64(6)
 STREAM_IDEALS = np.uint64(7)
 STREAM_CLASSES = np.uint64(8)
+STREAM_HALVES = np.uint64(10)
 
 # How the copies of a row choose their masks.
 SCHEME_NONE, SCHEME_EXHAUSTIVE, SCHEME_FIXED, SCHEME_BALANCED = 0, 1, 2, 3

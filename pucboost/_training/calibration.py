@@ -1,11 +1,18 @@
-"""``calibrate_masks``: one constant per mask, so that a model is right on average for everybody who shares at least it.
+"""``calibrate_masks``: one constant per mask, so that people are told on average what is justified, set by set.
 
-f* satisfies E[f*(b, S, z_S) − Y | A ⊇ S] = 0 for every mask S, by the law of total expectation. The virtual rows of
-mask S stand for exactly these people, so a model can be held to it: c_S, added to raw scores s with link h, solves
+What those who share exactly S are told too much is E[f − f* | A = S]. Their own outcomes must not answer that: they are
+what silence goes with. But f*(b, S, z_S) is the mean outcome of everybody with the same b and z_S who shares at least
+S, so their outcomes do, each counted with
 
-    Σ w·(h(s + c_S) − y) = 0    over the virtual rows of mask S.
+    e(b, z_S) = P(A = S | b, z_S, A ⊇ S),
 
-The people who share exactly S are never looked at alone: what they have in common beyond S is their silence.
+how much they resemble those who share exactly S: E[e·(f − Y) | A ⊇ S] = P(A = S | A ⊇ S)·E[f − f* | A = S]. The
+virtual rows of mask S stand for exactly these people. c_S, added to raw scores s with link h, solves
+
+    Σ w·e·(h(s + c_S) − y) = 0    over the virtual rows of mask S.
+
+e is learned by LightGBM from the other half of the people. A model that had seen a person's own choice would count
+whoever withholds more than e says, and their outcomes with them: silence would be read after all.
 
 With many groups most masks have few people, and c_S is mostly noise. So masks are refined group by group, the most
 informative group first. A node at depth d holds the masks that agree in the first d groups; ĉ solves the equation over
@@ -23,7 +30,8 @@ cancel in the difference. Person i moves ĉ(node) by Σ w·(y − f) / H over th
 |y − f| we take √(φ·V(f)), with the variance function V of the loss and φ from all rows: a mask in which nobody happened
 to have a claim would otherwise look certain.
 
-A node of fewer than five people has the constant of its parent, and no place in the tree: the model would tell whoever
+A node whose masks fewer than :data:`FEWEST_PEOPLE` people share exactly has the constant of its parent: there is hardly
+anybody whom its own would help. Nor has one of fewer than five people a place in the tree: the model would tell whoever
 knows one of them what that person shared.
 
 The constants are a last round of trees that ask only what is missing, in the engine's own text or JSON, so that
@@ -35,7 +43,8 @@ it.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +53,7 @@ from .._common import Array
 from .._consent import Consent
 from .._engines.base import Boosters
 from .._engines.trees import Ask, Leaf, MaskTree, Question, count_leaves
+from .._kernels.masks import STREAM_HALVES, hash_pairs
 from .._losses import Objective, Softmax
 from .._tables.sources import RowSource
 from .._virtual.plan import MIN_PEOPLE_OF_MASK
@@ -57,18 +67,25 @@ FARTHEST = 3.0
 """How far a constant may move log or log-odds: without any events it would be infinite."""
 PEOPLE_TRUSTED = 3_000
 """How many people make half of a constant count, if there is one group and nothing speaks for more."""
+FEWEST_PEOPLE = 40
+"""As many as the audit asks for before it tests a set."""
+MOST_ROWS = 100_000
+"""Virtual rows from which each of the two models of who resembles whom is learned."""
+ROUNDS, LEAVES, PEOPLE_OF_A_LEAF = 60, 31, 20
+"""Their size: in trials smaller ones left more of the shift, larger ones no less."""
 _STEPS = 30
 _CLOSE = 1e-10
 
 
 def calibrate(
-    booster: Any, boosters: Boosters, virtual: VirtualTable, objective: Objective | None, strength: float
+    booster: Any, boosters: Boosters, virtual: VirtualTable, objective: Objective | None, strength: float, seed: int
 ) -> None:
-    """Add a round to a booster that makes it right on average for everybody who shares at least a mask."""
+    """Add a round to a booster that makes it right on average for those who share exactly a mask."""
     if objective is None:
         raise ValueError("calibrate_masks needs a loss whose link is known.")
     consent, source = virtual.rows.consent, virtual.table.source
     rows = _masked_rows(booster, boosters, virtual, objective)
+    rows = replace(rows, weight=rows.weight * _resemblance(virtual, rows, seed))
     constants = mask_constants(rows, objective, consent.n_groups, strength)
     first = _first_columns(consent, source)
     outputs = range(rows.scores.shape[1])
@@ -92,8 +109,46 @@ def _masked_rows(booster: Any, boosters: Boosters, virtual: VirtualTable, object
         scores[part] = raw.reshape(len(block), -1)
     weight, label = virtual.weight(), virtual.label()
     outcome = np.eye(objective.n_scores)[label.astype(np.int64)] if isinstance(objective, Softmax) else label[:, None]
-    person = virtual.source_rows()
-    return ScoredRows(scores, outcome, np.ones(n) if weight is None else weight.astype(np.float64), masks, person)
+    own = rows.plan.available
+    weight = np.ones(n) if weight is None else weight.astype(np.float64)
+    return ScoredRows(scores, outcome, weight, masks, virtual.source_rows(), own)
+
+
+def _resemblance(virtual: VirtualTable, rows: ScoredRows, seed: int) -> Array:
+    """Return e = P(A = S | b, z_S, A ⊇ S) for every virtual row, learned from the other half of the people."""
+    import lightgbm as lgb
+
+    masked, people = virtual.rows, virtual.rows.plan.n_source
+    numbers, bits = np.arange(people, dtype=np.uint64), np.empty(people, dtype=np.uint64)
+    hash_pairs(np.uint64(seed), STREAM_HALVES, numbers, np.zeros_like(numbers), 0, people, bits)
+    half = (bits >> np.uint64(63))[rows.person]
+    exactly = rows.masks == masked.plan.available[rows.person]
+    params = {
+        "objective": "binary", "num_leaves": LEAVES, "verbosity": -1, "seed": seed % 2**31,
+        "min_data_in_leaf": math.ceil(PEOPLE_OF_A_LEAF * len(exactly) / people), "num_threads": masked.threads,
+        "deterministic": True, "force_row_wise": True,
+    }  # fmt: skip
+    groups = np.uint64(1) << np.arange(masked.consent.n_groups, dtype=np.uint64)
+
+    def shown(index: Array) -> Array:
+        """Return rows with what is shared as columns of their own, which a tree finds sooner than missing values."""
+        return np.column_stack([masked.take(index), (rows.masks[index][:, None] & groups) != 0])
+
+    out = np.ones(len(exactly))
+    for k in range(2):
+        learn, new = np.flatnonzero((half != k) & (rows.weight > 0)), np.flatnonzero(half == k)
+        if len(learn) > MOST_ROWS:
+            learn = np.sort(np.random.default_rng([seed, k]).choice(learn, MOST_ROWS, replace=False))
+        if min(np.bincount(exactly[learn], minlength=2)) < FEWEST_PEOPLE:
+            continue  # too few to learn from: all count alike
+        data = lgb.Dataset(
+            shown(learn), exactly[learn], weight=rows.weight[learn],
+            categorical_feature=list(masked.source.categories.columns or ()),
+        )  # fmt: skip
+        model = lgb.train(params, data, ROUNDS)
+        for part in np.array_split(new, math.ceil(len(new) / masked.batch_rows)) if len(new) else ():
+            out[part] = model.predict(shown(part))
+    return out
 
 
 def _first_columns(consent: Consent, source: RowSource) -> list[tuple[float, ...]]:
@@ -154,6 +209,8 @@ class ScoredRows:
     weight: Array
     masks: Array
     person: Array
+    own: Array | None = None
+    """What every person shares; None if no mask may be left out."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +257,8 @@ def mask_constants(rows: ScoredRows, objective: Objective, n_groups: int, streng
         share = _reliable(difference, variance, moves.variance_of_one / (PEOPLE_TRUSTED * n_groups))
         constant = constant[above] + share * difference
         enough = _people(rows.person, node, len(keys)) >= MIN_PEOPLE_OF_MASK
+        if rows.own is not None:
+            enough &= _who_share_exactly(rows.own & used, keys) >= FEWEST_PEOPLE
         if not enough.any():
             break
         depths.append(_depth(keys, constant, node, moves).only(enough))
@@ -260,6 +319,12 @@ def _told(objective: Objective, scores: Array) -> Array:
 
 def _people(person: Array, node: Array, n_nodes: int) -> Array:
     return np.bincount(np.unique(person * n_nodes + node) % n_nodes, minlength=n_nodes)
+
+
+def _who_share_exactly(own: Array, keys: Array) -> Array:
+    found, people = np.unique(own, return_counts=True)
+    place = np.minimum(np.searchsorted(found, keys), len(found) - 1)
+    return np.where(found[place] == keys, people[place], 0)
 
 
 def _depth(keys: Array, constant: Array, node: Array, moves: _Moves) -> Depth:

@@ -512,7 +512,8 @@ def calibrate_masks(training: Training) -> Training:
     rows = VirtualTable(_masked(request, table, masks), table)
     rows = rows if training.anchor is None else _who_shares(rows, "train_set")
     strength = request.settings.calibrate_masks
-    calibrate(training.model, request.engine.boosters, rows, request.objective, strength)
+    seed = child_seed(options.seed, CALIBRATION_SEED)
+    calibrate(training.model, request.engine.boosters, rows, request.objective, strength, seed)
     return training
 
 

@@ -107,9 +107,10 @@ def train(
           is the default for an ``xgb.DMatrix``
         - ``compact``: True merges virtual rows that are equal after masking, ``"auto"`` decides by a sample
         - ``calibrate_masks``: True adds one constant to the raw scores of everybody who shares the same groups, so that
-          the model is right on average for all who share at least these: Σ w·(f − y) = 0 over their virtual rows,
-          shrunk where people are few. It is a last round of trees that ask only what is missing. A number between 0 and
-          1 adds that share of each constant.
+          they are told on average what is justified: Σ w·e·(f − y) = 0 over the virtual rows of all who share at least
+          these groups, e being how much they resemble those who share exactly these; shrunk where people are few. It
+          is a last round of trees that ask only what is missing. A number between 0 and 1 adds that share of each
+          constant.
         - ``anchor``: an existing model of base features. A fitted estimator or pipeline of scikit-learn, a GLM of glum
           or statsmodels, a booster, a callable that returns raw scores, or ``"base"``, which trains one. People who
           share nothing get exactly its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ``

@@ -1,4 +1,7 @@
-"""``calibrate_masks``: right on average for all who share at least a mask, by a round of trees on what is missing."""
+"""``calibrate_masks``: right on average for those who share exactly a mask, by a round of trees on what is missing.
+
+Who resembles whom is estimated, so tests of the equation itself let all who share at least a mask count alike.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,12 @@ from sklearn.linear_model import LinearRegression
 import pucboost as puc
 from pucboost._engines import boosters_of
 from pucboost._losses import Logistic, Objective, Poisson, Softmax, SquaredError
-from pucboost._tables.sources import row_source
+from pucboost._tables.sources import SourceTable, row_source
 from pucboost._training import calibration as module
 from pucboost._training.calibration import PEOPLE_TRUSTED, MaskConstants, ScoredRows, mask_constants
+from pucboost._virtual.plan import plan_masks
+from pucboost._virtual.rows import MaskedRows, VirtualTable
+from pucboost.simulate import DiscreteFamily
 
 OPTIONAL = {"app": ["steps", "pulse"], "job": ["job"], "blood": ["glucose"]}
 JOBS = ["baker", "nurse", "pilot"]
@@ -79,6 +85,13 @@ def residuals(model: Any, loss: str = "l2", weight: Any = None) -> np.ndarray:
     return np.array([np.average(off[s == MASKS], axis=0, weights=w[s == MASKS]) for s in range(8)])
 
 
+@pytest.fixture
+def all_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everybody who shares at least a mask resemble those who share exactly it."""
+    monkeypatch.setattr(module, "_resemblance", lambda virtual, rows, seed: np.ones(len(virtual)))
+
+
+@pytest.mark.usefixtures("all_alike")
 @every_engine
 @pytest.mark.parametrize("loss", OUTCOMES)
 def test_residuals_of_every_mask_add_up_to_nothing(kit: EngineKit, loss: str) -> None:
@@ -87,6 +100,7 @@ def test_residuals_of_every_mask_add_up_to_nothing(kit: EngineKit, loss: str) ->
     assert np.abs(after).max() < 0.25 * np.abs(before).max()
 
 
+@pytest.mark.usefixtures("all_alike")
 @every_engine
 def test_weights_and_exposures_count(kit: EngineKit) -> None:
     """With an exposure e the book is Σ (e·f − y), with w = e."""
@@ -199,6 +213,7 @@ def test_files_copies_explanations_and_quotes_know_the_round(kit: EngineKit, tmp
         np.testing.assert_array_equal(quotes[name][can], puc.predict(booster, hidden)[can])
 
 
+@pytest.mark.usefixtures("all_alike")
 @every_engine
 def test_a_continued_model_keeps_its_constants_and_gets_new_ones(kit: EngineKit) -> None:
     first = train(kit, rounds=3)
@@ -212,6 +227,7 @@ def test_a_continued_model_keeps_its_constants_and_gets_new_ones(kit: EngineKit)
     assert without.puc_summary.mask_calibration == 0
 
 
+@pytest.mark.usefixtures("all_alike")
 @every_engine
 def test_refitting_makes_the_constants_again(kit: EngineKit) -> None:
     booster = train(kit, rounds=6, strength=0.9)
@@ -221,6 +237,7 @@ def test_refitting_makes_the_constants_again(kit: EngineKit) -> None:
     assert np.abs(residuals(again) - 2).max() < 0.3
 
 
+@pytest.mark.usefixtures("all_alike")
 @every_engine
 def test_people_who_share_nothing_keep_their_anchor(kit: EngineKit) -> None:
     anchor = LinearRegression().fit(X[["age"]].to_numpy(), SCORE)
@@ -265,6 +282,70 @@ def test_estimators_take_it() -> None:
     model.fit(X, SCORE)
     assert model.booster_.puc_summary.mask_calibration == 1.0
     assert model.best_iteration_ == 6
+
+
+# ----- who resembles whom, against the truth
+
+
+FAMILY = DiscreteFamily.random(2, 3, seed=4)
+TRAIN, OTHERS = FAMILY.sample(20_000, seed=0), FAMILY.sample(50_000, seed=1)
+FAMILY_PARAMS = {"optional": FAMILY.optional, "num_leaves": 4}
+
+
+def penalties(model: Any) -> np.ndarray:
+    """Return by how much those who share exactly each set are told too much."""
+    off = puc.predict(model, OTHERS.X) - FAMILY.puc_prediction(OTHERS.X)
+    sets = OTHERS.available @ [1, 2, 4]
+    return np.array([off[sets == s].mean() for s in range(8)])
+
+
+@every_engine
+def test_those_who_share_exactly_a_set_are_told_what_is_justified(kit: EngineKit, monkeypatch: Any) -> None:
+    """On average, and closer than if all who share at least the set counted alike."""
+    params = {**kit.params, **FAMILY_PARAMS, "objective": kit.objectives["binary"]}
+    found = []
+    for strength in (False, True, True):
+        if len(found) == 2:
+            monkeypatch.setattr(module, "_resemblance", lambda virtual, rows, seed: np.ones(len(virtual)))
+        model = puc.train({**params, "calibrate_masks": strength}, (TRAIN.X, TRAIN.y), 20)
+        found.append(float(np.sqrt(np.mean(penalties(model) ** 2))))
+    before, after, alike = found
+    assert after < 0.5 * before
+    assert after < 0.8 * alike
+
+
+def resembling(X: np.ndarray, optional: Any, seed: int = 0) -> tuple[ScoredRows, np.ndarray]:
+    """Return the virtual rows of a table, and who resembles whom."""
+    consent = puc.Consent.declare(optional, [f"x{j}" for j in range(X.shape[1])])
+    plan = plan_masks(consent.availability(X), "exhaustive")
+    virtual = VirtualTable(
+        MaskedRows(row_source(X), consent, plan), SourceTable.of(row_source(X), np.zeros(len(X)), None, name="a table")
+    )
+    person, masks = plan.rows_and_masks(0, len(plan), 1)
+    rows = ScoredRows(np.zeros((len(plan), 1)), np.zeros((len(plan), 1)), np.ones(len(plan)), masks, person)
+    return rows, module._resemblance(virtual, rows, seed)
+
+
+def test_resemblance_is_the_probability_of_sharing_exactly_what_is_shown() -> None:
+    rows, e = resembling(TRAIN.X, FAMILY.optional)
+    seen, at_least = (table.sum(axis=1) for table in FAMILY._observed)  # by cell and what is shown of each group
+    shown = TRAIN.X[rows.person].copy()
+    shown[:, 2:][(rows.masks[:, None] >> np.arange(3, dtype=np.uint64) & np.uint64(1)) == 0] = np.nan
+    truth = FAMILY._looked_up(seen / at_least, shown[:, :2], shown[:, 2:])
+    assert np.sqrt(np.mean((e - truth) ** 2)) < 0.05
+    assert np.corrcoef(e, truth)[0, 1] > 0.97
+
+
+def test_nobodys_own_choice_counts() -> None:
+    """Silence by a coin: those who withhold must not resemble those who withhold more than those who share do."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1_500, 6))
+    X[rng.random(1_500) < 0.5, 5] = np.nan
+    rows, e = resembling(X, [5])
+    nothing, silent = rows.masks == 0, np.isnan(X[rows.person, 5])
+    difference = e[nothing & silent].mean() - e[nothing & ~silent].mean()
+    assert abs(difference) < 3 * e[nothing].std() * math.sqrt(4 / 1_500)
+    assert e[nothing].std() > 0.05  # the trees have learned something by heart, but of others
 
 
 # ----- the constants, against a twin that follows the formulas in words, person by person
@@ -412,7 +493,7 @@ def test_no_events_are_no_certainty() -> None:
 def test_masks_that_nobody_had_get_those_of_their_parents() -> None:
     rows = virtual_rows(SquaredError(), n=200)
     kept = rows.masks != 7
-    fewer = ScoredRows(*(values[kept] for values in vars(rows).values()))
+    fewer = ScoredRows(*(values[kept] for values in vars(rows).values() if values is not None))
     found = mask_constants(fewer, SquaredError(), 3)
     last = 1 << found.order[-1]
     assert (
