@@ -1,31 +1,50 @@
-"""Docstrings on the site: links for the roles they use, and no word where a type says nothing."""
+"""Docstrings on the site: links for the roles they use, no word where a type says nothing, nothing said twice."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import griffe
 
 _ROLE = re.compile(r":(?:func|class|meth|attr|mod):`(?P<name>[\w.]+)`")
 
+LISTS = (
+    griffe.DocstringSectionKind.parameters,
+    griffe.DocstringSectionKind.attributes,
+)
+
 
 class Docstrings(griffe.Extension):
     """Changes docstrings and signatures before mkdocstrings shows them."""
 
-    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Replace roles such as ``:func:`` by references; a name without a place in the reference stays code."""
-        if obj.docstring is not None:
-            obj.docstring.value = _ROLE.sub(_reference, obj.docstring.value)
-
-    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
-        """Forget the type Any."""
-        _forget_any(cls.attributes.values())
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Come first: make references, and forget the type Any."""
+        for obj in _objects(pkg):
+            if obj.docstring is not None:
+                obj.docstring.value = _ROLE.sub(
+                    _reference, obj.docstring.value
+                )
+            if isinstance(obj, griffe.Function):
+                _forget_any(obj.parameters)
+            elif isinstance(obj, griffe.Attribute):
+                _forget_any([obj])
 
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
-        """Forget the type Any."""
-        _forget_any(func.parameters)
+        """Come after what others add to the arguments: join those that share a paragraph."""
+        _join(func)
+
+    def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Join arguments and attributes that share a paragraph."""
+        _join(cls)
+
+
+def _objects(obj: griffe.Object) -> Iterator[griffe.Object]:
+    yield obj
+    for member in obj.members.values():
+        if not member.is_alias:
+            yield from _objects(member)
 
 
 def _forget_any(
@@ -36,7 +55,29 @@ def _forget_any(
             one.annotation = None
 
 
+def _join(obj: griffe.Object) -> None:
+    if obj.docstring is not None:
+        for section in obj.docstring.parsed:
+            if section.kind in LISTS:
+                section.value = _joined(section.value)
+
+
+def _joined(documented: list[Any]) -> list[Any]:
+    """Return arguments with neighbours of the same description as one. The signature has the defaults."""
+    joined: list[Any] = []
+    for one in documented:
+        last = joined[-1] if joined else None
+        if last is None or one.description != last.description:
+            joined.append(one)
+            continue
+        last.name, last.value = f"{last.name}, {one.name}", None
+        if str(one.annotation) != str(last.annotation):
+            last.annotation = None
+    return joined
+
+
 def _reference(found: re.Match[str]) -> str:
+    """Return a reference for a role such as ``:func:``; a name without a place in the reference stays code."""
     name = found["name"]
     target = name if name.startswith("pucboost.") else f"pucboost.{name}"
     return f'<autoref identifier="{target}" optional><code>{name}</code></autoref>'
