@@ -496,21 +496,29 @@ def read_example(script: Path, result: Path) -> Example:
 
 
 def gallery(examples: Sequence[Example]) -> str:
-    """Return the page that lists the examples, each with its picture."""
+    """Return the page that shows all examples: the picture, what it is, what to look at."""
     parts = [
-        "# Examples",
-        "Each is a script of the repository that runs as it is; these pages show what it printed.",
+        "---\nhide: [toc]\n---",  # leaves the pictures its column
+        "# Gallery",
+        "Each picture was drawn when this site was built, by a script of the repository that runs as it is.",
+        '<div class="gallery" markdown>',
     ]
     for one in examples:
-        parts.append(
-            f"## [{one.title}]({one.name}.md)\n\n{one.description}"
-        )
+        title = one.title.removesuffix(", with a picture")
+        _, _, look = one.description.partition("What to look at: ")
         pictures = [name for name in one.saved if name.endswith(".png")]
-        parts += [
-            f"[![{one.title}]({one.name}/{name})]({one.name}.md)"
+        card = [
+            f"[![{title}]({one.name}/{name})]({one.name}.md)"
             for name in pictures
         ]
-    return "\n\n".join(parts) + "\n"
+        first_lines = "\n".join(one.printed.splitlines()[:8])
+        card = card or [fenced("text", first_lines)]
+        card += [
+            f"**[{title}]({one.name}.md)**",
+            look[:1].upper() + look[1:],
+        ]
+        parts += ["<div markdown>", *card, "</div>"]
+    return "\n\n".join([*parts, "</div>"]) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Every page of the built site on a wide and on a narrow screen: nothing is cut off. `.ci/run` builds it first."""
+"""The built site in a browser: nothing is cut off, everything can be read, also on paper. `.ci/run` builds it first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_tools import Page, browser, why_not
+from browser_tools import Page, axe_source, browser, why_not
 from pages import ROOT
 
 SITE = Path(os.environ.get("PUCBOOST_SITE", ROOT / "site"))
@@ -58,3 +58,40 @@ def test_nothing_is_cut_off(page: Page, width: int) -> None:
             if not shown or (fits and code):
                 wrong.append(f"{name}: {text!r} is wider than its column")
     assert not wrong, "\n".join(wrong)
+
+
+KINDS = ("index.html", "examples/index.html", "guides/audit.html", "evidence/everyday.html", "reference/audit.html")
+"""A page of each kind."""
+
+
+def open_in(page: Page, path: Path, dark: bool) -> None:
+    """Open a page in light or dark; the site keeps what it showed last."""
+    page.open(path, dark=dark)
+    page.evaluate("localStorage.clear()")
+    page.open(path, dark=dark)
+    assert page.evaluate("document.body.dataset.mdColorScheme") == ("slate" if dark else "default")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrast(page: Page, dark: bool) -> None:
+    """Text stands out from its background as WCAG AA asks for."""
+    axe = axe_source()
+    if axe is None:
+        pytest.skip("axe-core-python is not installed (pip install 'pucboost[browser]')")
+    wrong = []
+    for name in KINDS:
+        open_in(page, SITE / name, dark)
+        page.evaluate(UNFOLDED)
+        page.evaluate(f"{axe}; true")
+        found = page.evaluate("axe.run(document, {runOnly: ['color-contrast']})")
+        for violation in found["violations"]:
+            wrong += [f"{name}: {node['html'][:80]}: {node['any'][0]['message']}" for node in violation["nodes"]]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_dark_pages_print_dark_on_light(page: Page) -> None:
+    open_in(page, SITE / "guides/audit.html", dark=True)
+    page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    colour = "getComputedStyle(document.querySelector('.md-typeset p')).color.match(/[\\d.]+/g).slice(0, 3).map(Number)"
+    assert max(page.evaluate(colour)) < 100
+    assert page.evaluate("getComputedStyle(document.querySelector('.md-header')).display") == "none"
