@@ -137,7 +137,13 @@ def walk_rows(offsets: Array, start: int, lo: int, hi: int, rows_out: Array, cop
     """
     if lo >= hi:
         return
-    row = np.searchsorted(offsets, start + lo, side="right") - 1
+    row, above = 0, offsets.size  # offsets[row] ≤ start + lo < offsets[above], by halving
+    while above - row > 1:
+        middle = (row + above) // 2
+        if offsets[middle] <= start + lo:
+            row = middle
+        else:
+            above = middle
     for v in range(lo, hi):
         while offsets[row + 1] <= start + v:
             row += 1

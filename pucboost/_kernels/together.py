@@ -5,6 +5,9 @@ and again in the callers of these. With kernels that call kernels that call kern
 Here a kernel that is called by another one is only translated (*inner*); the kernel that Python calls (*outer*) is
 linked with all it needs, and optimised and made machine code of once.
 
+The rest saves time in numba's translation itself: passes that kernels do not need are left out, the type of an
+operation is found once, and an item of an array is read by a few instructions.
+
 This leans on how numba is built inside. If a version does not fit, a line in the log says so, and kernels are compiled
 in numba's own way: more slowly, to the same effect.
 """
@@ -24,9 +27,10 @@ from numba.core import cgutils, codegen, compiler
 from numba.core import types as numba_types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
-from numba.core.typing.templates import AttributeTemplate
+from numba.core.typing.templates import AttributeTemplate, Signature
 from numba.core.typing.typeof import typeof, typeof_impl
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, models, register_model, unbox
 from numba.np import arrayobj
@@ -90,6 +94,97 @@ def _all_linked(library: Any, seen: set[Any]) -> Iterator[Any]:
                 yield from _all_linked(one, seen)
 
 
+# ----- from typed Python to LLVM
+
+
+class _Lower(Lower):
+    """Numba's translation, but items of arrays, and the lesser and larger of two numbers, take no calls."""
+
+    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
+        array = self.typeof(value.name)
+        place = self._place(array, value, index, signature.args[1])
+        if place is None:
+            return super().lower_getitem(resty, expr, value, index, signature)
+        item = arrayobj.load_item(self.context, self.builder, array, place)
+        return self.context.cast(self.builder, item, signature.return_type, resty)
+
+    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
+        array = self.typeof(target_var.name)
+        place = self._place(array, target_var, index_var, signature.args[1])
+        if place is None:
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        item = self.loadvar(value_var.name)
+        item = self.context.cast(self.builder, item, self.typeof(value_var.name), signature.args[2])
+        item = self.context.cast(self.builder, item, signature.args[2], array.dtype)
+        return arrayobj.store_item(self.context, self.builder, array, item, place)
+
+    def _place(self, kind: Any, array_var: Any, index_var: Any, index_kind: Any) -> Any:
+        """Return the address of an item of an array in C order; None for other arrays and indices."""
+        several = isinstance(index_kind, types.BaseTuple)
+        kinds = tuple(index_kind) if several else (index_kind,)
+        if type(kind) is not types.Array or kind.layout != "C" or len(kinds) != kind.ndim:
+            return None
+        if self.context.enable_boundscheck or not all(isinstance(one, types.Integer) for one in kinds):
+            return None
+        builder, context = self.builder, self.context
+        array = context.make_array(kind)(context, builder, self.loadvar(array_var.name))
+        index = context.cast(builder, self.loadvar(index_var.name), self.typeof(index_var.name), index_kind)
+        place = None
+        for axis, one in enumerate(kinds):
+            number = builder.extract_value(index, axis) if several else index
+            number = context.cast(builder, number, one, types.intp if one.signed else types.uintp)
+            size = builder.extract_value(array.shape, axis)
+            if one.signed and not isinstance(number, ir.Constant):  # −1 is the last
+                below = builder.icmp_signed("<", number, number.type(0))
+                number = builder.select(below, builder.add(number, size), number)
+            elif one.signed and number.constant < 0:
+                number = builder.add(number, size)
+            place = number if place is None else builder.add(builder.mul(place, size), number)
+        return builder.gep(array.data, [place])
+
+    def _lower_call_normal(self, fnty: Any, expr: Any, signature: Any) -> Any:
+        if not _is_of_two(fnty, signature.args):
+            return super()._lower_call_normal(fnty, expr, signature)
+        builder, wanted = self.builder, signature.return_type
+        given = self.fold_call_args(fnty, signature, expr.args, expr.vararg, expr.kws)
+        a, b = (self.context.cast(builder, *one, wanted) for one in zip(given, signature.args, strict=True))
+        sign = "<" if fnty.typing_key is min else ">"
+        if isinstance(wanted, types.Float):
+            return builder.select(builder.fcmp_ordered(sign, b, a), b, a)
+        return builder.select((builder.icmp_signed if wanted.signed else builder.icmp_unsigned)(sign, b, a), b, a)
+
+
+def _is_of_two(function: Any, args: Any) -> bool:
+    """Return whether this is ``min`` or ``max`` of two numbers."""
+    numbers = [isinstance(one, types.Integer | types.Float) for one in args]
+    return type(function) is types.Function and function.typing_key in (min, max) and numbers == [True, True]
+
+
+_contexts: dict[int, Any] = {}
+
+
+def _with_memory(context: Any) -> Any:
+    """Return a typing context that remembers the types of operations; all else it shares with numba's."""
+    if id(context) not in _contexts:
+        known: dict[Any, Any] = {}
+
+        class Remembering(type(context)):  # type: ignore[misc]
+            def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+                if type(func) not in (types.Function, types.NumberClass) or kws:
+                    return super().resolve_function_type(func, args, kws)
+                plain = tuple(map(types.unliteral, args))
+                if _is_of_two(func, plain):
+                    return Signature(self.unify_types(*plain), plain, None)
+                key = id(func), tuple(args)
+                if key not in known:
+                    known[key] = func, super().resolve_function_type(func, args, kws)
+                return known[key][1]
+
+        _contexts[id(context)] = shared = object.__new__(Remembering)
+        shared.__dict__ = context.__dict__
+    return _contexts[id(context)]
+
+
 # ----- compilers
 
 _LEFT_OUT = {
@@ -104,6 +199,7 @@ _LEFT_OUT = {
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _InnerLowering(NativeLowering):
     _name = "pucboost_inner_lowering"
+    lowering_class = _Lower
 
     def run_pass(self, state: Any) -> bool:
         state.flags.no_compile = True
@@ -118,6 +214,7 @@ class _InnerLowering(NativeLowering):
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _OuterLowering(NativeLowering):
     _name = "pucboost_outer_lowering"
+    lowering_class = _Lower
 
     def run_pass(self, state: Any) -> bool:
         state.library = _Outer(state.targetctx.codegen(), state.func_id.func_qualname)
@@ -129,8 +226,12 @@ class _OuterLowering(NativeLowering):
 class _Compiler(CompilerBase):
     lowering: Any = _OuterLowering
 
+    def __init__(self, typingctx: Any, *args: Any, **options: Any) -> None:
+        super().__init__(_with_memory(typingctx), *args, **options)
+
     def define_pipelines(self) -> list[Any]:
         passes = PassManager("pucboost")
+        passes._ENFORCING = False  # checks after each pass, for who writes passes
         for one, what in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
             if one.__name__ not in _LEFT_OUT:
                 passes.add_pass(self.lowering if one is NativeLowering else one, what)

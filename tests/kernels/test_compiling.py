@@ -269,6 +269,29 @@ def test_tuples_by_reference() -> None:
     assert out.tolist() == [v + g * -0.5 + values[0] + 3 for v, g in zip(values, grid[1], strict=True)]
 
 
+def items_and_extremes(grid: Any, column: Any, i: Any, u: Any, out: Any) -> None:
+    out[0, 0], out[-1, -1], out[u, 0] = grid[i, u], grid[-2, i], column[i]  # these from the end, that not contiguous
+    out[i, 1] = column[np.int8(-1)] + grid[0, column.size - 1]
+    out[0, 2], out[0, 1] = min(grid[0, 0], i), max(u, 2)
+    out[u, 2] = min(max(grid[0, 2], grid[0, 1]), 1e300)  # the first of them is NaN
+    out[2, 0], out[2, 1] = max(np.nan, 1.0), min(i, np.uint64(3))
+
+
+def test_items_and_extremes_are_numbas() -> None:
+    found = []
+    for compile_it in (compiling.kernel, numba.njit):
+        grid = np.array([[1.5, -2, np.nan], [3, 4, 5]])
+        out, whole = np.zeros((3, 3)), np.zeros((3, 3), np.int32)
+        kernel = compile_it(items_and_extremes)
+        kernel(grid, grid[:, 0], np.int64(-1), np.uint64(1), out)
+        kernel(np.arange(6).reshape(2, 3), np.arange(4)[::2], np.int32(-2), np.uint8(1), whole)
+        found.append((out, whole))
+    for ours, numbas in zip(*found, strict=True):
+        np.testing.assert_array_equal(ours, numbas)
+        assert len(np.unique(ours)) > 4
+    assert not together._broken
+
+
 def test_only_the_outer_kernel_becomes_machine_code(cache: Path) -> None:
     source: dict[str, Any] = {"__name__": "builtins"}
     exec(SOURCE, source)
