@@ -39,6 +39,7 @@ from .translation import Translated, to_xgboost, with_defaults_under_consent
 from .xgboost_boosters import BOOSTERS, keep_categories, keep_leaf_params, leaf_params
 from .xgboost_data import (
     AfterRound,
+    EndIfSevered,
     KeepBoosters,
     XGBoostNetwork,
     checkpoint_callback,
@@ -162,6 +163,8 @@ class XGBoost(Engine):
         callbacks = _check_callbacks(hooks.callbacks)
         if hooks.checkpoints is not None:
             callbacks = [*(callbacks or ()), checkpoint_callback(hooks.checkpoints)]
+        if xgb.collective.is_distributed():
+            callbacks = [*(callbacks or ()), EndIfSevered()]
         given = params.values if own is None else _with_own_gradient(params.values, own)
         values, objective = take_objective(sample_rows(given, train.share_per_tree))
         if hooks.init_model is not None:

@@ -416,12 +416,33 @@ class XGBoostNetwork(Network):
         if len(endpoints) == 1:
             yield {}
             return
-        # Ranks follow the names of tasks in alphabetical order.
-        with CommunicatorContext(**endpoints[0], DMLC_TASK_ID=f"{rank:09d}", dmlc_retry=2, dmlc_timeout=_LONGEST_STEP):
-            yield {}
+        _RUNNING.append(threading.Event())
+        try:
+            # Ranks follow the names of tasks in alphabetical order.
+            task = f"{rank:09d}"
+            with CommunicatorContext(**endpoints[0], DMLC_TASK_ID=task, dmlc_retry=2, dmlc_timeout=_LONGEST_STEP):
+                yield {}
+        finally:
+            _RUNNING.clear()
 
     def sever(self) -> None:
-        """Do nothing: XGBoost itself notices that another worker is gone."""
+        """End the training after its round: XGBoost notices that another worker is gone, not that the client is."""
+        for training in _RUNNING:
+            training.set()
+
+
+_RUNNING: list[threading.Event] = []
+"""The training of this process, set when it is to end: one that was cancelled would otherwise grow all its trees, and
+the next one wait until then."""
+
+
+class EndIfSevered(xgb.callback.TrainingCallback):  # type: ignore[misc]
+    """Fails, so that the other workers do, too."""
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        if any(training.is_set() for training in _RUNNING):
+            raise xgb.core.XGBoostError("The training was given up.")
+        return False
 
 
 def _wait_for(tracker: RabitTracker) -> None:

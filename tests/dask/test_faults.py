@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -77,6 +78,24 @@ def test_a_worker_that_fails(client: Client, kit: EngineKit, kills: bool) -> Non
     assert (victim in client.nthreads()) is not kills  # who did not die is the same process
     booster = puc.dask.train(client, params_of(kit), rows, labels, 5)
     assert booster.puc_summary.source_rows == len(y)
+
+
+@pytest.mark.slow
+@every_distributed_engine
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no alarms here")
+def test_an_interrupted_training_ends_on_the_workers(client: Client, kit: EngineKit) -> None:
+    """One of a million rounds; the next one would wait for it, and give up after a minute."""
+    _, y, rows, labels = table()
+    puc.dask.train(client, params_of(kit), rows, labels, 2)  # compiled
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.setitimer(signal.ITIMER_REAL, 4)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            puc.dask.train(client, params_of(kit), rows, labels, 1_000_000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert puc.dask.train(client, params_of(kit), rows, labels, 5).puc_summary.source_rows == len(y)
 
 
 @pytest.mark.usefixtures("by_value")
