@@ -436,7 +436,7 @@ _RUNNING: list[threading.Event] = []
 the next one wait until then."""
 
 
-class EndIfSevered(xgb.callback.TrainingCallback):  # type: ignore[misc]
+class EndIfSevered(xgb.callback.TrainingCallback):
     """Fails, so that the other workers do, too."""
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
