@@ -42,6 +42,7 @@ from .studies import (
     several,
     sharers,
     small_sets,
+    soak,
     speed,
 )
 
@@ -81,6 +82,7 @@ PACKAGE = (
     in_one("audit_time", audit.time_study, "0 and 1"),
     load.STUDY,
     load.THREADS_STUDY,
+    soak.STUDY,
     leakage.STUDY,
 )
 

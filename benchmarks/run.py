@@ -8,6 +8,7 @@ works.
 from __future__ import annotations
 
 import argparse
+import os
 
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +16,7 @@ from rich.table import Table
 from .catalogue import SETS, STUDIES
 from .harness import report
 from .harness.running import OutOfTimeError, run_study
-from .harness.study import CORES, Rows, Study, from_study
+from .harness.study import CORES, MINUTES_VARIABLE, Rows, Study, from_study
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,9 +34,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--minutes", type=float, metavar="M", help="begin no unit of a study after so long; the next run resumes"
     )
+    parser.add_argument(
+        "--hours", type=float, metavar="H", help="how long load asks each engine, and soak goes on (default: 1/6 and 1)"
+    )
     given = parser.parse_args(arguments)
     if given.lanes is not None and given.lanes < 1:
         parser.error(f"--lanes must be at least 1, not {given.lanes}")
+    if given.hours is not None:
+        os.environ[MINUTES_VARIABLE] = f"{60 * given.hours:g}"  # which processes side by side read as well
     lanes = given.lanes or (1 if given.quick else min(2, CORES))
     console = Console(width=None if Console().is_terminal else 160)
     for name in dict.fromkeys(name for given_name in given.names for name in SETS.get(given_name, (given_name,))):

@@ -38,6 +38,7 @@ QUOTING = (ROOT / "docs" / "guides" / "engines.md",)
 # The cores this process may use where the system says so, else those of the machine.
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 THREADS_VARIABLE, LANES_VARIABLE = "PUCBOOST_BENCH_THREADS", "PUCBOOST_BENCH_LANES"
+MINUTES_VARIABLE = "PUCBOOST_BENCH_MINUTES"  # how long studies of load go on, if it is set
 THREADS = int(os.environ.get(THREADS_VARIABLE, 2))
 LANES = int(os.environ.get(LANES_VARIABLE, 1))  # processes that measure side by side, including this one
 

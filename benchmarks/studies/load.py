@@ -1,8 +1,8 @@
 """A process that serves for long: right answers to many threads at once, and memory that stays flat.
 
-Speed is not measured, so the kinds of load may run side by side, in processes of their own (``--lanes``).
-``PUCBOOST_BENCH_MINUTES`` says how long each engine is asked for predictions and quotes (10 if it is not set). Every
-answer is compared with the one that a single thread got before, bit for bit.
+Speed is not measured, so the kinds of load may run side by side, in processes of their own (``--lanes``). ``--hours``
+says how long each engine is asked for predictions and quotes (ten minutes if it is not given). Every answer is compared
+with the one that a single thread got before, bit for bit.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ import pandas as pd
 import pucboost as puc
 from benchmarks.data import insurance_like
 from benchmarks.harness.measuring import by, resident
-from benchmarks.harness.study import CORES, Row, Rows, Study, Table, Unit, as_it_is, part_of
+from benchmarks.harness.study import CORES, MINUTES_VARIABLE, Row, Rows, Study, Table, Unit, as_it_is, part_of
 from pucboost.demo import insurance_family
 from pucboost.simulate import DiscreteFamily
 
-MINUTES_VARIABLE = "PUCBOOST_BENCH_MINUTES"
 CLIENTS, TRAININGS_AT_ONCE = 8, 4
 ENGINES: dict[str, dict[str, Any]] = {
     "lightgbm": {"objective": "binary", "verbosity": -1, "num_threads": 1},
@@ -74,7 +73,7 @@ class Tally:
         """Return the line of the table. Memory counts from the second quarter on, when all is loaded and compiled."""
         if self.first_error:
             print(f"the first of {self.errors} errors: {self.first_error}", file=sys.stderr)
-        early, late = _quarter(self.resident, 1), _quarter(self.resident, 3)
+        early, late = quarter(self.resident, 1), quarter(self.resident, 3)
         return {
             "requests": f"{self.requests:,}",
             "errors": self.errors,
@@ -91,15 +90,20 @@ def _same(found: Any, expected: Any) -> bool:
     return np.array_equal(np.asarray(found), np.asarray(expected), equal_nan=not isinstance(found, str))
 
 
-def _quarter(numbers: Sequence[float], which: int) -> float:
+def quarter(numbers: Sequence[float], which: int) -> float:
     """Return the median over a quarter of the time, so that no single moment decides."""
     start, end = len(numbers) * which // 4, len(numbers) * (which + 1) // 4
     return statistics.median(numbers[start : max(end, start + 1)])
 
 
+def minutes_of(quick: bool, usual: float) -> float:
+    """Return how long to go on."""
+    return 0.02 if quick else float(os.environ.get(MINUTES_VARIABLE, usual))
+
+
 def units(quick: bool) -> list[Unit]:
     """List the kinds of load."""
-    minutes = 0.02 if quick else float(os.environ.get(MINUTES_VARIABLE, "10"))
+    minutes = minutes_of(quick, 10)
     trainings, audits = (2, 2) if quick else (100, 100)
     served = [
         Unit(

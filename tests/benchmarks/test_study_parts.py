@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from benchmarks.studies import (
     load,
     native_evidence,
     several,
+    soak,
 )
 from benchmarks.studies.audit_worlds import World, clustered, events, worlds
 from benchmarks.studies.scale import balance
@@ -347,3 +350,49 @@ def test_load_counts_what_went_wrong(capsys: pytest.CaptureFixture[str]) -> None
     assert (row["requests"], row["errors"], row["other results"], row["per second"]) == ("4", 1, 1, "2")
     assert row["growth, MB"] == "3.0"  # neither the start nor a single moment counts
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+# Soak
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ctrl-C between opening a file and the beginning of its block
+def test_soak_tells_faults_from_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What belongs to a fault is none of ours; all else is counted."""
+    running, count, failures = soak.Soak(True, tmp_path), itertools.count(), itertools.count()
+
+    def writes(world: soak.World) -> int:
+        (tmp_path / "large").write_bytes(bytes(2 * soak.LARGEST_FILE))
+        return 1
+
+    def leaves(world: soak.World) -> int:
+        (tmp_path / ".left").write_bytes(b"")
+        return 1
+
+    def fails(world: soak.World) -> int:
+        return 1 // (next(failures) == 0)  # not when it is learned
+
+    running.variants = {
+        "steps": [lambda world: [world.step() for _ in range(world.rounds + 1)]],
+        "writes": [writes],
+        "waits": [lambda world: time.sleep(0.05)],
+        "leaves": [leaves],
+        "differs": [lambda world: next(count)],
+        "fails": [fails],
+    }
+    running.outcomes = {what: soak.Outcomes() for what in running.variants}
+    running.learn()
+    for path in tmp_path.glob(".left"):
+        path.unlink()
+    for _ in range(300):
+        running.draw()
+    found = running.outcomes
+    for what in ("steps", "writes", "waits"):
+        assert found[what].calls > sum(found[what].faults.values()) > 0
+        assert (found[what].errors, found[what].other_results, found[what].files_left) == (0, 0, 0)
+    assert set(found["steps"].faults) <= {soak.MISTAKE, soak.INTERRUPT}
+    assert found["writes"].faults[soak.FULL] > 0 < found["waits"].faults[soak.INTERRUPT]
+    assert found["differs"].other_results > 20
+    assert found["fails"].errors > 20
+    assert found["leaves"].files_left > 20
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".left"))
