@@ -143,7 +143,7 @@ class Dataset(lgb.Dataset):
 
     def __repr__(self) -> str:
         shape = getattr(self.data, "shape", None)
-        if shape is None and self._handle is not None:  # the raw data are gone
+        if shape is None and is_constructed(self):  # the raw data are gone
             shape = self.num_data(), self.num_feature()
         if shape is not None:
             size = " × ".join(f"{n:,} {what}" for n, what in zip(shape, ("rows", "columns"), strict=False))
@@ -275,7 +275,12 @@ def whole_of(dataset: lgb.Dataset) -> lgb.Dataset | None:
 
 def field_of(dataset: lgb.Dataset, name: str) -> Any:
     """Return label or weight; on a constructed Dataset ``set_field`` may have set it."""
-    return getattr(dataset, name) if dataset._handle is None else dataset.get_field(name)
+    return dataset.get_field(name) if is_constructed(dataset) else getattr(dataset, name)
+
+
+def is_constructed(dataset: lgb.Dataset) -> bool:
+    """Return whether LightGBM holds a Dataset. One that it refused has an empty handle, which it would follow."""
+    return dataset._handle is not None and dataset._handle.value is not None
 
 
 # ----- a Dataset as a table

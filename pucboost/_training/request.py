@@ -37,7 +37,7 @@ from .._tables.sources import (
 )
 from .._virtual.merging import read_row_key
 from .._virtual.plan import check_augmentation, check_copies, check_max_virtual_rows
-from .datasets import is_read_by_us, read_dataset, whole_of
+from .datasets import is_constructed, is_read_by_us, read_dataset, whole_of
 
 if TYPE_CHECKING:
     from .._virtual.shared_plan import PlanPart
@@ -249,7 +249,7 @@ def plain_params(params: Mapping[str, Any] | None, dataset: lgb.Dataset) -> dict
 
 
 def _names_of(dataset: Any) -> list[str]:
-    if dataset._handle is not None:
+    if is_constructed(dataset):
         return list(dataset.get_feature_name())
     if isinstance(dataset.feature_name, list):
         return list(dataset.feature_name)

@@ -65,6 +65,18 @@ def test_constructed_subset_keeps_consent_and_weights() -> None:
     assert LIGHTGBM.model(puc.train(without, other, 4)) != expected
 
 
+@pytest.mark.parametrize("kind", [lgb.Dataset, puc.Dataset])
+@pytest.mark.parametrize("engine", ["lightgbm", "native"])
+def test_a_dataset_that_lightgbm_refused_can_be_trained_on(engine: str, kind: Any) -> None:
+    """It keeps an address of nothing, which ended the process."""
+    X, y = make_table(200)
+    data = kind(X, y)
+    with pytest.raises(lgb.basic.LightGBMError, match="metrics don't match"):
+        lgb.train({"objective": "regression", "metric": "multi_logloss", "verbosity": -1}, data, 1)
+    given = {"engine": engine, "optional": [5], "objective": "regression", "metric": "l2", **QUIET}
+    np.testing.assert_array_equal(puc.train(given, data, 2).predict(X), puc.train(given, kind(X, y), 2).predict(X))
+
+
 def test_degenerate_tables() -> None:
     X, y = make_table(100)
     constant, silent = X.copy(), X.copy()
