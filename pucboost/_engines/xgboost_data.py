@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,16 +50,19 @@ def virtual_matrix(
         "nthread": thread_parameter(params),
         "enable_categorical": bool(virtual.table.source.coded) or feature_types(train or virtual) is not None,
     }
-    if ref is None and virtual.bin_sample is not None:
-        ref = _bin_reference(virtual, virtual.bin_sample, given)
-        given["max_bin"] = None
-    kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
-    batches = MaskedBatches(virtual, virtual if train is None else train, cache)
-    try:
-        with unreadable_named(lambda: _people(virtual), virtual.table.names, feature_types(train or virtual)):
-            matrix = kind(batches, ref=ref, **given)
-    except StoppedError as stopped:
-        raise stopped.reason from None
+    with signals_held() as came:
+        if ref is None and virtual.bin_sample is not None:
+            ref = _bin_reference(virtual, virtual.bin_sample, given)
+            given["max_bin"] = None
+        kind = xgb.QuantileDMatrix if cache is None else xgb.ExtMemQuantileDMatrix
+        batches = MaskedBatches(virtual, virtual if train is None else train, cache, came)
+        try:
+            with unreadable_named(lambda: _people(virtual), virtual.table.names, feature_types(train or virtual)):
+                matrix = kind(batches, ref=ref, **given)
+        except StoppedError as stopped:
+            if stopped.reason is not None:
+                raise stopped.reason from None
+            raise
     for page in () if cache is None else cache.iterdir():
         page.chmod(0o600)
     return matrix
@@ -122,11 +126,34 @@ def _bin_reference(virtual: VirtualTable, sample: BinSample, given: dict[str, An
 
 
 class StoppedError(Exception):
-    """Ctrl-C while XGBoost reads batches. It passes on what is an Exception; all else is lost on the way through C."""
+    """What ends the reading of batches besides an Exception. XGBoost passes on those; all else is lost in C++."""
 
-    def __init__(self, reason: BaseException) -> None:
+    def __init__(self, reason: BaseException | None = None) -> None:
         super().__init__(repr(reason))
         self.reason = reason
+
+
+@contextmanager
+def signals_held() -> Iterator[Callable[[], bool]]:
+    """Hold back Ctrl-C and SIGTERM to the end, and yield a function that tells whether there was any.
+
+    Their handlers may raise at any moment. Within a call from C++ that would be ignored, and XGBoost go on with a batch
+    that is not there: an error about missing rows, or the end of the process.
+    """
+    came: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # the only one in which handlers run
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    held = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for one in came:
+            held[signal.Signals(one)](one, None)
 
 
 class MaskedBatches(xgb.DataIter):
@@ -135,10 +162,12 @@ class MaskedBatches(xgb.DataIter):
     With a folder ``cache``, XGBoost keeps its bins there, one page per batch.
     """
 
-    def __init__(self, virtual: VirtualTable, named_like: VirtualTable, cache: Path | None = None) -> None:
+    def __init__(
+        self, virtual: VirtualTable, named_like: VirtualTable, cache: Path | None, is_stopped: Callable[[], bool]
+    ) -> None:
         # XGBoost makes the prefix unique for each matrix.
         super().__init__(cache_prefix=None if cache is None else str(cache / "bins"))
-        self._rows = virtual.rows
+        self._rows, self._is_stopped = virtual.rows, is_stopped
         self._info = {
             "label": virtual.label(),
             "weight": virtual.weight(),
@@ -163,6 +192,8 @@ class MaskedBatches(xgb.DataIter):
 
     def next(self, input_data: Callable[..., None]) -> bool:
         """Hand over the next batch with its labels, weights and base margins; return whether there was one."""
+        if self._is_stopped():
+            raise StoppedError
         try:
             return self._next(input_data)
         except Exception:

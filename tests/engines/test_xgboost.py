@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -315,17 +316,36 @@ def test_values_that_xgboost_does_not_take_are_named() -> None:
 
 
 @pytest.mark.parametrize("call", range(4))
-def test_an_interrupt_while_batches_are_read_is_one(call: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C code stands between: what is no Exception would be lost, and XGBoost complain of rows that are missing."""
+@pytest.mark.parametrize("raised", [True, False])
+def test_an_interrupt_while_batches_are_read_is_one(call: int, raised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C++ stands between: what is no Exception would be lost, and XGBoost go on with a batch that is not there."""
     X, y = make_table(200)
     read, calls = MaskedBatches._next, itertools.count()
 
     def pressed(self: MaskedBatches, input_data: Any) -> bool:
         if next(calls) == call:
-            raise KeyboardInterrupt
+            if raised:
+                raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return read(self, input_data)
 
     monkeypatch.setattr(MaskedBatches, "_next", pressed)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1)
+    assert signal.getsignal(signal.SIGINT) is before
     puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1)
+
+
+def test_an_interrupt_between_two_batches_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In XGBoost's own Python, where it would end the process."""
+    X, y = make_table(200)
+    wrapped = xgb.DataIter._handle_exception
+
+    def pressed(self: xgb.DataIter, *args: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return wrapped(self, *args)
+
+    monkeypatch.setattr(xgb.DataIter, "_handle_exception", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        puc.train({**XGBOOST.params, "optional": OPTIONAL}, puc.Dataset(X, y), 1)
