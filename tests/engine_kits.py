@@ -23,6 +23,7 @@ from pucboost._engines import ENGINES, engine_named
 from pucboost._engines.base import Hooks
 from pucboost._engines.lightgbm_boosters import without_ranges
 from pucboost._engines.native import engine as beginning
+from pucboost._engines.native import grower
 from pucboost._engines.native.pool import People
 from pucboost._tables.sources import ArraySource
 from pucboost._training.request import TrainingRequest
@@ -301,7 +302,7 @@ class _Native(_LightGBM):
     ) -> Any:
         """The oracle of law 3: the same grower on the materialised table, every virtual row a person of its own.
 
-        Bins are those of the people.
+        Bins are those of the people, and trees may begin with what the people may withhold.
         """
         params = {**self.params, "optional": OPTIONAL, **params}
         data = puc.Dataset(X, y, weight=weight, init_score=init_score)
@@ -309,13 +310,22 @@ class _Native(_LightGBM):
         assert request is not None
         training = Training.of(request, seed=mask_seed)
         virtual = run(training, *TABLE_STEPS, plan, *VIRTUAL_STEPS).virtual
-        of_people = beginning.bins_and_layout
+        of_people, comes_first = beginning.bins_and_layout, grower._comes_first
+        groups: list[Any] = []
+        begins = request.params.silence_first and virtual.rows.plan.scheme != "none"
 
         def without_groups(_: Any, *given: Any) -> Any:
             bins, layout = of_people(virtual, *given)
+            groups.append(layout.group)
             return bins, replace(layout, group=np.full_like(layout.group, -1))
 
-        with patch.object(beginning, "bins_and_layout", without_groups):
+        def as_of_people(bins: Any, layout: Any, growth: Any, monotone: Any) -> Any:
+            return comes_first(bins, replace(layout, group=groups[-1]), replace(growth, silence_first=begins), monotone)
+
+        with (
+            patch.object(beginning, "bins_and_layout", without_groups),
+            patch.object(grower, "_comes_first", as_of_people),
+        ):
             return request.engine.train(_Materialised.of(virtual), request.params, None, Hooks(init_model=init_model))
 
 

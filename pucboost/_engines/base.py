@@ -69,6 +69,8 @@ class EngineParams:
     options: RunOptions = RunOptions()
     objective: Objective | None = None
     """The loss in closed form; None for a callable, or a loss that has none here."""
+    silence_first: bool = False
+    """Whether some trees begin with what is missing of optional columns."""
     needs_events: bool = False
     """Whether the engine fails if a worker has no label above 0."""
 

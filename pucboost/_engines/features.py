@@ -18,7 +18,16 @@ from . import ENGINES, engine_named
 from .names import MAIN_METRIC, RANKING, is_true, main_objective, value_of
 
 Request: TypeAlias = Mapping[str, Any]
-_OWN = ("compact", "anchor", "calibrate_masks", "external_memory", "plan", "shuffled", "keep_training_booster")
+_OWN = (
+    "compact",
+    "anchor",
+    "calibrate_masks",
+    "silence_first",
+    "external_memory",
+    "plan",
+    "shuffled",
+    "keep_training_booster",
+)
 """Keys of a request that are not parameters of an engine."""
 
 
@@ -351,6 +360,16 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature("Merged rows", {"compact": True}),
     Feature("Calibrated masks", {"calibrate_masks": True}),
+    Feature(
+        "Trees that begin with what is missing",
+        {"silence_first": True},
+        _own("silence_first"),
+        {
+            name: f"silence_first: {title} chooses all splits of its trees by itself. Use engine='native', or leave "
+            "silence_first out."
+            for name, title in (("lightgbm", "LightGBM"), ("xgboost", "XGBoost"))
+        },
+    ),
     # The round that calibrates is a tree over all groups, with one value per leaf, that is added to the others.
     Feature(
         "Calibrated masks with interaction constraints",

@@ -58,6 +58,7 @@ OWN_KEYS = (
     "external_memory",
     "compact",
     "calibrate_masks",
+    "silence_first",
     "anchor",
     "anchor_strength",
     "expect_shared",
@@ -91,6 +92,7 @@ class Settings:
     copies: float | None = None
     compact: bool | str = False
     calibrate_masks: float = 0.0
+    silence_first: bool | None = None
     anchor: Any = None
     anchor_strength: float | None = None
     max_virtual_rows: int | None = None
@@ -159,6 +161,7 @@ def split_params(params: Mapping[str, Any] | None) -> tuple[Settings, dict[str, 
             copies=None if copies is None else check_copies(copies),
             compact=compact or False,
             calibrate_masks=_check_calibrate_masks(own.get("calibrate_masks")),
+            silence_first=_check_silence_first(own.get("silence_first")),
             anchor=_check_anchor(own.get("anchor")),
             anchor_strength=_check_anchor_strength(own.get("anchor_strength"), own.get("anchor")),
             max_virtual_rows=None if max_rows is None else check_max_virtual_rows(max_rows),
@@ -199,6 +202,12 @@ def _check_calibrate_masks(value: Any) -> float:
             f"calibrate_masks must be True, False or a strength from 0 (nothing) to 1 (True), got {value!r}."
         )
     return float(value)
+
+
+def _check_silence_first(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"silence_first must be True or False, got {value!r}.")
+    return value if value is None else bool(value)
 
 
 def _check_external_memory(folder: Any) -> Path | None:
@@ -438,6 +447,7 @@ class TrainingRequest:
         asked |= {
             "anchor": settings.anchor,
             "calibrate_masks": settings.calibrate_masks if consent.n_groups else None,
+            "silence_first": settings.silence_first,
             "external_memory": settings.external_memory,
             "keep_training_booster": keeps_data,
             "under_consent": consent.n_groups > 0,

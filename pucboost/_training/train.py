@@ -111,6 +111,8 @@ def train(
           these groups, e being how much they resemble those who share exactly these; shrunk where people are few. It
           is a last round of trees that ask only what is missing. A number between 0 and 1 adds that share of each
           constant.
+        - ``silence_first``: False has the native engine grow LightGBM's trees. By default the first split of every
+          fifth tree is the best one on what is missing of optional columns, which is else learned slowly.
         - ``anchor``: an existing model of base features. A fitted estimator or pipeline of scikit-learn, a GLM of glum
           or statsmodels, a booster, a callable that returns raw scores, or ``"base"``, which trains one. People who
           share nothing get exactly its prediction, and the result is an ``AnchoredModel``. With ``anchor_strength=λ``

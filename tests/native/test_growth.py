@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import lightgbm as lgb
@@ -15,7 +15,7 @@ from twins.growth import Feature, NaiveGrower, NaiveTree, Rules
 import pucboost as puc
 from pucboost._engines.native.bins import BinParams, Bins, ColumnSample, find_bins, find_layout
 from pucboost._engines.native.engine import read_growth_params
-from pucboost._engines.native.grower import Crew, Grower, bag_probability
+from pucboost._engines.native.grower import EVERY, Crew, Grower, bag_probability
 from pucboost._engines.native.kernels import codes, histograms
 from pucboost._engines.native.kernels.growth import Tree
 from pucboost._engines.native.losses import Filler, Picks
@@ -70,6 +70,7 @@ class Grown:
     bins: Bins
     gradients: RandomGradients
     table: Any
+    optional: list[int]
 
     def twin(self) -> NaiveTree:
         """Grow the tree that the twin finds on the same bag, with the same rounded gradients."""
@@ -84,10 +85,14 @@ class Grown:
             scale = 2.0 ** np.floor(np.log2(most))
             rounded.append(np.floor(values * np.float32(scale) + np.float32(0.5)).astype(float) / scale)
         monotone = params.monotone_constraints or (0,) * len(self.bins)
+        optional = self.optional
         features = [
-            Feature(one.n_bins if one.can_split else 0, one.has_missing, one.categories is not None, sign)
-            for one, sign in zip(self.bins.features, monotone, strict=True)
-        ]
+            Feature(
+                one.n_bins if one.can_split else 0, one.has_missing, one.categories is not None, sign,
+                f in optional and one.has_missing and sign == 0,
+            )
+            for f, (one, sign) in enumerate(zip(self.bins.features, monotone, strict=True))
+        ]  # fmt: skip
         rules = Rules(**{name: getattr(params, name) for name in Rules.__dataclass_fields__})
         rows = [bins_of_row(row, self.bins) for row in self.table[picked]]
         return NaiveGrower(rows, *rounded, features, rules).grow()
@@ -103,6 +108,7 @@ def grown(
     share: float = 1.0,
     max_bin: int = 12,
     seed: int = 0,
+    silence_first: bool = False,
 ) -> Grown:
     """Grow one tree on the pool of a virtual table."""
     consent = virtual.rows.consent
@@ -113,9 +119,10 @@ def grown(
     table = virtual.rows.materialise()
     gradients = RandomGradients(pool, table, seed)
     with Crew(threads) as crew:
-        grower = Grower(pool, bins, layout, read_growth_params({**SMALL, **params}), gradients, share, crew)
-        (tree,) = grower.step(0)
-    return Grown(tree, grower, bins, gradients, table)
+        growth = replace(read_growth_params({**SMALL, **params}), silence_first=silence_first)
+        grower = Grower(pool, bins, layout, growth, gradients, share, crew)
+        (tree,) = grower.step(EVERY - 1)  # which may begin with what is missing
+    return Grown(tree, grower, bins, gradients, table, consent.group_columns.tolist())
 
 
 def assert_same(tree: Tree, naive: NaiveTree) -> None:
@@ -198,6 +205,43 @@ def test_categories(levels: int, params: dict[str, Any]) -> None:
     assert any(split.left_bins is not None for _, split in naive.splits)
     assert_same(one.tree, naive)
     assert_same(two.tree, naive)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"lambda_l1": 2.0, "lambda_l2": 3.0, "path_smooth": 4.0},
+        {"max_depth": 3},
+        {"monotone_constraints": [0, 0, 0, 1, 0, 0, 0]},
+        {"monotone_constraints": [0, 0, 0, 1, 0, -1, 0], **INTERMEDIATE},
+    ],
+    ids=str,
+)
+def test_trees_that_begin_with_what_is_missing(params: dict[str, Any]) -> None:
+    for categorical in ((), (1, 4)):
+        virtual = categories(9) if categorical else numbers()
+        given: dict[str, Any] = {"categorical": categorical, "max_bin": 30 if categorical else 12}
+        one, three = (grown(virtual, params, threads=n, silence_first=True, **given) for n in (1, 3))
+        naive = one.twin()
+        _, first = naive.splits[0]
+        assert first.feature in one.optional
+        assert (first.bin, first.missing_left) == (one.bins.features[first.feature].n_bins - 1, False)
+        assert not (params.get("monotone_constraints") or [0] * 7)[first.feature]
+        assert_same(one.tree, naive)
+        assert_same(three.tree, naive)
+
+
+def test_when_no_tree_begins_with_what_is_missing() -> None:
+    """Where that would narrow the tree or take much of it, and where nothing is gained by it."""
+    for params in ({"num_leaves": 7}, {"max_depth": 2}, {"interaction_constraints": [[0, 1, 3], [2, 4], [5, 6]]}):
+        with_it, without = (grown(numbers(), params, silence_first=flag) for flag in (True, False))
+        assert with_it.tree.feature.tolist() == without.tree.feature.tolist()
+        assert_same(with_it.tree, without.twin())
+    little_gain = grown(numbers(), {"min_gain_to_split": 400.0}, silence_first=True)
+    naive = little_gain.twin()
+    assert naive.splits[0][1].feature not in little_gain.optional
+    assert_same(little_gain.tree, naive)
 
 
 def test_bundles_change_nothing() -> None:

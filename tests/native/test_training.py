@@ -370,3 +370,29 @@ def test_a_forest_cannot_be_continued() -> None:
             y=CLASSES,
             init_model=lgb.train({"verbosity": -1}, lgb.Dataset(X, Y), 1),
         )
+
+
+def test_silence_first_is_the_default_where_something_is_withheld() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = X.sum(axis=1)
+    X[rng.random(600) < 0.4, 2] = np.nan
+
+    def trees(**params: object) -> str:
+        given = {"engine": "native", "objective": "l2", "verbosity": -1, "num_threads": 1, "num_leaves": 8, **params}
+        text = puc.train(given, puc.Dataset(X, y), 10).model_to_string()
+        return str(text[text.index("Tree=0") : text.index("end of trees")])
+
+    def beginnings(text: str) -> list[str]:
+        return [line.split("=")[1].split()[0] for line in text.splitlines() if line.startswith("split_feature=")]
+
+    default = trees(optional=[2])
+    assert default == trees(optional=[2], silence_first=True) != trees(optional=[2], silence_first=False)
+    assert beginnings(default)[4::5] == ["2", "2"]
+    plain = {"optional": [2], "augmentation": "none"}
+    assert trees() == trees(silence_first=False)
+    assert trees(**plain) == trees(**plain, silence_first=False)
+    with pytest.raises(ValueError, match="silence_first must be True or False, got 'yes'"):
+        trees(optional=[2], silence_first="yes")
+    with pytest.raises(ValueError, match="silence_first: LightGBM chooses all splits of its trees by itself"):
+        trees(optional=[2], silence_first=True, engine="lightgbm")

@@ -25,6 +25,8 @@ class Feature:
     has_missing: bool
     categorical: bool = False
     monotone: int = 0
+    comes_first: bool = False
+    """Whether the first split may be on whether it is missing."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Rules:
     min_data_per_group: int = 100
     interaction_constraints: Sequence[Sequence[int]] | None = None
     intermediate: bool = False
+    silence_first: bool = False
 
 
 @dataclass
@@ -105,7 +108,8 @@ class NaiveGrower:
         everybody = list(range(len(self.rows)))
         start = self.output(everybody, float(len(everybody)), self.rules.lambda_l2, None, -math.inf, math.inf)
         tree = NaiveTree(leaves=[NaiveLeaf(everybody, start)])
-        best = [self.best_split(tree.leaves[0])]
+        first = self.split_on_missing(tree.leaves[0]) if self.rules.silence_first else None
+        best = [first or self.best_split(tree.leaves[0])]
         while len(tree.leaves) < self.rules.num_leaves:
             number = max(range(len(best)), key=lambda k: best[k].gain if best[k] else -math.inf)  # type: ignore[union-attr]
             split = best[number]
@@ -193,6 +197,20 @@ class NaiveGrower:
                     best = split
             if most <= TOLERANCE * abs(least) and rules.max_delta_step == 0:
                 leaf.barren.add(f)
+        return best
+
+    def split_on_missing(self, leaf: NaiveLeaf) -> Split | None:
+        """Return the best split that parts who has a value from who has none; None if none gains anything."""
+        least = self.gain(leaf.rows, leaf.value, self.rules.lambda_l2) + self.rules.min_gain_to_split
+        best: Split | None = None
+        for f, feature in enumerate(self.features):
+            if not feature.comes_first or len(leaf.rows) < 2 * self.rules.min_data_in_leaf:
+                continue
+            values = frozenset(range(feature.n_bins)) if feature.categorical else None
+            split = Split(0.0, f, feature.n_bins - 1, values, False, self.rules.lambda_l2)
+            split.gain = self.split_gain(leaf, split) - least
+            if split.gain > TOLERANCE * abs(least) and (best is None or split.gain > best.gain * (1 + TOLERANCE)):
+                best = split
         return best
 
     def allowed(self, leaf: NaiveLeaf) -> list[int]:

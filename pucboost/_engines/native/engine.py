@@ -11,6 +11,7 @@ import copy
 import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -92,7 +93,11 @@ class Native(LightGBMLike):
         values = with_value(values, "num_iterations", rounds)
         # Per row: a mask, its place and its scores, and part of a person's codes.
         row_bytes = 24 + 4 * max(1, options.n_classes)
-        return EngineParams(values, rounds, row_bytes, 1, options=options, objective=self.objective(values))
+        silence_first = asked.get("silence_first") is not False
+        objective = self.objective(values)
+        return EngineParams(
+            values, rounds, row_bytes, 1, options=options, objective=objective, silence_first=silence_first
+        )
 
     def objection(self, table: SourceTable, params: EngineParams) -> str | None:
         """Return which column has too many categories for a byte, so that some people's could not be told apart."""
@@ -126,7 +131,9 @@ class Native(LightGBMLike):
         values = copy.deepcopy(params.values)
         # Threads wait for each other by spinning, so more of them than cores would only slow each other down.
         with Crew(min(train.rows.threads, thread_count(None))) as crew:
-            booster = _begin(train, values, valid or (), crew, init_model=hooks.init_model, own=own)
+            booster = _begin(
+                train, values, valid or (), crew, params.silence_first, init_model=hooks.init_model, own=own
+            )
             own_set = next((name for table, name in valid or () if table is None), None)
             if own_set is not None:
                 booster.set_train_data_name(own_set)
@@ -164,7 +171,10 @@ class Native(LightGBMLike):
             for fold in range(len(folds)):
                 train, held_out, fold_values = build(fold, dict(values))
                 sets = [(None, "train")] if options.eval_train_metric else []
-                booster = _begin(train, fold_values, [*sets, (held_out, "valid")], crew, init_model=options.init_model)
+                booster = _begin(
+                    train, fold_values, [*sets, (held_out, "valid")], crew, params.silence_first,
+                    init_model=options.init_model,
+                )  # fmt: skip
                 model.boosters.append(booster.set_train_data_name("train"))
 
             def evaluate() -> list[Any]:
@@ -325,6 +335,7 @@ def _begin(
     params: dict[str, Any],
     valid: Validation,
     crew: Crew,
+    silence_first: bool,
     *,
     init_model: Any = None,
     own: OwnGradient | None = None,
@@ -340,6 +351,9 @@ def _begin(
         with_value(params, "objective", "none") if callable(given) else params, train.table, n_classes
     )
     growth_params, categorical = read_growth_params(params), categorical_columns(booster)
+    # On people as they are, what is missing tells what silence says: then LightGBM's trees are meant.
+    silence_first &= train.rows.plan.scheme != "none"
+    growth_params = replace(growth_params, silence_first=silence_first)
     rare = _rare_categories(train, params, categorical)
     bins, layout = bins_and_layout(rare.pooled(train), params, categorical)
     before = None if init_model is None else _loaded(init_model)

@@ -183,6 +183,8 @@ class GrowthParams:
     bagging_seed: int
     feature_seed: int
     extra_seed: int
+    silence_first: bool = False
+    """Whether some trees begin with what is missing; pucboost's own."""
 
 
 class Grower:
@@ -257,6 +259,7 @@ class Grower:
         tree_number = number * len(self.pool.scores) + class_index
         job = signals.whole
         job[kernel.BAG_ROWS], job[kernel.CLASS], job[kernel.LOSS] = n, class_index, self.filler.loss
+        job[kernel.SILENCE_FIRST] = number % EVERY == EVERY - 1 and self._features.comes_first.any()
         if self.filler.loss < 0:
             # The second half of the packed gradients is not in use before the tree grows.
             floats = bag.other_packed.view(np.float32)
@@ -365,7 +368,7 @@ class Grower:
             limits=kernel.Limits(
                 params.max_depth, float(params.min_data_in_leaf), params.min_sum_hessian_in_leaf,
                 params.min_gain_to_split, params.feature_fraction_bynode, params.extra_trees, params.intermediate,
-                np.uint64(0),
+                np.uint64(0), False,
             ),
             penalties=Penalties(
                 params.lambda_l1, params.lambda_l2, params.max_delta_step, params.path_smooth,
@@ -438,8 +441,33 @@ def _features(bins: Bins, layout: Layout, params: GrowthParams) -> kernel.Featur
         categorical=categorical,
         monotone=monotone,
         used=(np.asarray(layout.column) >= 0).astype(np.int64),
+        comes_first=_comes_first(bins, layout, params, monotone),
         together=together,
     )
+
+
+EVERY = 5
+"""Every fifth tree may begin with what is missing. With more of them smooth truths come closer, and held-out losses
+rise on some real tables."""
+
+FEWEST_LEAVES = 8
+"""In smaller trees one split is too large a part of what they can learn."""
+
+
+def _comes_first(bins: Bins, layout: Layout, params: GrowthParams, monotone: Array) -> Array:
+    """Return of which features some trees may first ask whether they are missing: of optional ones.
+
+    What depends on which values are missing is learned slowly: a split on it gains a little in every part of a tree,
+    but seldom most in any. As the first one it serves the whole tree. Not where it would narrow the tree: to the
+    columns that may meet it, or to one side of a bound.
+    """
+    out = np.zeros(len(monotone), dtype=np.int64)
+    deep_enough = params.num_leaves >= FEWEST_LEAVES and not 0 < params.max_depth < 3
+    if params.silence_first and deep_enough and params.interaction_constraints is None:
+        for f, column in enumerate(layout.column):
+            is_optional = column >= 0 and layout.group[column] >= 0
+            out[f] = is_optional and bins.features[f].has_missing and monotone[f] == 0
+    return out
 
 
 def _empty_tree(leaves: int) -> Tree:

@@ -66,6 +66,8 @@ class Features(NamedTuple):
     """−1, 0 or 1."""
     used: Array
     """Whether this tree may split on it."""
+    comes_first: Array
+    """Whether trees may begin with whether it is missing."""
     together: Array
     """Interaction constraints: sets × features. Without any set, all features may meet."""
 
@@ -93,6 +95,8 @@ class Limits(NamedTuple):
     """Whether monotone leaves are bounded by the values of those on the other side, not by the middle of a split."""
     key: Any
     """Of this tree's random numbers (uint64)."""
+    silence_first: Any
+    """Whether the first split is on what is missing, if anything is gained by that."""
 
 
 class Bag(NamedTuple):
@@ -409,6 +413,7 @@ def grow_tree(
     small: Any = np.int64(0)
     n: Any = np.int64(1)
     by_column: Any = False
+    on_missing: Any = limits.silence_first
     while True:
         # The histogram of the smaller child (or of the root), and the other one by subtraction.
         if by_column:
@@ -430,19 +435,28 @@ def grow_tree(
             number = right if side == 1 else left
             leaves.born[number] = 2 * n + side
             search_leaf(
-                thread, side, number, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves, scratch
-            )
+                thread, side, number, on_missing, features, cells, limits, penalties, rules, bag, shared, c0, c1,
+                leaves, scratch,
+            )  # fmt: skip
         if not wait_for_all(arrivals, threads):
             return 0
         for side in range(2 if right >= 0 else 1):
             take_best(right if side == 1 else left, side, threads, shared, leaves)
+        if on_missing and not best[0, GAIN] > 0.0:  # as in any other tree
+            wait_for_all(arrivals, threads)
+            search_leaf(
+                thread, 0, 0, False, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves, scratch
+            )
+            wait_for_all(arrivals, threads)
+            take_best(0, 0, threads, shared, leaves)
+        on_missing = False
         if limits.intermediate and right >= 0:  # what the new values mean for splits that were found before
             for number in range(n):
                 if leaves.changed[number] and number != left and number != right:
                     wait_for_all(arrivals, threads)
                     search_leaf(
-                        thread, 0, number, features, cells, limits, penalties, rules, bag, shared, c0, c1, leaves,
-                        scratch,
+                        thread, 0, number, False, features, cells, limits, penalties, rules, bag, shared, c0, c1,
+                        leaves, scratch,
                     )  # fmt: skip
                     wait_for_all(arrivals, threads)
                     take_best(number, 0, threads, shared, leaves)
@@ -484,10 +498,10 @@ def grow_tree(
 DRAW, GROW, ADD, LEAVE = range(4)
 """Jobs: draw a bag; grow a tree on it; add a tree to the scores; leave the kernel."""
 
-JOB, THREADS, BAG_ROWS, CLASS, LOSS, LEAVES, NODES, N_TESTS, N_PARTS = range(9)
+JOB, THREADS, BAG_ROWS, CLASS, LOSS, SILENCE_FIRST, LEAVES, NODES, N_TESTS, N_PARTS = range(10)
 """Where the numbers of a job stand in ``signals.whole``: what, how many threads, the size of the bag, the class, the
-loss (−1 if gradients are there already), the leaves of the grown tree; the nodes of the tree to add, its tests and
-their parts."""
+loss (−1 if gradients are there already), whether the tree begins with what is missing, its leaves; the nodes of the
+tree to add, its tests and their parts."""
 
 SCALE_G, SCALE_H, CONSTANT, START = range(4)
 """Where these stand in ``bag.numbers``; the start of the first class comes last."""
@@ -664,7 +678,7 @@ def _grow(thread: Any, signals: Any, pool: Any, bag: Any, growth: Any, leaves: A
     given = growth.limits
     limits = Limits(
         given.max_depth, given.min_rows, given.min_hessian, given.min_gain, given.per_node, given.extra_trees,
-        given.intermediate, signals.keys[TREE_KEY],
+        given.intermediate, signals.keys[TREE_KEY], signals.whole[SILENCE_FIRST] > 0,
     )  # fmt: skip
     n_leaves = grow_tree(
         thread, threads, n * thread // threads, n * (thread + 1) // threads, len(growth.tree.leaf_value), rows,

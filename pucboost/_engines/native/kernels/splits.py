@@ -349,12 +349,13 @@ def allowed_features(features: Any, path: Array, number: Any, limits: Any, node:
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def find_split(
-    leaf: Any, features: Any, cells: Any, limits: Any, penalties: Any, rules: Any, bag: Any,
+    leaf: Any, on_missing: Any, features: Any, cells: Any, limits: Any, penalties: Any, rules: Any, bag: Any,
     wide_g: Array, wide_h: Array, first_column: Any, end_column: Any, node: Any, scratch: Any, barren_out: Array,
     found_out: Array, set_out: Array,
 ) -> None:  # fmt: skip
     """Write the best split of one leaf in the columns first_column … end_column − 1; gains are above the leaf's own.
 
+    ``on_missing`` allows only those that part what is missing from all else, of the features that may come first.
     A feature by which nothing can be gained is noted in ``barren_out``, and not tried again below, as in LightGBM.
     Not so if there is a largest step: where it limits both children they gain nothing over their parent, theirs may.
     """
@@ -367,6 +368,20 @@ def find_split(
         if not scratch.allowed[f] or barren_out[f] or column < first_column or column >= end_column:
             continue
         at, n_bins = cells.at[column], features.n_bins[f]
+        if on_missing:
+            if features.comes_first[f]:
+                missing = at + cells.n_codes[column]
+                left_g, left_h = leaf.g - wide_g[missing] * bag.unit_g, leaf.h - wide_h[missing] * bag.unit_h
+                gain = split_gain(left_g, left_h, penalties.l2, penalties, leaf, 0) - threshold
+                if gain > max(noise, found_out[GAIN]):
+                    found_out[GAIN], found_out[FEATURE], found_out[BIN] = gain, f, n_bins - 1
+                    found_out[MISSING_LEFT], found_out[L2] = 0.0, penalties.l2
+                    found_out[LEFT_G], found_out[LEFT_H] = left_g, left_h
+                    for k in range(4):
+                        set_out[k] = 0
+                    for b in range(n_bins if features.categorical[f] else 0):
+                        set_out[b >> 6] |= _1 << (np.uint64(b) & _63)
+            continue
         only: Any = -1
         if limits.extra_trees:
             bits = counter_hash(limits.key, np.uint64(node) * np.uint64(2) + _STREAM_THRESHOLD, np.uint64(f))
@@ -411,8 +426,8 @@ def least_hessian_of_child(h: Any, rows: Any, limits: Any) -> Any:
 
 @kernel(error_model="numpy", no_cpython_wrapper=True)
 def search_leaf(
-    thread: Any, side: Any, number: Any, features: Any, cells: Any, limits: Any, penalties: Any, rules: Any, bag: Any,
-    shared: Any, first_column: Any, end_column: Any, leaves: Any, scratch: Any,
+    thread: Any, side: Any, number: Any, on_missing: Any, features: Any, cells: Any, limits: Any, penalties: Any,
+    rules: Any, bag: Any, shared: Any, first_column: Any, end_column: Any, leaves: Any, scratch: Any,
 ) -> None:  # fmt: skip
     """Look for the best split of a leaf in the columns of this thread, if it may be split at all."""
     shared.found[thread, side, GAIN] = NO_SPLIT
@@ -427,7 +442,7 @@ def search_leaf(
     )  # fmt: skip
     allowed_features(features, leaves.path, number, limits, leaves.born[number], scratch.allowed)
     find_split(
-        leaf, features, cells, limits, penalties, rules, bag, shared.wide_g[number], shared.wide_h[number],
+        leaf, on_missing, features, cells, limits, penalties, rules, bag, shared.wide_g[number], shared.wide_h[number],
         first_column, end_column, leaves.born[number], scratch, leaves.barren[number], shared.found[thread, side],
         shared.found_sets[thread, side],
     )  # fmt: skip
