@@ -433,7 +433,7 @@ def table(rows: Rows) -> Table:
         (held,) = (row for row in run if row["what"] == PROCESS)
         total = [sum(int(row[column]) for row in kinds) for column in counted]
         lines += [[minutes, row["what"], *(row[column] for column in counted)] for row in kinds]
-        lines.append([minutes, "all together", *map(str, total)])
+        lines.append([minutes, "all together", *(f"{number:,}" for number in total)])
         kept = ", ".join(f"{value} {name}" for name, value in held.items() if name in HELD)
         lines.append([minutes, kept, *[""] * len(counted)])
     return ["minutes", "what", *counted], lines
