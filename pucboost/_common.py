@@ -7,7 +7,9 @@ import html
 import importlib
 import math
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +34,30 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in BETWEEN:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+@contextmanager
+def signals_held() -> Iterator[Callable[[], bool]]:
+    """Hold back Ctrl-C and SIGTERM to the end, and yield a function that tells whether there was any.
+
+    Their handlers may raise at any moment. Within a call from C++ that would be ignored, and XGBoost go on with a batch
+    that is not there: an error about missing rows, or the end of the process. Numba, which reads the arguments of a
+    kernel, would raise a SystemError in place of what the handler raises.
+    """
+    came: list[int] = []
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():  # the only one in which handlers run
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    held = {number: handler for number, handler in handlers.items() if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, _: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for one in came:
+            held[signal.Signals(one)](one, None)
 
 
 MAX_QUOTED = 20

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ import xgboost as xgb
 from xgboost.collective import CommunicatorContext
 from xgboost.tracker import RabitTracker
 
-from .._common import Array
+from .._common import Array, signals_held
 from .._tables.files import scratch_folder
 from .._tables.sources import Categories
 from .._virtual.plan import BinSample
@@ -131,29 +130,6 @@ class StoppedError(Exception):
     def __init__(self, reason: BaseException | None = None) -> None:
         super().__init__(repr(reason))
         self.reason = reason
-
-
-@contextmanager
-def signals_held() -> Iterator[Callable[[], bool]]:
-    """Hold back Ctrl-C and SIGTERM to the end, and yield a function that tells whether there was any.
-
-    Their handlers may raise at any moment. Within a call from C++ that would be ignored, and XGBoost go on with a batch
-    that is not there: an error about missing rows, or the end of the process.
-    """
-    came: list[int] = []
-    handlers = {}
-    if threading.current_thread() is threading.main_thread():  # the only one in which handlers run
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    held = {number: handler for number, handler in handlers.items() if callable(handler)}
-    for number in held:
-        signal.signal(number, lambda number, _: came.append(number))
-    try:
-        yield lambda: bool(came)
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)
-        for one in came:
-            held[signal.Signals(one)](one, None)
 
 
 class MaskedBatches(xgb.DataIter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import Any
 
@@ -126,3 +127,26 @@ def test_one_crew_for_several_models_in_turn() -> None:
     X, y = people()
     alone = puc.cv({**PARAMS, "num_threads": 1, "optional": [19]}, puc.Dataset(X, y), 5, nfold=3, seed=1)
     assert puc.cv({**PARAMS, "num_threads": 2, "optional": [19]}, puc.Dataset(X, y), 5, nfold=3, seed=1) == alone
+
+
+@pytest.mark.parametrize("call", [1, 2, 7])
+def test_an_interrupt_waits_until_the_round_is_done(call: int, monkeypatch: Any) -> None:
+    """While numba reads the arguments of a kernel it would become a SystemError."""
+    calls, done, original = [], [], rounds.do_jobs
+
+    def do_jobs(thread: int, *given: Any) -> None:
+        if thread == 0:
+            calls.append(1)
+            if len(calls) == call:
+                signal.raise_signal(signal.SIGINT)
+        original(thread, *given)
+        if thread == 0:
+            done.append(1)
+
+    monkeypatch.setattr(rounds, "do_jobs", do_jobs)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(2, monkeypatch)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert len(done) == len(calls) >= call
+    assert train(2, monkeypatch)

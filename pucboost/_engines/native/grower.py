@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._common import Array
+from ..._common import Array, signals_held
 from ..._kernels.compiling import reported_if_compiled_now
 from ..._kernels.masks import counter_hash, stream_key
 from ..._virtual.plan import seed_bits
@@ -92,8 +92,8 @@ class Crew:
     def run(self, job: int, memory: Memory) -> None:
         """Do a job with all threads; its numbers stand in :attr:`signals` and ``memory``.
 
-        When one fails before it gets into the kernel, such as by an interrupt, the others are let through: their work
-        is lost, but nobody waits for ever.
+        When one fails before it gets into the kernel, the others are let through: their work is lost, but nobody waits
+        for ever.
         """
         signals = self.signals
         try:
@@ -231,12 +231,16 @@ class Grower:
         return Picks(bag.rows[: self._n], bag.people[: self._n])
 
     def step(self, number: int) -> list[Tree]:
-        """Grow the trees of one round, one for each class, and add them to the scores of the pool."""
-        self._draw(number)
-        self.filler.begin_round()
-        trees = [self._grow(number, k) for k in range(len(self.pool.scores))]
-        for k, tree in enumerate(trees):  # softmax gradients need the scores of all classes as they were
-            self._add(tree, k)
+        """Grow the trees of one round, one for each class, and add them to the scores of the pool.
+
+        An interrupt waits until the round is done; once a round, because that takes longer than handing out a job.
+        """
+        with signals_held():
+            self._draw(number)
+            self.filler.begin_round()
+            trees = [self._grow(number, k) for k in range(len(self.pool.scores))]
+            for k, tree in enumerate(trees):  # softmax gradients need the scores of all classes as they were
+                self._add(tree, k)
         return trees
 
     def _draw(self, number: int) -> None:
