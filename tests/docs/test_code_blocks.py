@@ -51,6 +51,7 @@ GIVEN: dict[str, dict[str, str]] = {
     "docs/evidence/scale.md": FOUR_COPIES,
     "docs/guides/engines.md": FOUR_COPIES,
     "docs/guides/schemes.md": FOUR_COPIES,
+    "docs/guides/suitable-data.md": {"131,072": "limit of categories' numbers", "200,000": "default of LightGBM"},
 }
 """Numbers that are no results: conventions, thresholds, parameters. Page → number → what it is."""
 
