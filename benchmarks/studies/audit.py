@@ -34,7 +34,10 @@ TRAIN = {
 }  # fmt: skip
 ROUNDS = 150
 WITHHOLDING = ("informative", "not informative")
-SCENARIO = tuple[str, str, str, int, int]  # family, withholding, model, rows, seed
+VERDICTS = ("certified", "certified in part", "inconclusive", "violated for some", "violated")
+DEFAULT = "pucboost, default engine"
+PEOPLE_BY_MARGIN = {0.04: (2_000, 4_000, 8_000), 0.02: (8_000, 16_000, 32_000), 0.01: (32_000, 64_000, 128_000)}
+SCENARIO = tuple[str, str, str, int, int, float]  # family, withholding, model, rows, seed, margin
 
 
 def family_named(name: str, withholding: str) -> LogisticFamily:
@@ -59,19 +62,20 @@ def model_named(name: str, family: LogisticFamily, rows: int, seed: int) -> Any:
     people = family.sample(rows, 1_000_000 + seed)
     data = lgb.Dataset(people.X, people.y)
     if name == "plain LightGBM":
-        return lgb.train(TRAIN, data, ROUNDS)
-    return puc.train({**TRAIN, "optional": family.optional, "seed": seed}, data, ROUNDS)
+        return lgb.train({key: value for key, value in TRAIN.items() if key != "engine"}, data, ROUNDS)
+    params = {**TRAIN, "optional": family.optional, "seed": seed}
+    return puc.train({**params, "engine": "auto"} if name == DEFAULT else params, data, ROUNDS)
 
 
 def repeat_once(scenario: SCENARIO) -> dict[str, Any]:
     """Audit once; return the penalties with their truth, the verdict and what naive tests say."""
-    family_name, withholding, model_name, rows, seed = scenario
+    family_name, withholding, model_name, rows, seed, margin = scenario
     family = family_named(family_name, withholding)
     people = family.sample(rows, seed)
     model = model_named(model_name, family, rows, seed)
     known = {} if getattr(model, "consent", None) else {"optional": family.optional}
     report = puc.audit(
-        model, people.X, people.y, margin=MARGIN, truth=family, seed=seed, num_threads=1, progress=False, **known
+        model, people.X, people.y, margin=margin, truth=family, seed=seed, num_threads=1, progress=False, **known
     )
     assert report.puc_gap is not None
     truth = report.puc_gap.mean_by_mask
@@ -125,9 +129,10 @@ def study(quick: bool) -> list[Row]:
 
 
 def power_study(quick: bool) -> list[Row]:
-    """Return verdicts at a margin of two points."""
+    """Return verdicts at a margin of two points, and how many people it takes with smaller and larger ones."""
     n, reps = (3_000, 1) if quick else (50_000, 12)
     informative, harmless = WITHHOLDING
+    numbers = {0.04: (2_000,)} if quick else PEOPLE_BY_MARGIN
     return [
         _verdicts("plain LightGBM", informative, n, reps),
         _verdicts("surcharge of 5 points", harmless, n, reps),
@@ -135,11 +140,12 @@ def power_study(quick: bool) -> list[Row]:
         _verdicts("pucboost", harmless, n, reps),
         _verdicts("true f*", informative, n, reps),
         _verdicts("true f*", harmless, n, reps),
+        *(_verdicts(DEFAULT, informative, n, reps, margin) for margin, people in numbers.items() for n in people),
     ]
 
 
 def _error_rates(family: str, kind: str, n: int, reps: int) -> list[Row]:
-    results = _run([(family, kind, "true f*", n, seed) for seed in range(reps)])
+    results = _run([(family, kind, "true f*", n, seed, MARGIN) for seed in range(reps)])
     by_name: dict[str, list[tuple[float, float, float]]] = {}
     for result in results:
         for name, value, error, truth in result["penalties"]:
@@ -192,22 +198,23 @@ def _row(family: str, kind: str, n: int, what: str, count: int, excluded: float,
     }
 
 
-def _verdicts(model: str, kind: str, n: int, reps: int) -> Row:
-    verdicts = [r["verdict"] for r in _run([("r=3", kind, model, n, 10_000 + seed) for seed in range(reps)])]
+def _verdicts(model: str, kind: str, n: int, reps: int, margin: float = MARGIN) -> Row:
+    verdicts = [r["verdict"] for r in _run([("r=3", kind, model, n, 10_000 + seed, margin) for seed in range(reps)])]
     target = {
         "plain LightGBM": "violated ≥ 95 %",
         "surcharge of 5 points": "violated ≥ 95 %",
         "pucboost": "certified ≥ 90 %",
         "true f*": "violated 0 %",
     }
-    shares = {verdict: verdicts.count(verdict) / reps for verdict in ("certified", "violated", "inconclusive")}
+    shares = {verdict: verdicts.count(verdict) / reps for verdict in VERDICTS}
     return {
         "model": model,
         "withholding": kind,
+        "margin, points": f"{100 * margin:g}",
         "n": f"{n:,}",
         "audits": str(reps),
         **{verdict: f"{share:.0%}" for verdict, share in shares.items()},
-        "target": target[model],
+        "target": target.get(model, ""),
     }
 
 
